@@ -1,0 +1,149 @@
+"""Every error that asdffs raises on purpose.
+
+Purpose: one hierarchy whose members carry facts (file, offset, block, line)
+as attributes and whose text is one sentence: what was wrong, where, and what
+to do.  Users: every floor raises them; ``mount/errno_map.py`` and
+``cli/exit_codes.py`` translate them, each with one table.  No state.
+"""
+
+from __future__ import annotations
+
+
+class AsdffsError(Exception):
+    """Base of all errors of asdffs.
+
+    ``sentence`` says what was wrong and what to do.  The facts are optional:
+    ``path`` (the file), ``offset`` (bytes from the start of the file),
+    ``block`` (block number from 0), ``line`` and ``column`` (of the tree, from 1).
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        block: int | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.path = path
+        self.offset = offset
+        self.block = block
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.path, self._place(), self.sentence) if part)
+
+    def _place(self) -> str:
+        places = []
+        if self.line is not None:
+            places.append(f"line {self.line}" + (f", column {self.column}" if self.column is not None else ""))
+        if self.block is not None:
+            places.append(f"block {self.block}")
+        if self.offset is not None:
+            places.append(f"offset {self.offset}")
+        return ", ".join(places)
+
+
+class NotAsdfError(AsdffsError):
+    """The file does not begin with an ASDF header that any dialect knows."""
+
+
+class DamagedFileError(AsdffsError):
+    """The header is there, but the text part of the file cannot be delimited."""
+
+
+class DamagedBlockError(AsdffsError):
+    """One block is unreadable; the tree and the other blocks are not concerned."""
+
+
+class InvalidTreeError(AsdffsError):
+    """A draft of the tree cannot be committed; ``line`` and ``column`` say where."""
+
+
+class StorageError(AsdffsError):
+    """Base of what can go wrong between the document and the disk."""
+
+
+class LockedError(StorageError):
+    """Another asdffs holds the file."""
+
+
+class StaleFileError(StorageError):
+    """Another program changed or replaced the file since it was read."""
+
+
+class FailedFileError(StorageError):
+    """A write or sync failed such that the file must not be written any more."""
+
+
+class NoRoomError(StorageError):
+    """The change needs space inside the file that cannot be made there."""
+
+
+class ReadOnlyError(AsdffsError):
+    """The mount, the file or this block cannot be written, and the sentence says why."""
+
+
+class NoSuchNameError(AsdffsError):
+    """No node of that name in the mount."""
+
+
+class NameExistsError(AsdffsError):
+    """A node of that name is there already."""
+
+
+class NameRefusedError(AsdffsError):
+    """The name or the argument is one that the mount does not accept."""
+
+
+class NotPermittedError(AsdffsError):
+    """The operation is not one that this node allows."""
+
+
+class InUseError(AsdffsError):
+    """The node cannot be removed or replaced as long as something refers to it."""
+
+
+class NotSupportedError(AsdffsError):
+    """The operation, or this compression, is not supported at all."""
+
+
+class ForeignAttributeError(NotSupportedError):
+    """An extended attribute that is not ours to keep; editors try and go on without."""
+
+
+class FileExpectedError(AsdffsError):
+    """A file was needed and this is a directory."""
+
+
+class NotDirectoryError(AsdffsError):
+    """A directory was needed and this is a file."""
+
+
+class NoAttributeError(AsdffsError):
+    """The node has no extended attribute of that name."""
+
+
+class UsageError(AsdffsError):
+    """The command line is not one that asdffs understands."""
+
+
+class MissingFileError(AsdffsError):
+    """The file cannot be found, or is not one that can be opened."""
+
+
+class MountError(AsdffsError):
+    """FUSE, the mount point or the rights do not allow the mount."""
+
+
+class KeptEditsError(AsdffsError):
+    """The mount has ended, and some of what was typed or copied in was kept beside the file."""
+
+
+class UnfinishedError(AsdffsError):
+    """The mount has ended, and the file could not be finished."""

@@ -1,0 +1,113 @@
+"""Layout: what lies where in one ASDF file (section Low-level file layout).
+
+A layout tiles ``[0, size)`` with regions, without gap or overlap.  Produced by
+``scanner``, changed by ``plan``, used by ``document``.  Immutable; block headers are not
+part of it, because a file of 100,000 blocks is opened without reading them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from asdffs.format.header import Header
+from asdffs.format.span import Span
+
+
+class RegionKind(enum.Enum):
+    """What a region holds."""
+
+    HEADER = "header"  # header line and comments
+    TREE = "tree"
+    PADDING = "padding"  # between the text and the first block, or the end of the file
+    BLOCK = "block"  # header, content and slack
+    INDEX = "index"
+    REST = "rest"  # after the last block: NULs, a stale index, or something foreign
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One tile: its kind, its bytes, and for a block its number."""
+
+    kind: RegionKind
+    span: Span
+    block: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The tiles of one file.  All offsets in bytes from the start of the file.
+
+    ``text_start``: end of header line and comments.  ``text_end``: end of the tree with its
+    marker; equal to ``text_start`` when there is no tree.  ``first_block``: of the first
+    magic, also when no sound block begins there; None without one.  ``offsets``: of each block's
+    magic.  ``blocks_end``: end of the last block's allocation (may lie past ``size`` when
+    the file is truncated), or ``size`` without blocks.  ``index``: the valid index or None.
+    ``removable``: what follows the last block is an index, stale or not, or NULs, and may be dropped.
+    """
+
+    size: int
+    header: Header
+    text_start: int
+    text_end: int
+    first_block: int | None
+    offsets: Sequence[int]
+    blocks_end: int
+    index: Span | None
+    removable: bool
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether the file has a tree."""
+        return self.text_end > self.text_start
+
+    @property
+    def padding(self) -> Span:
+        """From the end of the text to the first magic, or to the end of a file without one."""
+        return Span(self.text_end, self.size if self.first_block is None else self.first_block)
+
+    def regions(self) -> Iterator[Region]:
+        """All non-empty tiles in order; block tiles run to the next block."""
+        yield from self._text_regions()
+        stops = [*self.offsets[1:], min(self.blocks_end, self.size)] if self.offsets else []
+        for number, (start, stop) in enumerate(zip(self.offsets, stops, strict=True)):
+            yield Region(RegionKind.BLOCK, Span(start, stop), number)
+        if self.first_block is not None:
+            yield from self._tail_regions(stops[-1] if stops else self.first_block)
+
+    def _text_regions(self) -> Iterator[Region]:
+        yield Region(RegionKind.HEADER, Span(0, self.text_start))
+        if self.has_tree:
+            yield Region(RegionKind.TREE, Span(self.text_start, self.text_end))
+        if self.padding:
+            yield Region(RegionKind.PADDING, self.padding)
+
+    def _tail_regions(self, start: int) -> Iterator[Region]:
+        if self.index:
+            yield Region(RegionKind.INDEX, self.index)
+            start = self.index.stop
+        if start < self.size:
+            yield Region(RegionKind.REST, Span(start, self.size))
+
+    def without_tail(self, size: int) -> Layout:
+        """This layout in a file cut to ``size``: no index is left behind the last block."""
+        return replace(self, size=size, index=None)
+
+    def with_index(self, size: int) -> Layout:
+        """This layout after an index of ``size`` bytes was written behind the last block."""
+        end = self.blocks_end + size
+        return replace(self, size=end, index=Span(self.blocks_end, end), removable=True)
+
+    def with_text(self, header: Header, text_start: int, text_end: int, shift: int, size: int) -> Layout:
+        """This layout with other text, its blocks moved by ``shift`` bytes, in a file of ``size``."""
+        return replace(
+            self,
+            size=size,
+            header=header,
+            text_start=text_start,
+            text_end=text_end,
+            first_block=None if self.first_block is None else self.first_block + shift,
+            offsets=tuple(offset + shift for offset in self.offsets) if shift else self.offsets,
+            blocks_end=size if self.first_block is None else self.blocks_end + shift,
+        )

@@ -1,0 +1,265 @@
+"""Scanner: finds what lies where by asking for bytes (sans-I/O).
+
+A scan is a generator: it yields ``Need(offset, length)`` and is sent 1 to ``length``
+bytes from there, or ``b""`` at the end of the file; it returns a frozen result.  A short
+answer is asked for again, so a scan may be fed byte by byte.  ``drive`` runs a scan
+against any ``read_at(offset, length)``.
+
+Used by ``document/opening`` and ``document/blocks``.  Cost of ``scan_layout`` with a valid
+index: the text, the index, and two block headers, whatever the number and size of blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from asdffs.errors import DamagedBlockError, DamagedFileError
+from asdffs.format.block_header import BlockHeader, parse_block_header, parse_block_prefix
+from asdffs.format.block_index import find_index_start, may_be_index, parse_block_index
+from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN
+from asdffs.format.header import MAX_HEADER_LINE, Header, parse_header
+from asdffs.format.layout import Layout
+from asdffs.format.span import Span
+from asdffs.format.tree_extent import END_MARKER_MAX, find_comments_end, find_tree_end
+
+#: First piece asked for, in bytes: holds most trees, and the first block's header.
+_FIRST_PIECE = 1 << 16
+#: Largest piece asked for at once, in bytes.
+_LARGEST_PIECE = 1 << 22
+#: NULs after the index beyond this are not looked through for one, in bytes.
+_MOST_TRAILING_NULS = 1 << 24
+#: A tail longer than this is no index: 1 MiB holds 100,000 entries.
+_LARGEST_INDEX = 1 << 26
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The scan needs up to ``length`` (> 0) bytes at ``offset`` from the start of the file."""
+
+    offset: int
+    length: int
+
+
+Scan = Generator[Need, bytes, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Blocks found by skipping along.
+
+    ``offsets``: of each magic; ``headers``: parallel; ``end``: of the last allocation, which
+    may lie past the end of the file; ``trouble``: why the walk ended early, or None;
+    ``removable``: nothing but an index of any state, or NULs, follows the last block.
+    """
+
+    offsets: tuple[int, ...]
+    headers: tuple[BlockHeader, ...]
+    end: int
+    trouble: DamagedBlockError | None
+    removable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    header: Header
+    start: int
+    end: int
+    first_block: int | None
+
+
+def drive(scan: Scan[T], read_at: Callable[[int, int], bytes]) -> T:
+    """Run ``scan`` to its result, answering each need with ``read_at(offset, length)``."""
+    try:
+        need = next(scan)
+        while True:
+            need = scan.send(read_at(need.offset, need.length))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def scan_layout(size: int) -> Scan[Layout]:
+    """Find the layout of a file of ``size`` bytes.
+
+    Raises ``NotAsdfError`` or ``DamagedFileError``.  A damaged block ends the list of blocks
+    and raises nothing: the tree and the blocks before it still serve.
+    """
+    text = yield from _scan_text(size)
+    start = size, text.header, text.start, text.end, text.first_block
+    if text.first_block is None:
+        return Layout(*start, (), size, None, removable=True)
+    tail = yield from _scan_index(size, text.first_block)
+    if tail is not None:
+        offsets, index = tail
+        return Layout(*start, offsets, index.start, index, removable=True)
+    walk = yield from scan_blocks(size, text.first_block)
+    return Layout(*start, walk.offsets, walk.end, None, removable=walk.removable)
+
+
+def scan_block_header(offset: int) -> Scan[BlockHeader]:
+    """Read the block header at ``offset``.  Raises ``DamagedBlockError``."""
+    prefix = yield from _exactly(offset, BLOCK_PREFIX_SIZE)
+    size = parse_block_prefix(prefix, offset=offset)
+    rest = yield from _exactly(offset + BLOCK_PREFIX_SIZE, size)
+    return parse_block_header(prefix + rest, offset=offset)
+
+
+def scan_blocks(size: int, first: int) -> Scan[Walk]:
+    """Skip along the blocks from ``first`` on, in a file of ``size`` bytes."""
+    offsets: list[int] = []
+    headers: list[BlockHeader] = []
+    offset, trouble = first, None
+    while offset < size:
+        magic = yield from _exactly(offset, len(BLOCK_MAGIC))
+        if magic != BLOCK_MAGIC:
+            break
+        try:
+            header = yield from scan_block_header(offset)
+        except DamagedBlockError as err:
+            trouble = err
+            break
+        offsets.append(offset)
+        headers.append(header)
+        offset = size if header.streamed else offset + header.full_size + header.allocated_size
+    removable = trouble is None and (yield from _scan_rest(min(offset, size), size))
+    return Walk(tuple(offsets), tuple(headers), offset, trouble, removable)
+
+
+def _exactly(offset: int, length: int) -> Scan[bytes]:
+    """``length`` bytes at ``offset``, fewer only where the file ends."""
+    pieces: list[bytes] = []
+    while length > 0:
+        piece = yield Need(offset, length)
+        if not piece:
+            break
+        pieces.append(piece)
+        offset, length = offset + len(piece), length - len(piece)
+    return b"".join(pieces)
+
+
+def _scan_text(size: int) -> Scan[_Text]:
+    text = yield from _exactly(0, min(size, _FIRST_PIECE))
+    header = parse_header(text[:MAX_HEADER_LINE])
+    start = find_comments_end(text, header.size)
+    while start is None and len(text) < size:
+        text += yield from _exactly(len(text), min(size - len(text), len(text)))
+        start = find_comments_end(text, header.size)
+    if start is None:  # the header line and comments, and nothing else
+        return _Text(header, size, size, None)
+    if text.startswith(BLOCK_MAGIC, start):
+        return _Text(header, start, start, start)
+    if not text.startswith((b"%", b"---"), start):
+        raise DamagedFileError("neither a tree nor a block follows the header and its comments", offset=start)
+    return (yield from _scan_tree(size, header, start, text))
+
+
+def _scan_tree(size: int, header: Header, start: int, text: bytes) -> Scan[_Text]:
+    window = _Window(0, bytearray(text))
+    end = find_tree_end(window.held, start, at_eof=window.stop == size)
+    while end is None:
+        if window.stop >= size:
+            raise DamagedFileError("the tree has no end: no line '...' follows", offset=start)
+        yield from window.slide(END_MARKER_MAX - 1, size)
+        end = find_tree_end(window.held, 0, at_eof=window.stop == size)
+    end += window.start
+    first_block = yield from _scan_magic(size, end, window)
+    return _Text(header, start, end, first_block)
+
+
+def _scan_magic(size: int, end: int, window: _Window) -> Scan[int | None]:
+    """Offset of the first magic at or after ``end``, or None."""
+    found = window.held.find(BLOCK_MAGIC, end - window.start)
+    while found < 0 and window.stop < size:
+        yield from window.slide(min(len(BLOCK_MAGIC) - 1, window.stop - end), size)
+        found = window.held.find(BLOCK_MAGIC)
+    return window.start + found if found >= 0 else None
+
+
+@dataclass(slots=True)
+class _Window:
+    """The piece of the file that a search looks at: ``held`` begins at ``start``.  Bounded memory."""
+
+    start: int
+    held: bytearray
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.held)
+
+    def slide(self, keep: int, size: int) -> Scan[None]:
+        """Go on: drop all but the last ``keep`` bytes, and add the next piece."""
+        dropped = len(self.held) - keep
+        del self.held[:dropped]
+        self.start += dropped
+        piece = yield from _exactly(self.stop, min(_LARGEST_PIECE, size - self.stop))
+        if not piece:
+            raise DamagedFileError("the file became shorter while it was read", offset=self.stop)
+        self.held += piece
+
+
+def _scan_index(size: int, first_block: int) -> Scan[tuple[tuple[int, ...], Span] | None]:
+    """The valid index of a file whose first block is at ``first_block``, or None.
+
+    Valid (section Implementation recommendations): its first entry is the first block,
+    its last entry a block whose allocation ends where the index begins.
+    """
+    found = yield from _scan_index_text(size, first_block)
+    if found is None:
+        return None
+    start, text = found
+    offsets = parse_block_index(text)
+    if offsets is None or offsets[0] != first_block or offsets[-1] >= start:
+        return None
+    try:
+        yield from scan_block_header(first_block)
+        last = yield from scan_block_header(offsets[-1])
+    except DamagedBlockError:
+        return None
+    if last.streamed or offsets[-1] + last.full_size + last.allocated_size != start:
+        return None
+    return offsets, Span(start, start + len(text))
+
+
+def _scan_index_text(size: int, floor: int) -> Scan[tuple[int, bytes] | None]:
+    """Go backward from the end, over NULs, then over an index; its offset and its text."""
+    stop = yield from _scan_back_over_nuls(size, floor)
+    tail = b""
+    piece_size = 1 << 12
+    while stop - len(tail) > floor:
+        length = min(piece_size, stop - len(tail) - floor)
+        start = stop - len(tail) - length
+        piece = yield from _exactly(start, length)
+        tail = piece + tail
+        found = find_index_start(tail[: length + len(INDEX_TOKEN)])
+        if found is not None:
+            return start + found, tail[found:]
+        if not may_be_index(piece):
+            return None
+        piece_size = min(piece_size * 4, _LARGEST_PIECE)
+    return None
+
+
+def _scan_back_over_nuls(size: int, floor: int) -> Scan[int]:
+    """End of the last byte that is not NUL, not before ``floor``."""
+    stop = size
+    while stop > floor and size - stop < _MOST_TRAILING_NULS:
+        length = min(_FIRST_PIECE, stop - floor)
+        piece = yield from _exactly(stop - length, length)
+        kept = len(piece.rstrip(b"\0"))
+        stop = stop - length + kept
+        if kept:
+            break
+    return stop
+
+
+def _scan_rest(start: int, size: int) -> Scan[bool]:
+    """Whether what follows the last block is an index of any state, or NULs, or nothing."""
+    stop = yield from _scan_back_over_nuls(size, start)
+    if stop - start > _LARGEST_INDEX:
+        return False
+    rest = yield from _exactly(start, stop - start)
+    return not rest or (INDEX_TOKEN.startswith(rest[: len(INDEX_TOKEN)]) and may_be_index(rest))

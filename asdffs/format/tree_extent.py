@@ -1,0 +1,42 @@
+r"""Where the comments end, and where the tree ends (section Tree).
+
+The tree has no stored size: it ends with the first line ``...`` after its start, which
+the standard finds with ``\r?\n...\r?\n``; at the end of a file that newline may be missing.
+Used by ``scanner`` (piece by piece) and by the validation of drafts.  Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: Longest match of the end marker, in bytes: CR LF ... CR LF.  A search that goes on in
+#: new bytes must step back by one less than this.
+END_MARKER_MAX: Final = 7
+
+_END_MARKER = re.compile(rb"\r?\n\.\.\.\r?\n")
+_END_MARKER_AT_EOF = re.compile(rb"\r?\n\.\.\.\r?\Z")
+
+
+def find_comments_end(text: bytes, start: int) -> int | None:
+    """Offset of the first line from ``start`` on that is no comment; None if ``text`` ends before.
+
+    ``start`` is the offset of the beginning of a line, in bytes from the start of ``text``.
+    """
+    while text.startswith(b"#", start):
+        newline = text.find(b"\n", start)
+        if newline < 0:
+            return None
+        start = newline + 1
+    return start if start < len(text) else None
+
+
+def find_tree_end(text: bytes | bytearray, start: int, *, at_eof: bool) -> int | None:
+    """Offset just after the end marker of the tree that begins at or before ``start``, or None.
+
+    With ``at_eof``, ``text`` ends where the file ends, and the last newline may be missing.
+    """
+    match = _END_MARKER.search(text, start)
+    if match is None and at_eof:
+        match = _END_MARKER_AT_EOF.search(text, max(start, len(text) - END_MARKER_MAX))
+    return match.end() if match else None
