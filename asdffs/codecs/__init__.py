@@ -1,0 +1,1 @@
+"""Block compressions: one file each, found by the registry."""

@@ -1,0 +1,1 @@
+"""Generations of the ASDF format: one file each, found by the registry."""

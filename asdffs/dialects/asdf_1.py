@@ -1,0 +1,32 @@
+"""ASDF 1.x: file format 1.0.0 of the standards 1.0.0 to 1.6.0, block headers of 48 bytes or more."""
+
+from __future__ import annotations
+
+import re
+
+from asdffs.format.header import Header
+
+_NDARRAY = re.compile(r"tag:stsci\.edu:asdf/core/ndarray-\d+\.\d+\.\d+")
+
+
+class Asdf1:
+    """See ``Dialect``."""
+
+    name = "ASDF 1"
+
+    def claims(self, header: Header) -> bool:
+        """``#ASDF 1.x.y``."""
+        return header.token == b"#ASDF" and header.version[0] == 1
+
+    def is_ndarray(self, tag: str) -> bool:
+        """``core/ndarray`` of any version."""
+        return _NDARRAY.fullmatch(tag) is not None
+
+    def accepts_text(self, header: Header) -> str | None:
+        """Only 1.x: another generation has other block headers."""
+        if self.claims(header):
+            return None
+        return "the header line must stay '#ASDF 1.0.0': the blocks of this file are written that way"
+
+
+PLUGIN = Asdf1()

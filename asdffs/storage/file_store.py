@@ -1,0 +1,205 @@
+"""Store and Folder on a real file system (Linux).
+
+Guarantee: ``write_at`` writes all or raises; ``sync`` is fdatasync of the file, fsync of
+the directory.  Limit: a write is not atomic and not durable before ``sync``.  Users:
+``document/opening``.  One thread at a time per store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+
+from asdffs.storage.store import Extent, Signature, Store
+
+#: Pieces of a plain copy, in bytes.
+_PIECE = 1 << 20
+#: copy_file_range says so when it cannot serve these two files at all.
+_NO_COPY_RANGE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
+
+
+def _signature(status: os.stat_result) -> Signature:
+    return Signature(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+class FileStore:
+    """One open file.  See ``Store``."""
+
+    def __init__(self, fd: int, name: str, *, writable: bool) -> None:
+        self._fd = fd
+        self._name = name
+        self._writable = writable
+
+    @property
+    def name(self) -> str:
+        """The file's name in its folder."""
+        return self._name
+
+    @property
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._writable
+
+    def fileno(self) -> int:
+        """The descriptor, owned by this store."""
+        return self._fd
+
+    def size(self) -> int:
+        """Size in bytes."""
+        return os.fstat(self._fd).st_size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; raises ``OSError``."""
+        piece = os.pread(self._fd, length, offset)
+        if len(piece) == length or not piece:
+            return piece
+        pieces = [piece]
+        while piece and (got := sum(map(len, pieces))) < length:
+            piece = os.pread(self._fd, length - got, offset + got)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def write_at(self, offset: int, payload: bytes | memoryview) -> None:
+        """Write all of ``payload``; raises ``OSError`` (a short write is followed by its reason)."""
+        rest = memoryview(payload)
+        while rest:
+            written = os.pwrite(self._fd, rest, offset)
+            offset, rest = offset + written, rest[written:]
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend with zeros; raises ``OSError``."""
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        """fdatasync; raises ``OSError``."""
+        os.fdatasync(self._fd)
+
+    def extent(self, offset: int, length: int) -> Extent:
+        """Where these bytes are."""
+        return Extent(self._fd, offset, length)
+
+    def signature(self) -> Signature:
+        """fstat of the descriptor."""
+        return _signature(os.fstat(self._fd))
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def renamed(self, name: str) -> FileStore:
+        """This descriptor under another name; the old store is empty after."""
+        store = FileStore(self._fd, name, writable=self._writable)
+        self._fd = -1
+        return store
+
+
+class FileFolder:
+    """A directory.  See ``Folder``.  ``directory`` is an absolute path without symbolic links."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def path(self, name: str) -> str:
+        """Absolute path of ``name``."""
+        return os.path.join(self.directory, name)
+
+    def names(self) -> list[str]:
+        """Names in the directory; raises ``OSError``."""
+        return os.listdir(self.directory)
+
+    def open(self, name: str, *, writable: bool, create: bool = False) -> FileStore:
+        """Open or create ``name``; raises ``OSError``."""
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK
+        if create:
+            flags |= os.O_CREAT | os.O_EXCL
+        return FileStore(os.open(self.path(name), flags, 0o600), name, writable=writable)
+
+    def signature(self, name: str) -> Signature:
+        """stat of the path; raises ``OSError``."""
+        return _signature(os.stat(self.path(name)))
+
+    def links(self, name: str) -> int:
+        """Link count of the path; raises ``OSError``."""
+        return os.stat(self.path(name)).st_nlink
+
+    def lock(self, store: Store) -> bool:
+        """flock without waiting; raises ``OSError`` for anything but "held by another"."""
+        try:
+            fcntl.flock(_fd(store), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+        """Copy the extents of data only; raises ``OSError``."""
+        stop = start + length
+        target.truncate(max(target.size(), to + length))
+        offset = start
+        while offset < stop and (found := _next_data(_fd(source), offset)) is not None:
+            first, last = min(found[0], stop), min(found[1], stop)
+            _copy(_fd(source), first, _fd(target), to + first - start, last - first)
+            offset = max(last, offset + 1)
+
+    def copy_attributes(self, source: Store, target: Store) -> None:
+        """Mode, owner, extended attributes and with them ACLs; raises ``OSError``."""
+        status = os.fstat(_fd(source))
+        with contextlib.suppress(PermissionError):  # only root may give files away; the group may still do
+            os.fchown(_fd(target), status.st_uid, status.st_gid)
+        os.fchmod(_fd(target), status.st_mode & 0o7777)
+        for name in os.listxattr(_fd(source)):
+            with contextlib.suppress(PermissionError):  # security.* and trusted.* need more than we may have
+                os.setxattr(_fd(target), name, os.getxattr(_fd(source), name))
+
+    def replace(self, store: Store, name: str) -> Store:
+        """rename(2) over ``name``; raises ``OSError``."""
+        os.rename(self.path(store.name), self.path(name))
+        if not isinstance(store, FileStore):
+            raise TypeError("a file folder replaces files of its own")
+        return store.renamed(name)
+
+    def remove(self, name: str) -> None:
+        """unlink(2); raises ``OSError``."""
+        os.unlink(self.path(name))
+
+    def sync(self) -> None:
+        """Fsync of the directory; raises ``OSError``."""
+        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _fd(store: Store) -> int:
+    if not isinstance(store, FileStore):
+        raise TypeError("a file folder works on files of its own")
+    return store.fileno()
+
+
+def _next_data(fd: int, offset: int) -> tuple[int, int] | None:
+    """The next extent of data at or after ``offset``, or None when only a hole is left."""
+    try:
+        start = os.lseek(fd, offset, os.SEEK_DATA)
+        return start, os.lseek(fd, start, os.SEEK_HOLE)
+    except OSError as err:
+        if err.errno == errno.ENXIO:
+            return None
+        raise
+
+
+def _copy(source: int, start: int, target: int, to: int, length: int) -> None:
+    while length > 0:
+        try:
+            copied = os.copy_file_range(source, target, length, start, to)
+        except OSError as err:
+            if err.errno not in _NO_COPY_RANGE:
+                raise
+            piece = os.pread(source, min(length, _PIECE), start)
+            copied = os.pwrite(target, piece, to)
+        if copied == 0:
+            raise OSError(errno.EIO, "the file became shorter while it was copied")
+        start, to, length = start + copied, to + copied, length - copied

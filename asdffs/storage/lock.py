@@ -1,0 +1,44 @@
+"""Opening the file under the lock that keeps two asdffs from writing one file.
+
+flock on the file itself: only other asdffs see it (the asdf library takes no lock).  A
+daemon whose mount was taken away goes on holding it while it finishes the file; whoever
+comes next waits for that.  Readers take no lock.  User: ``document/opening``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from asdffs.errors import LockedError
+from asdffs.storage.journal import read_owner
+from asdffs.storage.store import Folder, Store
+
+_POLL = 0.05  # seconds; flock has no wait with a time limit
+
+
+def open_locked(folder: Folder, name: str, *, patience: float) -> Store:
+    """Open ``name`` for writing under the exclusive lock.
+
+    Waits up to ``patience`` seconds for a daemon that is finishing the file.  Raises
+    ``LockedError`` naming the holder, or ``OSError``.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        store = folder.open(name, writable=True)
+        if folder.lock(store) and folder.signature(name).inode == store.signature().inode:
+            return store
+        store.close()  # locked by another, or replaced between open and lock
+        owner = read_owner(folder, name)
+        if owner.get("state") != "finishing" or time.monotonic() > deadline:
+            raise LockedError(_holder(owner), path=folder.path(name))
+        time.sleep(_POLL)
+
+
+def _holder(owner: dict[str, Any]) -> str:
+    if not owner:
+        return "another asdffs is writing this file; unmount it first, or mount with -o ro"
+    return (
+        f"already mounted for writing at {owner.get('mountpoint')} by process {owner.get('pid')} "
+        f"({owner.get('state')}); use that mount, or mount with -o ro"
+    )

@@ -1,0 +1,177 @@
+"""Store and Folder in memory: the same contract without a disk.
+
+Users: property tests, the crash tests, and anything that wants to try a change first.
+A ``MemoryFolder`` can log every step that changes it (``log``), which is what the crash
+tests replay.  One thread at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Callable
+
+from asdffs.storage.store import Signature, Store
+
+_INODES = itertools.count(1)
+
+
+class MemoryFile:
+    """The bytes of a file, shared by the stores that opened it."""
+
+    def __init__(self, content: bytes = b"", inode: int | None = None) -> None:
+        self.content = bytearray(content)
+        self.inode = next(_INODES) if inode is None else inode
+        self.changes = 0
+        self.holder: int | None = None
+
+
+class MemoryStore:
+    """One open file of a ``MemoryFolder``.  See ``Store``."""
+
+    def __init__(self, folder: MemoryFolder, file: MemoryFile, name: str, *, writable: bool) -> None:
+        self._folder = folder
+        self.file = file
+        self._name = name
+        self._writable = writable
+
+    @property
+    def name(self) -> str:
+        """The file's name in its folder."""
+        return self._name
+
+    @property
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._writable
+
+    def size(self) -> int:
+        """Size in bytes."""
+        return len(self.file.content)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``."""
+        return bytes(self.file.content[offset : offset + length])
+
+    def write_at(self, offset: int, payload: bytes | memoryview) -> None:
+        """Write all of ``payload``, zeros before it where the file was shorter."""
+        self._change("write", offset, bytes(payload))
+        self._extend(offset)
+        self.file.content[offset : offset + len(payload)] = payload
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend with zeros."""
+        self._change("truncate", size)
+        del self.file.content[size:]
+        self._extend(size)
+
+    def sync(self) -> None:
+        """Nothing to wait for; a step of the log."""
+        self._folder.step("sync", self._name)
+
+    def extent(self, offset: int, length: int) -> bytes:
+        """The bytes: there is no descriptor."""
+        return self.read_at(offset, length)
+
+    def signature(self) -> Signature:
+        """Inode, size and number of changes."""
+        return Signature(0, self.file.inode, self.size(), self.file.changes, self.file.changes)
+
+    def close(self) -> None:
+        """Give up the lock."""
+        if self.file.holder == id(self):
+            self.file.holder = None
+
+    def _extend(self, size: int) -> None:
+        self.file.content.extend(bytes(max(0, size - len(self.file.content))))
+
+    def _change(self, kind: str, *details: object) -> None:
+        if not self._writable:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        self._folder.step(kind, self._name, *details)
+        self.file.changes += 1
+
+
+class MemoryFolder:
+    """A directory in memory.  See ``Folder``.
+
+    ``step(kind, name, *details)`` is called before every change; a test replaces it to
+    record the steps, or to stop at one.
+    """
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        self.files = {name: MemoryFile(content) for name, content in (files or {}).items()}
+        self.step: Callable[..., None] = lambda kind, name, *details: None
+
+    def path(self, name: str) -> str:
+        """``name`` under a root that does not exist."""
+        return f"/memory/{name}"
+
+    def names(self) -> list[str]:
+        """Names of all files."""
+        return list(self.files)
+
+    def open(self, name: str, *, writable: bool, create: bool = False) -> MemoryStore:
+        """Open or create ``name``; raises ``OSError``."""
+        if create:
+            if name in self.files:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+            file = MemoryFile()
+            self.step("create", name, file.inode)
+            self.files[name] = file
+        return MemoryStore(self, self._file(name), name, writable=writable)
+
+    def signature(self, name: str) -> Signature:
+        """Signature of the file of that name; raises ``OSError``."""
+        return MemoryStore(self, self._file(name), name, writable=False).signature()
+
+    def links(self, name: str) -> int:
+        """How many names the file has."""
+        return sum(file is self._file(name) for file in self.files.values())
+
+    def lock(self, store: Store) -> bool:
+        """Lock as flock does, among the stores of this folder."""
+        file = _memory(store).file
+        if file.holder not in (None, id(store)):
+            return False
+        file.holder = id(store)
+        return True
+
+    def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+        """Copy bytes."""
+        target.write_at(to, source.read_at(start, length))
+
+    def copy_attributes(self, source: Store, target: Store) -> None:
+        """Files in memory have no attributes."""
+
+    def replace(self, store: Store, name: str) -> MemoryStore:
+        """Give the file of ``store`` another name, over what had it."""
+        self.step("replace", name, store.name)
+        file = self.files.pop(store.name)
+        self.files[name] = file
+        renamed = MemoryStore(self, file, name, writable=store.writable)
+        if file.holder == id(store):
+            file.holder = id(renamed)
+        return renamed
+
+    def remove(self, name: str) -> None:
+        """Remove ``name``; raises ``OSError``."""
+        self._file(name)
+        self.step("remove", name)
+        del self.files[name]
+
+    def sync(self) -> None:
+        """Nothing to wait for; a step of the log."""
+        self.step("syncdir", "")
+
+    def _file(self, name: str) -> MemoryFile:
+        if name not in self.files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return self.files[name]
+
+
+def _memory(store: Store) -> MemoryStore:
+    if not isinstance(store, MemoryStore):
+        raise TypeError("a memory folder works on files of its own")
+    return store
