@@ -1,0 +1,117 @@
+"""The ndarrays of a tree: where each is, and which bytes of which block it means.
+
+Implements what section Tree in-depth and the schema core/ndarray say about ``source``,
+``shape``, ``datatype``, ``offset`` and ``strides``, as far as sizes are concerned.  Users:
+``validation``, ``cli/info``.  Pure functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from asdffs.document.tree import Found, Path, read_tree
+
+_ITEM_SIZES = {
+    **{f"{kind}int{bits}": bits // 8 for kind in ("", "u") for bits in (8, 16, 32, 64)},
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+    "bool8": 1,
+}
+_SKIP = frozenset({"data"})
+#: Offsets and sizes of blocks have 64 bits; larger numbers mean nothing here.
+_LARGEST = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Ndarray:
+    """One ndarray of the tree.
+
+    ``source``: block number (negative: from the last), URI, or None for inline data.
+    ``shape``: lengths, or None where the first is ``*`` or it is not understood.
+    ``offset``, ``strides``: in bytes, of the block.  ``line``: from 1.
+    """
+
+    path: Path
+    source: int | str | None
+    shape: tuple[int, ...] | None
+    datatype: Any
+    byteorder: str | None
+    offset: int
+    strides: tuple[int, ...] | None
+    line: int
+
+    @property
+    def name(self) -> str:
+        """The path as a person reads it: ``roman/data``."""
+        return "/".join(map(str, self.path))
+
+    def last_byte(self) -> int | None:
+        """End of the bytes that the array needs, from the start of the block; None if not known."""
+        item = item_size(self.datatype)
+        if self.shape is None or item is None:
+            return None
+        if 0 in self.shape:
+            return self.offset
+        if self.strides is None:
+            return self.offset + item * math.prod(self.shape)
+        if len(self.strides) != len(self.shape):
+            return None
+        steps = zip(self.shape, self.strides, strict=True)
+        return self.offset + item + sum((n - 1) * step for n, step in steps if step > 0)
+
+
+def item_size(datatype: Any) -> int | None:
+    """Bytes of one element of ``datatype`` (a name, ``[ascii|ucs4, n]``, or a record); None if unknown."""
+    if isinstance(datatype, str):
+        return _ITEM_SIZES.get(datatype)
+    if isinstance(datatype, list) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4"):
+        return datatype[1] * (1 if datatype[0] == "ascii" else 4) if _is_length(datatype[1]) else None
+    if isinstance(datatype, list) and datatype:
+        sizes = [_field_size(field) for field in datatype]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+    return None
+
+
+def _field_size(field: Any) -> int | None:
+    if not isinstance(field, dict):
+        return item_size(field)
+    size = item_size(field.get("datatype"))
+    shape = _integers(field.get("shape", []))
+    return size * math.prod(shape) if size is not None and shape is not None else None
+
+
+def find_arrays(text: bytes, is_ndarray: Callable[[str], bool]) -> tuple[Ndarray, ...]:
+    """All ndarrays of the tree in ``text``.  Raises ``InvalidTreeError``."""
+    return tuple(_ndarray(found) for found in read_tree(text, is_ndarray, _SKIP))
+
+
+def _ndarray(found: Found) -> Ndarray:
+    value = found.value if isinstance(found.value, dict) else {}
+    source = value.get("source")
+    offset = value.get("offset", 0)
+    return Ndarray(
+        path=found.path,
+        source=source if isinstance(source, (int, str)) else None,
+        shape=_integers(value.get("shape")),
+        datatype=value.get("datatype"),
+        byteorder=value.get("byteorder"),
+        offset=offset if _is_length(offset) else 0,
+        strides=_integers(value.get("strides")),
+        line=found.line,
+    )
+
+
+def _integers(value: Any) -> tuple[int, ...] | None:
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(_is_length(n) for n in value):
+        return tuple(value)
+    return None
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) < _LARGEST

@@ -1,0 +1,122 @@
+"""The blocks of a file: their headers, read when touched.
+
+Opening a file with a valid index reads two headers; every other entry of the index, and
+that the block does not reach into the next, is checked here when it is first asked for.  When
+the index lies, the blocks are found by skipping along instead (section Block index), unless
+that finds fewer: then a block is damaged, and the index still leads to the others.
+Users: ``document``.  One thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from asdffs.errors import DamagedBlockError, NoRoomError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.layout import Layout
+from asdffs.format.scanner import drive, scan_block_header, scan_blocks
+from asdffs.format.span import Span
+from asdffs.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+class BlockTable:
+    """Headers of the blocks of ``layout`` in ``store``; ``layout`` may change when the index lies."""
+
+    def __init__(self, store: Store, layout: Layout) -> None:
+        self._store = store
+        self.layout = layout
+        self.moved = False
+        self._index_is_better = False
+        self._headers: dict[int, BlockHeader] = {}
+
+    def __len__(self) -> int:
+        return len(self.layout.offsets)
+
+    def header(self, number: int) -> BlockHeader:
+        """The header of block ``number``.
+
+        Raises ``DamagedBlockError``, also when the file has no such block (any more).
+        """
+        known = self._headers.get(number)
+        if known is not None:
+            return known
+        if not 0 <= number < len(self):
+            raise DamagedBlockError(f"the file has {len(self)} blocks", block=number)
+        try:
+            header = self._read(number)
+        except DamagedBlockError as err:
+            if self._walk_instead(err):
+                return self.header(number)
+            err.block = number
+            raise
+        self._headers[number] = header
+        return header
+
+    def offset(self, number: int) -> int:
+        """Offset of the block's magic, in bytes from the start of the file."""
+        return self.layout.offsets[number]
+
+    def content(self, number: int) -> Span:
+        """The used bytes of the block in the file, as far as the file has them."""
+        header = self.header(number)
+        start = min(self.offset(number) + header.full_size, self.layout.size)
+        stop = self.layout.size if header.streamed else start + header.used_size
+        return Span(start, min(stop, self.layout.size))
+
+    def check_all(self) -> None:
+        """Check every entry of the index: before the first change of the layout.
+
+        Raises ``DamagedBlockError``, or ``NoRoomError`` when bytes lie between blocks: only the
+        index leads to what follows them, and a change of layout removes the index.
+        """
+        number = 0
+        while self.layout.index is not None and number < len(self):
+            header = self.header(number)
+            number += 1
+            if number < len(self) and self._end(number - 1, header) != self.offset(number):
+                raise NoRoomError("unused bytes follow this block; the blocks cannot be moved", block=number - 1)
+
+    def update(self, layout: Layout, store: Store | None = None) -> None:
+        """The layout changed by a change of ours: the headers stay what they are.
+
+        ``moved`` remembers that the end of the blocks or of the file did, until the index is right again.
+        """
+        self.moved = self.moved or (layout.blocks_end, layout.size) != (self.layout.blocks_end, self.layout.size)
+        self.layout = layout
+        self._store = store or self._store
+
+    def put(self, number: int, header: BlockHeader) -> None:
+        """The header of block ``number`` was written."""
+        self._headers[number] = header
+
+    def _end(self, number: int, header: BlockHeader) -> int:
+        return self.offset(number) + header.full_size + header.allocated_size
+
+    def _read(self, number: int) -> BlockHeader:
+        """Read a header; a block must not reach into the next one."""
+        header = drive(scan_block_header(self.offset(number)), self._store.read_at)
+        last = header.streamed or number + 1 == len(self)
+        if not last and self._end(number, header) > self.offset(number + 1):
+            raise DamagedBlockError(
+                f"it ends at {self._end(number, header)}, and the next begins at {self.offset(number + 1)}",
+                offset=self.offset(number),
+            )
+        return header
+
+    def _walk_instead(self, reason: DamagedBlockError) -> bool:
+        """An entry of the index is wrong: use what skipping along finds, if it is not less."""
+        if self.layout.index is None or self._index_is_better:
+            return False
+        walk = drive(scan_blocks(self.layout.size, self.layout.offsets[0]), self._store.read_at)
+        if walk.trouble is not None or len(walk.offsets) < len(self):
+            self._index_is_better = True
+            return False
+        logger.warning("the block index is wrong (%s); the blocks were found by skipping along", reason)
+        self.layout = replace(
+            self.layout, offsets=walk.offsets, blocks_end=walk.end, index=None, removable=walk.removable
+        )
+        self._headers = dict(enumerate(walk.headers))
+        return True

@@ -1,0 +1,243 @@
+"""Document: one open ASDF file, and the only way the floors above touch it.
+
+Users: ``views`` (reading, writing nodes), ``vfs`` (saves, finishing), ``cli/info``.  One
+thread; several documents may be open in one process, they share nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from asdffs.codecs.base import Codec
+from asdffs.dialects.base import Dialect
+from asdffs.document.arrays import Ndarray
+from asdffs.document.block_editor import BlockEditor
+from asdffs.document.block_table import BlockTable
+from asdffs.document.decoding import DecodedBlock
+from asdffs.document.report import Report
+from asdffs.document.transaction import Transaction
+from asdffs.document.tree_editor import TreeEditor
+from asdffs.document.validation import find_warnings
+from asdffs.errors import DamagedBlockError, NotSupportedError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.layout import Layout
+from asdffs.format.padding import Padding
+from asdffs.format.plan import plan_cut_tail, plan_index
+from asdffs.storage.store import Extent, Signature
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Parts:
+    """What ``opening`` puts together for a document, and again after a foreign change."""
+
+    transaction: Transaction
+    layout: Layout
+    dialect: Dialect
+
+
+class Document:
+    """One open file.  ``path`` is absolute, without symbolic links; ``spool`` a directory or None."""
+
+    def __init__(
+        self,
+        path: str,
+        parts: Parts,
+        codecs: dict[bytes, Codec],
+        *,
+        reopen: Callable[[Transaction], Parts],
+        policy: Padding | None = None,
+        spool: str | None = None,
+    ) -> None:
+        self.path = path
+        self.report = Report()
+        self._codecs = codecs
+        self._reopen = reopen
+        self._policy = policy or Padding()
+        self._spool = spool
+        self._decoded: dict[int, DecodedBlock] = {}
+        self._adopt(parts)
+
+    # -- what is there ----------------------------------------------------
+
+    @property
+    def layout(self) -> Layout:
+        """What lies where now."""
+        return self._table.layout
+
+    @property
+    def dialect(self) -> Dialect:
+        """The generation of the format."""
+        return self._dialect
+
+    @property
+    def writable(self) -> bool:
+        """Whether the file may be changed."""
+        return self._transaction.writable
+
+    @property
+    def tree(self) -> TreeEditor:
+        """The committed text.  Read it here; change it with ``commit_tree``."""
+        return self._tree
+
+    @property
+    def block_count(self) -> int:
+        """Number of blocks."""
+        return len(self._table)
+
+    @property
+    def signature(self) -> Signature:
+        """Of the file as it is now."""
+        return self._transaction.store.signature()
+
+    def block_offset(self, number: int) -> int:
+        """Offset of the block's magic, in bytes from the start of the file."""
+        return self._table.offset(number)
+
+    def block_header(self, number: int) -> BlockHeader:
+        """The header as it is on disk.  Raises ``DamagedBlockError``."""
+        return self._table.header(number)
+
+    def block_size(self, number: int) -> int:
+        """Decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
+        header = self._table.header(number)
+        return header.data_size if header.compressed else self._blocks.used(number)
+
+    # -- reading and writing ----------------------------------------------
+
+    def read_block(self, number: int, offset: int, length: int) -> bytes | Extent:
+        """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
+        header = self._table.header(number)
+        length = max(0, min(length, self.block_size(number) - offset))
+        if header.compressed:
+            return self._decoder(number, header).read(offset, length)
+        start = self._table.offset(number) + header.full_size + offset
+        if start + length > self.layout.size:
+            raise DamagedBlockError("the file ends inside this block", block=number, offset=self.layout.size)
+        return self._transaction.store.extent(start, length)
+
+    def check_block_writable(self, number: int) -> None:
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
+        self._blocks.check_writable(number)
+
+    def write_block(self, number: int, offset: int, payload: bytes | memoryview) -> None:
+        """Write content.  Raises as ``BlockEditor.write``."""
+        self._blocks.write(number, offset, payload)
+
+    def truncate_block(self, number: int, size: int) -> None:
+        """Set the size of the content.  Raises as ``BlockEditor.write``."""
+        self._blocks.truncate(number, size)
+
+    def settle_block(self, number: int, *, durable: bool) -> None:
+        """Bring the size into the header; with ``durable`` sync.  Raises as ``Transaction``."""
+        self._blocks.settle(number, durable=durable)
+
+    def commit_tree(self, draft: bytes) -> None:
+        """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``."""
+        arrays = self._tree.commit(draft)
+        self._warn(arrays)
+
+    # -- ending -----------------------------------------------------------
+
+    def finish(self) -> None:
+        """Make the file complete: sizes, checksums, index, all durable.  Nothing is written if nothing changed.
+
+        Raises as ``Transaction``, ``OSError``.
+        """
+        self._transaction.check_healthy()
+        if not self._transaction.changed:
+            return
+        self._transaction.check_unchanged()
+        self._blocks.finish()
+        if self._table.moved and self.layout.index is None and self._may_have_index():
+            self._write_index()
+        self._table.moved = False
+        self._transaction.sync()
+
+    def refresh(self) -> bool:
+        """Read the file again if another program changed it and nothing is pending; whether it did.
+
+        Raises ``OSError`` and as ``open_document``.
+        """
+        if self._blocks.pending or self._transaction.failure or not self._transaction.is_foreign():
+            return False
+        parts = self._reopen(self._transaction)
+        self._forget()
+        self._adopt(parts)
+        logger.info("%s was changed by another program; read again", self.path)
+        return True
+
+    def note_owner(self, note: dict[str, Any]) -> None:
+        """Tell others, through the journal's note, who holds the file.  Raises ``OSError``."""
+        self._transaction.note_owner(note)
+
+    def check_tree(self) -> None:
+        """Look for sources and shapes that do not fit the blocks; into ``report.warnings``."""
+        self._warn(self._tree.arrays())
+
+    def close(self) -> None:
+        """Close the file as it is.  ``finish`` comes before."""
+        self._forget()
+        self._transaction.close()
+
+    def _may_have_index(self) -> bool:
+        """Section Block index: not without blocks, not with a streamed one, nothing foreign in its place."""
+        if not self.layout.offsets or not self.layout.removable:
+            return False
+        return not self._table.header(self.block_count - 1).streamed
+
+    def _write_index(self) -> None:
+        cut = plan_cut_tail(self.layout)
+        self._transaction.commit(cut)
+        self._table.update(self.layout.without_tail(cut.new_size))
+        plan = plan_index(self.layout)
+        self._transaction.commit(plan)
+        self._table.update(self.layout.with_index(plan.new_size - plan.old_size))
+
+    def _adopt(self, parts: Parts) -> None:
+        self._transaction, self._dialect = parts.transaction, parts.dialect
+        self._table = BlockTable(parts.transaction.store, parts.layout)
+        self._blocks = BlockEditor(self._transaction, self._table, self._policy)
+        self._tree = TreeEditor(self._transaction, self._table, self._dialect, self._policy)
+
+    def _forget(self) -> None:
+        for decoded in self._decoded.values():
+            decoded.close()
+        self._decoded.clear()
+
+    def _decoder(self, number: int, header: BlockHeader) -> DecodedBlock:
+        known = self._decoded.get(number)
+        if known is not None:
+            return known
+        codec = self._codecs.get(header.compression)
+        if codec is None:
+            name = header.compression.decode("ascii", "replace")
+            raise NotSupportedError(f"the compression {name!r} is not known; the block cannot be read", block=number)
+        decoded = DecodedBlock(
+            lambda offset, length: self._read_stored(number, offset, length),
+            header.data_size,
+            codec,
+            number,
+            self._spool,
+        )
+        return self._decoded.setdefault(number, decoded)
+
+    def _read_stored(self, number: int, offset: int, length: int) -> bytes:
+        """Stored bytes of a block, wherever it lies now."""
+        span = self._table.content(number).clip(offset, length)
+        return self._transaction.store.read_at(span.start, len(span)) if span else b""
+
+    def _warn(self, arrays: tuple[Ndarray, ...]) -> None:
+        self.report.warnings = find_warnings(arrays, self.block_count, self._size_or_none)
+        for warning in self.report.warnings:
+            logger.warning("%s: %s", self.path, warning)
+
+    def _size_or_none(self, number: int) -> int | None:
+        try:
+            return self.block_size(number)
+        except (DamagedBlockError, OSError):
+            return None

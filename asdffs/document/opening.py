@@ -1,0 +1,151 @@
+"""Opens a document: lock, recovery, scan, dialect.
+
+The one place that chooses real files; tests put a ``MemoryFolder`` in.  Users: ``cli``,
+``mount``.  Errors name the file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from asdffs.codecs.base import Codec
+from asdffs.dialects.base import Dialect
+from asdffs.document.document import Document, Parts
+from asdffs.document.transaction import Transaction
+from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError
+from asdffs.format.header import Header
+from asdffs.format.layout import Layout
+from asdffs.format.scanner import drive, scan_layout
+from asdffs.registry import plugins
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.journal import Journal, journal_name, read_record
+from asdffs.storage.lock import open_locked
+from asdffs.storage.overlay import OverlayStore
+from asdffs.storage.recovery import belongs, recover
+from asdffs.storage.store import Folder, Store
+
+#: How long an open waits for a daemon that is finishing the same file, in seconds.
+PATIENCE = 600.0
+
+
+def resolve(path: str) -> tuple[str, str]:
+    """Directory and name of the regular file that ``path`` leads to.  Raises ``MissingFileError``."""
+    real = os.path.realpath(path)
+    try:
+        mode = os.stat(real).st_mode
+    except OSError as err:
+        raise MissingFileError(f"cannot be opened: {err.strerror}", path=path) from err
+    if not stat.S_ISREG(mode):
+        kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+        raise MissingFileError(f"is {kind}; give the ASDF file itself", path=path)
+    directory, name = os.path.split(real)
+    return directory, name
+
+
+def open_document(path: str, *, writable: bool, spool: str | None = None) -> Document:
+    """Open the ASDF file at ``path``; with ``writable`` under the lock and after recovery.
+
+    Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedFileError``, ``LockedError``, ``OSError``.
+    """
+    directory, name = resolve(path)
+    return open_in_folder(FileFolder(directory), name, writable=writable, spool=spool)
+
+
+def open_in_folder(folder: Folder, name: str, *, writable: bool, spool: str | None = None) -> Document:
+    """As ``open_document``, in any folder."""
+    story: list[str] = []
+
+    def open_parts() -> Parts:
+        try:
+            return _open_parts(folder, name, story, writable=writable)
+        except AsdffsError as err:
+            err.path = err.path or folder.path(name)
+            raise
+
+    def reopen_parts(current: Transaction) -> Parts:
+        try:
+            return _reopen_parts(folder, name, current)
+        except AsdffsError as err:
+            err.path = err.path or folder.path(name)
+            raise
+
+    codecs: dict[bytes, Codec] = {codec.id: codec for codec in plugins("codecs")}
+    document = Document(folder.path(name), open_parts(), codecs, reopen=reopen_parts, spool=spool)
+    document.report.recovery = "; ".join(story)
+    return document
+
+
+def _open_parts(folder: Folder, name: str, story: list[str], *, writable: bool) -> Parts:
+    journal = None
+    if writable:
+        store: Store = open_locked(folder, name, patience=PATIENCE)
+    else:
+        store = _with_pending_record(folder, folder.open(name, writable=False))
+    try:
+        if writable:
+            journal = _open_recovered(folder, store, story)
+        layout, dialect = _scan(store)
+    except BaseException:
+        if journal is not None:
+            journal.discard()
+        store.close()
+        raise
+    return Parts(Transaction(folder, store, journal), layout, dialect)
+
+
+def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
+    """Read a file again that another program changed in place, or replaced."""
+    store: Store = current.store
+    if not current.writable:
+        store = _with_pending_record(folder, folder.open(name, writable=False))
+    elif folder.signature(name).inode != store.signature().inode:
+        store = open_locked(folder, name, patience=0)
+    try:
+        layout, dialect = _scan(store)
+    except BaseException:
+        if store is not current.store:
+            store.close()
+        raise
+    return Parts(current.hand_over(store), layout, dialect)
+
+
+def _scan(store: Store) -> tuple[Layout, Dialect]:
+    layout = drive(scan_layout(store.size()), store.read_at)
+    return layout, _find_dialect(layout)
+
+
+def _open_recovered(folder: Folder, store: Store, story: list[str]) -> Journal:
+    journal = Journal.open(folder, store.name)
+    _, sentence = recover(folder, store, journal)
+    if not sentence:
+        return journal
+    story.append(sentence)
+    journal.close()
+    return Journal.open(folder, store.name)
+
+
+def _with_pending_record(folder: Folder, store: Store) -> Store:
+    """Without the lock the journal is not replayed: its record is laid over the bytes."""
+    try:
+        sidecar = folder.open(journal_name(store.name), writable=False)
+    except OSError:
+        return store
+    try:
+        record = read_record(sidecar)
+    finally:
+        sidecar.close()
+    if record is None or not belongs(store, record):
+        return store
+    return OverlayStore(store, record)
+
+
+def _find_dialect(layout: Layout) -> Dialect:
+    header: Header = layout.header
+    for dialect in plugins("dialects"):
+        if dialect.claims(header):
+            found: Dialect = dialect
+            return found
+    version = ".".join(map(str, header.version))
+    token = header.token.decode()
+    raise NotAsdfError(f"begins with '{token} {version}', a version that asdffs does not know", offset=0)

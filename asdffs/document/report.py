@@ -1,0 +1,40 @@
+"""What a mount has to tell its user: the last error, warnings, rejected drafts, the journal's story.
+
+One per document; written by ``document`` and ``vfs``, rendered by ``views/status``.
+One thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Report:
+    """Sentences for ``.asdffs/`` and for whoever unmounts.
+
+    ``error``: the last refusal, empty after a save that succeeded.  ``warnings``: of the
+    committed tree.  ``settled``: all that was typed or copied in is in the file or beside it,
+    so that the spool may be emptied.  ``rejected``: absolute paths of refused drafts in the
+    spool.  ``kept``: of what was kept beside the file at the end.  ``failures``: what could not
+    be finished.  ``mount``: facts about the serving process.
+    """
+
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    recovery: str = ""
+    settled: bool = True
+    draft: str = "clean"
+    rejected: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    mount: dict[str, Any] = field(default_factory=dict)
+
+    def refuse(self, error: Exception) -> None:
+        """Remember why something was refused, and log it."""
+        self.error = str(error)
+        logger.warning("refused: %s", error)

@@ -1,0 +1,267 @@
+"""Reads a tree as YAML events, not nodes: no construction, tags and anchors stay text.
+
+One pass over the text checks that it is one YAML 1.1 document which the asdf library can
+construct, and collects the small part that asdffs looks at: mappings and sequences with a
+wanted tag.  Memory is O(what is collected).  Users: ``arrays`` and ``validation``.  Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from asdffs.errors import InvalidTreeError
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+#: Plain scalars that need no look: no number or date begins like them, or they are plain numbers.
+_HARMLESS = re.compile(r"(?![-+.\d])|[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
+#: Python refuses to read integers of more than 4300 digits, and so asdf would.
+_SHORT = 4300
+#: asdf and PyYAML build a tree recursively; deeper ones end in a RecursionError.
+_DEEPEST = 240
+#: How much of a wrong scalar is shown.
+_SHOWN = 60
+_YAML = "tag:yaml.org,2002:"
+#: Tags of YAML 1.1 and the kind of node that they need; the first group is also constructed.
+_SCALAR_TAGS = frozenset(_YAML + name for name in ("int", "float", "timestamp", "bool", "binary", "str", "null"))
+_CONSTRUCTED = _SCALAR_TAGS - {_YAML + "str", _YAML + "null"}
+_PAIR_TAGS = frozenset({_YAML + "omap", _YAML + "pairs"})
+_SEQUENCE_TAGS = _PAIR_TAGS | {_YAML + "seq"}
+_MAPPING_TAGS = frozenset({_YAML + "map", _YAML + "set"})
+_RESOLVER: Any = yaml.resolver.Resolver()
+_CONSTRUCTOR = yaml.constructor.SafeConstructor()
+_INTEGER = re.compile(r"[-+]?\d+\Z")
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A collection with a wanted tag.
+
+    ``path``: keys and numbers from the root.  ``value``: its content as dict, list, str and
+    int; what is below a key of ``skip`` is None.  ``line``: from 1, in the text.
+    """
+
+    path: Path
+    tag: str
+    value: Any
+    line: int
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An open collection.
+
+    ``value`` is None where nothing is collected.  ``kind``: what an alias to it may be used
+    for: ``mapping``, ``mappings`` (a sequence of nothing else) or ``sequence``.
+    """
+
+    mapping: bool
+    kind: str
+    value: Any = None
+    key: str | None = None
+    merge: bool = False
+    count: int = 0
+    tag: str | None = None
+    anchor: str | None = None
+    line: int = 0
+    found: bool = False
+
+    @property
+    def wants_key(self) -> bool:
+        """Whether the next node is a key."""
+        return self.mapping and self.key is None
+
+    def step(self) -> str | int:
+        """The path component of the child that comes now."""
+        return self.key or "" if self.mapping else self.count
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Follows the events.  ``anchors``: the kind of each anchored node."""
+
+    wanted: Callable[[str], bool]
+    skip: frozenset[str]
+    stack: list[_Frame] = field(default_factory=list)
+    anchors: dict[str, str] = field(default_factory=dict)
+    found: list[Found] = field(default_factory=list)
+    documents: int = 0
+
+    def read(self, event: Any) -> None:
+        if isinstance(event, yaml.ScalarEvent):
+            self.scalar(event)
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            self.open(event)
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            self.close(event)
+        elif isinstance(event, yaml.AliasEvent):
+            self.alias(event)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                raise _invalid("a second YAML document begins here; the tree must be one document", event.start_mark)
+
+    def scalar(self, event: Any) -> None:
+        self.anchor(event, _kind_of_scalar(event))
+        frame = self.stack[-1] if self.stack else None
+        if frame is None and event.value:
+            raise _invalid("the tree must be a mapping, and this is a scalar", event.start_mark)
+        _check_scalar(event)
+        if frame is not None and frame.wants_key:
+            self.key(event, event.value, _kind_of_scalar(event))
+            return
+        value = _plain_value(event) if frame is not None and frame.value is not None else None
+        self.add(event, "scalar", value)
+
+    def alias(self, event: Any) -> None:
+        kind = self.anchors.get(event.anchor)
+        if kind is None:
+            raise _invalid(f"the alias '*{event.anchor}' has no anchor before it", event.start_mark)
+        frame = self.stack[-1] if self.stack else None
+        if frame is None or not frame.wants_key:
+            self.add(event, kind, None)
+        else:
+            self.key(event, f"*{event.anchor}", kind)
+
+    def key(self, event: Any, key: str, kind: str) -> None:
+        """A key of the innermost mapping: a scalar of YAML's own tags, or the merge key."""
+        if kind not in ("scalar", "merge"):
+            what = "a tagged scalar" if kind == "tagged" else "a mapping or sequence"
+            raise _invalid(f"{what} cannot be a key", event.start_mark)
+        frame = self.stack[-1]
+        frame.key, frame.merge = key, kind == "merge"
+        if frame.merge and len(self.stack) > 1 and self.stack[-2].tag in _PAIR_TAGS:
+            raise _invalid("an ordered mapping cannot have a merge key", event.start_mark)
+
+    def open(self, event: Any) -> None:
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        self.anchor(event, "mapping" if mapping else "sequence")
+        self.check_place(event, mapping=mapping)
+        parent = self.stack[-1] if self.stack else None
+        found = bool(event.tag) and self.wanted(event.tag)
+        collect = found or (parent is not None and parent.value is not None and parent.key not in self.skip)
+        value: Any = ({} if mapping else []) if collect else None
+        kind = "mapping" if mapping else "mappings"
+        line = event.start_mark.line + 1
+        self.stack.append(_Frame(mapping, kind, value, tag=event.tag, anchor=event.anchor, line=line, found=found))
+
+    def check_place(self, event: Any, *, mapping: bool) -> None:
+        """Whether a collection of this tag may stand here."""
+        mark = event.start_mark
+        parent = self.stack[-1] if self.stack else None
+        if parent is None and not mapping:
+            raise _invalid("the tree must be a mapping, and this is a sequence", mark)
+        if parent is not None and parent.wants_key:
+            raise _invalid("a mapping or sequence cannot be a key", mark)
+        if len(self.stack) >= _DEEPEST:
+            raise _invalid(f"nested more than {_DEEPEST} deep; the asdf library could not read it", mark)
+        wrong = _SCALAR_TAGS | (_SEQUENCE_TAGS if mapping else _MAPPING_TAGS)
+        if event.tag in wrong or (parent is None and event.tag == _YAML + "set"):
+            raise _invalid(f"a {'mapping' if mapping else 'sequence'} cannot have the tag {event.tag}", mark)
+
+    def close(self, event: Any) -> None:
+        frame = self.stack.pop()
+        if frame.anchor:
+            self.anchors[frame.anchor] = frame.kind
+        if frame.found:
+            path = tuple(above.step() for above in self.stack)
+            self.found.append(Found(path, frame.tag or "", frame.value, frame.line))
+        if self.stack:
+            pair = self.stack[-1].tag in _PAIR_TAGS
+            if pair and not (frame.mapping and frame.count == 1):
+                raise _invalid("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
+            self.add(event, frame.kind, frame.value)
+
+    def anchor(self, event: Any, kind: str) -> None:
+        if event.anchor and event.anchor in self.anchors:
+            raise _invalid(f"the anchor '&{event.anchor}' is there already", event.start_mark)
+        if event.anchor:
+            self.anchors[event.anchor] = kind
+
+    def add(self, event: Any, kind: str, value: Any) -> None:
+        """A child of ``kind`` of the innermost collection is complete."""
+        if not self.stack:
+            return
+        frame = self.stack[-1]
+        if frame.merge and kind not in ("mapping", "mappings"):
+            raise _invalid("the value of a merge key '<<' must be a mapping", event.start_mark)
+        if frame.tag in _PAIR_TAGS and kind != "mapping":
+            raise _invalid("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
+        if not frame.mapping and kind != "mapping":
+            frame.kind = "sequence"
+        if frame.mapping and frame.value is not None:
+            frame.value[frame.key] = value
+        elif frame.value is not None:
+            frame.value.append(value)
+        frame.key, frame.merge = None, False
+        frame.count += 1
+
+
+def read_tree(text: bytes, wanted: Callable[[str], bool], skip: frozenset[str] = frozenset()) -> list[Found]:
+    """Check ``text`` and return its collections whose tag is ``wanted``, in the order of their ends.
+
+    ``text`` begins with the header line, which is a YAML comment, so that lines are those of
+    the file.  Raises ``InvalidTreeError`` with line and column.
+    """
+    reader = _Reader(wanted, skip)
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            reader.read(event)
+    except yaml.MarkedYAMLError as err:
+        raise _invalid(err.problem or "not YAML", err.problem_mark or err.context_mark) from err
+    except yaml.reader.ReaderError as err:
+        line = text.count(b"\n", 0, err.position) + 1
+        raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
+    return reader.found
+
+
+def _kind_of_scalar(event: Any) -> str:
+    """``merge`` for ``<<``; ``tagged`` with a tag that is not YAML's own, which asdf cannot hash; else ``scalar``."""
+    if event.tag == _YAML + "merge" or (event.implicit[0] and event.value == "<<"):
+        return "merge"
+    return "tagged" if event.tag and event.tag != "!" and not event.tag.startswith(_YAML) else "scalar"
+
+
+def _check_scalar(event: Any) -> None:
+    """Refuse scalars that look like a number or a date and are none: asdf could not open the file."""
+    tag = event.tag
+    if not tag and event.implicit[0]:
+        if len(event.value) <= _SHORT and _HARMLESS.match(event.value):
+            return
+        tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
+    if tag in _SEQUENCE_TAGS or tag in _MAPPING_TAGS:
+        raise _invalid(f"a scalar cannot have the tag {tag}", event.start_mark)
+    if tag in _CONSTRUCTED:
+        _check_constructible(event, tag)
+
+
+def _check_constructible(event: Any, tag: str) -> None:
+    node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
+    try:
+        str(_CONSTRUCTOR.construct_object(node))  # Python limits integers when they are written, too
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, yaml.YAMLError) as err:
+        shown = event.value if len(event.value) <= _SHOWN else event.value[:_SHOWN] + "..."
+        kind = tag.removeprefix(_YAML)
+        raise _invalid(f"{shown!r} is no valid {kind}; quote it if it is text", event.start_mark) from err
+    finally:
+        _CONSTRUCTOR.constructed_objects.clear()
+        _CONSTRUCTOR.recursive_objects.clear()
+
+
+def _plain_value(event: Any) -> str | int:
+    if event.implicit[0] and len(event.value) <= _SHORT and _INTEGER.match(event.value):
+        return int(event.value)
+    return str(event.value)
+
+
+def _invalid(problem: str, mark: Any) -> InvalidTreeError:
+    if mark is None:
+        return InvalidTreeError(problem)
+    return InvalidTreeError(problem, line=mark.line + 1, column=mark.column + 1)

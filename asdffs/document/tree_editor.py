@@ -1,0 +1,80 @@
+"""Reads and replaces the text of the file: header, comments and tree.
+
+The text is the file's own bytes; a commit writes from the first to the last byte that
+differs.  Users: ``document``.  One thread.
+"""
+
+from __future__ import annotations
+
+from asdffs.dialects.base import Dialect
+from asdffs.document.arrays import Ndarray, find_arrays
+from asdffs.document.block_table import BlockTable
+from asdffs.document.transaction import Transaction
+from asdffs.document.validation import check_text, complete_last_line
+from asdffs.errors import InvalidTreeError
+from asdffs.format.padding import Padding
+from asdffs.format.plan import plan_text
+from asdffs.storage.store import Extent
+
+_PADDING_SAMPLE = 4096
+
+
+class TreeEditor:
+    """The committed text of one file."""
+
+    def __init__(self, transaction: Transaction, table: BlockTable, dialect: Dialect, policy: Padding) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._dialect = dialect
+        self._policy = policy
+
+    @property
+    def size(self) -> int:
+        """Size of the text in bytes."""
+        return self._table.layout.text_end
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """Where ``length`` bytes of the text from ``offset`` are."""
+        return self._transaction.store.extent(offset, max(0, min(length, self.size - offset)))
+
+    def text(self) -> bytes:
+        """The whole text.  Raises ``OSError``."""
+        return self._transaction.store.read_at(0, self.size)
+
+    def arrays(self) -> tuple[Ndarray, ...]:
+        """The ndarrays of the committed tree; none when the tree on disk is not valid YAML."""
+        try:
+            return find_arrays(self.text(), self._dialect.is_ndarray)
+        except InvalidTreeError:
+            return ()
+
+    def commit(self, draft: bytes) -> tuple[Ndarray, ...]:
+        """Make ``draft`` the text of the file, durably; the arrays of the new tree.
+
+        Raises ``InvalidTreeError`` when it must not become the tree, else as
+        ``Transaction.commit``; the file is as it was after any of these.
+        """
+        table = self._table
+        new = complete_last_line(draft)
+        header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree)
+        self._transaction.check_healthy()
+        self._transaction.check_unchanged()
+        old = self.text()
+        if old == new:
+            return arrays
+        if len(new) > table.layout.padding.stop:
+            table.check_all()
+        layout = table.layout
+        plan = plan_text(layout, old, self._padding_byte(), new, self._policy)
+        self._transaction.commit(plan)
+        shift = plan.move.target - plan.move.source if plan.move else 0
+        moved = layout.with_text(header, text_start, len(new), shift, plan.new_size)
+        table.update(moved if plan.move is None else moved.without_tail(plan.new_size), self._transaction.store)
+        self._transaction.check_healthy()
+        return arrays
+
+    def _padding_byte(self) -> bytes:
+        """NUL where the padding is all NUL, as the asdf library writes it; else space, as the standard advises."""
+        padding = self._table.layout.padding
+        sample = self._transaction.store.read_at(padding.start, min(len(padding), _PADDING_SAMPLE))
+        return b"\0" if sample and not sample.strip(b"\0") else b" "

@@ -1,0 +1,100 @@
+"""Whether a draft may become the tree, and what is odd about it though it may.
+
+Errors refuse the draft (``InvalidTreeError``): it would not open.  Warnings are told in
+``.asdffs/status.json``: it opens, and something in it points nowhere.  Users: ``document``.
+Pure functions; the rules are those of sections Header, Comments and Tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from asdffs.dialects.base import Dialect
+from asdffs.document.arrays import Ndarray, find_arrays
+from asdffs.errors import InvalidTreeError, NotAsdfError
+from asdffs.format.header import Header, parse_header
+from asdffs.format.tree_extent import find_comments_end, find_tree_end
+
+_YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
+_LARGEST = 1 << 63
+_MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
+
+
+def complete_last_line(text: bytes) -> bytes:
+    """``text`` with the newline after its end marker, the only thing that is ever added to a draft."""
+    if text.endswith(b"\n..."):
+        return text + (b"\r\n" if text.endswith(b"\r\n...") else b"\n")
+    return text
+
+
+def check_text(text: bytes, dialect: Dialect, *, had_tree: bool) -> tuple[Header, int, tuple[Ndarray, ...]]:
+    """Check a draft: its header, the offset where its tree begins, and its arrays.
+
+    A draft without a tree is accepted only where the file had none (``had_tree``): otherwise
+    it is a save that was cut off.  Raises ``InvalidTreeError``.
+    """
+    _check_utf8(text)
+    header = _check_header(text, dialect)
+    start = find_comments_end(text, header.size)
+    if start is None:
+        if had_tree or not text.endswith(b"\n"):
+            raise InvalidTreeError(_MISSING_END, line=text.count(b"\n") + 1)
+        return header, len(text), ()
+    _check_extent(text, start)
+    return header, start, find_arrays(text, dialect.is_ndarray)
+
+
+def find_warnings(arrays: Sequence[Ndarray], count: int, size_of: Callable[[int], int | None]) -> tuple[str, ...]:
+    """Sentences about arrays that name no block, or more bytes than their block has.
+
+    ``count`` blocks; ``size_of(n)`` is the decoded size of block n in bytes, None if it is damaged.
+    """
+    return tuple(w for array in arrays if (w := _warning(array, count, size_of)))
+
+
+def _warning(array: Ndarray, count: int, size_of: Callable[[int], int | None]) -> str | None:
+    if not isinstance(array.source, int):
+        return None
+    number = array.source if array.source >= 0 else array.source + count
+    if not 0 <= number < count:
+        return f"line {array.line}: {array.name} has source {str(array.source)[:20]}, and the file has {count} blocks"
+    size, needed = size_of(number), array.last_byte()
+    if size is None or needed is None or needed <= size:
+        return None
+    amount = f"{needed} bytes" if needed < _LARGEST else "more bytes than a file can have"
+    return f"line {array.line}: {array.name} needs {amount}, and block {number} has {size}"
+
+
+def _check_utf8(text: bytes) -> None:
+    if text.startswith(b"\xef\xbb\xbf"):
+        raise InvalidTreeError("the text begins with a byteorder marker; save it as UTF-8 without BOM", line=1)
+    try:
+        text.decode()
+    except UnicodeDecodeError as err:
+        line = text.count(b"\n", 0, err.start) + 1
+        column = err.start - text.rfind(b"\n", 0, err.start)
+        raise InvalidTreeError("not UTF-8; save the text as UTF-8", line=line, column=column) from err
+
+
+def _check_header(text: bytes, dialect: Dialect) -> Header:
+    try:
+        header = parse_header(text)
+    except NotAsdfError as err:
+        raise InvalidTreeError("the first line must be the header, '#ASDF 1.0.0'", line=1) from err
+    refusal = dialect.accepts_text(header)
+    if refusal:
+        raise InvalidTreeError(refusal, line=1)
+    return header
+
+
+def _check_extent(text: bytes, start: int) -> None:
+    if _YAML_DIRECTIVE.match(text, start) is None:
+        line = text.count(b"\n", 0, start) + 1
+        raise InvalidTreeError("after the comments the tree must begin with the line '%YAML 1.1'", line=line)
+    end = find_tree_end(text, start, at_eof=False)
+    if end is None:
+        raise InvalidTreeError(_MISSING_END, line=text.count(b"\n") + 1)
+    if end != len(text):
+        line = text.count(b"\n", 0, end) + 1
+        raise InvalidTreeError("text follows the end marker '...'; the tree must end there", line=line)
