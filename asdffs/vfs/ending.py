@@ -1,0 +1,148 @@
+"""What is kept beside the file when a mount ends, so that nothing typed or copied in is lost.
+
+``NAME.rejected-N.yaml`` for each draft that is not in the file, ``NAME.leftover/`` for
+scratch that is no editor's.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/mount``
+(for the spool of a daemon that was killed).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from asdffs.vfs.scratch import is_disposable
+
+#: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
+_LONGEST_STEM = 220
+_CUT_STEM = 200
+
+
+class Keeper:
+    """Keeps things beside the file ``path``, one by one; what fails stays where it is.
+
+    ``kept``: the new paths.  ``failures``: a sentence for each thing that could not be kept.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._folder, name = os.path.split(path)
+        self._name = _shortened(name)
+        self._mode = _mode_of(path)
+        self.kept: list[str] = []
+        self.failures: list[str] = []
+
+    def keep_draft(self, source: str) -> None:
+        """Copy a draft to ``NAME.rejected-N.yaml``."""
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.rejected-{n}.yaml"))
+
+    def keep_scratch(self, name: str, source: str) -> None:
+        """Copy scratch called ``name`` into ``NAME.leftover/``, unless nobody would miss it."""
+        if is_disposable(name) or os.path.getsize(source) == 0:
+            return
+        try:
+            folder = self._leftover_folder()
+        except OSError as err:
+            self._failed(source, err)
+            return
+        short = _shortened(name)
+        self._keep(source, lambda n: os.path.join(folder, name if n == 1 else f"{short}.{n}"))
+
+    def _leftover_folder(self) -> str:
+        number = 1
+        while True:
+            folder = os.path.join(self._folder, f"{self._name}.leftover" + (f"-{number}" if number > 1 else ""))
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except FileExistsError:  # a file has that name
+                number += 1
+            else:
+                return folder
+
+    def _keep(self, source: str, name_of: Callable[[int], str]) -> None:
+        try:
+            self.kept.append(_copy_new(source, name_of, self._mode))
+        except OSError as err:
+            self._failed(source, err)
+
+    def _failed(self, source: str, err: OSError) -> None:
+        self.failures.append(f"{source} could not be kept beside the file ({err.strerror}) and stays there")
+
+
+def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes) -> Keeper:
+    """Keep what the spool of a killed daemon holds.
+
+    A draft that is the ``committed`` text, or was kept already, is not kept again.
+    """
+    keeper = Keeper(path)
+    drafts = [os.path.join(rejected, name) for name in sorted(os.listdir(rejected))]
+    for name in sorted(os.listdir(spool)):
+        plain = unquote(name.partition("-")[2])
+        source = os.path.join(spool, name)
+        if plain == "tree.yaml":
+            drafts.append(source)
+        else:
+            keeper.keep_scratch(plain, source)
+    for draft in distinct(drafts, committed):
+        keeper.keep_draft(draft)
+    return keeper
+
+
+def distinct(drafts: list[str], committed: bytes) -> list[str]:
+    """Those of ``drafts`` that are neither empty, nor the ``committed`` text, nor like one before."""
+    seen = {b"", committed}
+    chosen = []
+    for path in drafts:
+        with open(path, "rb") as file:
+            text = file.read()
+        if text not in seen:
+            seen.add(text)
+            chosen.append(path)
+    return chosen
+
+
+def _shortened(name: str) -> str:
+    """``name`` such that a suffix can follow: cut, with a hash, where it is too long."""
+    raw = os.fsencode(name)
+    if len(raw) <= _LONGEST_STEM:
+        return name
+    return os.fsdecode(raw[:_CUT_STEM]) + "-" + hashlib.sha256(raw).hexdigest()[:12]
+
+
+def _mode_of(path: str) -> int:
+    """Who may read the file may read what is kept of it, nobody else."""
+    try:
+        return os.stat(path).st_mode & 0o666
+    except OSError:
+        return 0o600
+
+
+def _copy_new(source: str, name_of: Callable[[int], str], mode: int) -> str:
+    """Copy ``source`` to the first free of ``name_of(1)``, ``name_of(2)`` ..., durably, or not at all."""
+    number = 1
+    while True:
+        target = name_of(number)
+        try:
+            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            break
+        except FileExistsError:
+            number += 1
+    try:
+        with open(fd, "wb") as new, open(source, "rb") as old:
+            shutil.copyfileobj(old, new)
+            new.flush()
+            os.fsync(new.fileno())
+        _sync_directory(os.path.dirname(target))
+    except OSError:
+        os.unlink(target)
+        raise
+    return target
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,300 @@
+"""Names of the mount: look up, create, rename, link and remove them.
+
+Three kinds of names: entries of views (fixed), ``tree.yaml`` (its node may change; a rename
+onto it is a save), and scratch (anything else in the root and in ``blocks/``).  Users:
+``vfs``, ``mount/operations``.  One thread.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from asdffs.document.document import Document
+from asdffs.errors import (
+    FileExpectedError,
+    InUseError,
+    NameExistsError,
+    NameRefusedError,
+    NoSuchNameError,
+    NotDirectoryError,
+    NotPermittedError,
+    ReadOnlyError,
+)
+from asdffs.registry import plugins
+from asdffs.vfs.namespace import HIDDEN_PREFIX, DirectoryNode, FileNode, LinkNode, Node, walk
+from asdffs.vfs.scratch import Spool, SpoolFile, read_bytes
+from asdffs.vfs.staging import TREE, Staging, spooled
+from asdffs.views.base import View
+
+_COPY_PIECE = 1 << 20
+_LONGEST_NAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose the nodes are: permission bits, user and group of the ASDF file, its mtime in ns."""
+
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int
+
+
+class Names:
+    """The namespace of one mount."""
+
+    def __init__(self, document: Document, spool: Spool, owner: Owner) -> None:
+        self._document = document
+        self._spool = spool
+        self._owner = owner
+        self._views: dict[DirectoryNode, View] = {}
+        self._last_hidden: tuple[DirectoryNode, str, Node] | None = None
+        self._staging: Staging
+        self.root = self._directory(None)
+        for view_class in plugins("views"):
+            view: View = view_class(document)
+            node = self._directory(view)
+            self._views[node] = view
+            self.root.fixed[view.directory] = node
+
+    def bind(self, staging: Staging) -> None:
+        """Give the name ``tree.yaml`` to the node of ``staging``."""
+        self._staging = staging
+        if staging.node is not None:
+            self.root.fixed[TREE] = staging.node
+
+    def file_node(self, file: SpoolFile, mode: int) -> FileNode:
+        """A new node of the mount's owner, of now, or of the file's time where it shows the file."""
+        now = time.time_ns() if file.spooled else self._owner.mtime_ns
+        return FileNode(mode, self._owner.uid, self._owner.gid, now, now, file=file)
+
+    def find(self, path: str) -> Node:
+        """The node at ``path``.  Raises ``NoSuchNameError``, ``NotDirectoryError``."""
+        try:
+            return walk(self.root, [part for part in path.split("/") if part])
+        except KeyError:
+            raise NoSuchNameError("no such file in the mount", path=path) from None
+
+    def create(self, path: str, mode: int) -> FileNode:
+        """A new empty file: scratch, or the tree after an unlink.
+
+        Raises ``NameExistsError``, ``NotPermittedError``, ``NameRefusedError``, ``ReadOnlyError``, ``OSError``.
+        """
+        folder, name = self._place(path)
+        node = self.file_node(SpoolFile(self._spool, name), mode & 0o7777)
+        if self._is_tree(folder, name):
+            folder.fixed[TREE] = node
+            self._staging.enter(node)
+        else:
+            folder.scratch[name] = node
+        return node
+
+    def symlink(self, path: str, target: str) -> None:
+        """A symbolic link in scratch.  Raises as ``create``."""
+        folder, name = self._place(path)
+        if self._is_tree(folder, name):
+            raise NotPermittedError(f"{TREE} cannot be a symbolic link")
+        now = time.time_ns()
+        folder.scratch[name] = LinkNode(0o777, self._owner.uid, self._owner.gid, now, now, target=target)
+
+    def link(self, existing: str, path: str) -> None:
+        """Another name for a scratch file or the tree.  Raises as ``create``."""
+        node = self.find(existing)
+        folder, name = self._place(path)
+        if self._is_tree(folder, name) or not isinstance(node, FileNode) or not isinstance(node.file, SpoolFile):
+            raise NotPermittedError("only scratch files and the tree can have a second name, in scratch")
+        folder.scratch[name] = node
+        node.names += 1
+
+    def unlink(self, path: str) -> None:
+        """Take a name away.  The ASDF file is never touched by it.
+
+        Raises ``InUseError``, ``NotPermittedError``, ``FileExpectedError``, ``ReadOnlyError``.
+        """
+        folder, name, node = self._named(path)
+        if isinstance(node, DirectoryNode):
+            raise FileExpectedError("is a directory of the mount", path=path)
+        if self._is_tree(folder, name):
+            self._staging.leave()
+        elif name not in folder.scratch and name not in folder.hidden:
+            raise InUseError("blocks and views cannot be removed", path=path)
+        self._take_name(folder, name)
+
+    def rename(self, old: str, new: str, *, replace: bool = True) -> None:
+        """Give ``old`` the name ``new``; onto the tree or a block it is a save.
+
+        Raises as ``create``, ``unlink`` and ``Staging.adopt``.
+        """
+        folder, name, node = self._named(old)
+        target, new_name = self._split(new)
+        if new_name.startswith(HIDDEN_PREFIX):
+            self._hide(folder, name, node, target, new_name)
+            return
+        if not replace and self._exists(target, new_name):
+            raise NameExistsError("exists", path=new)
+        hidden = self._hidden_from(target, new_name)
+        try:
+            if node is (hidden or self._try_find(target, new_name)):
+                self._unhide(target, new_name)
+                return  # two names of one file: rename(2) does nothing
+            self._rename(folder, name, node, target, new_name)
+        except BaseException:
+            self._unhide(target, new_name)
+            raise
+        finally:
+            self._last_hidden = None
+
+    def _rename(self, folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, new_name: str) -> None:
+        is_tree = self._is_tree(folder, name)
+        if not is_tree and name not in folder.scratch:
+            raise NotPermittedError(f"{name} is not scratch and cannot be renamed")
+        if self._is_tree(target, new_name):
+            self._save(node)
+            self._take_name(target, new_name)
+            target.fixed[TREE] = node
+        elif self._is_view_file(target, new_name):
+            if is_tree:
+                raise NotPermittedError(f"{TREE} cannot become a block")
+            self._copy_onto(node, target.find(new_name))
+            node.names -= 1
+            self.discard(node)
+        else:
+            self._check_new(target, new_name)
+            if is_tree:
+                self._staging.leave()
+            self._take_name(target, new_name)
+            target.scratch[new_name] = node
+            if isinstance(node, FileNode):
+                spooled(node).rename(new_name)
+        (folder.fixed if is_tree else folder.scratch).pop(name)
+
+    def _save(self, node: Node) -> None:
+        if not isinstance(node, FileNode):
+            raise NotPermittedError(f"only a file can become {TREE}")
+        self._staging.adopt(node)
+
+    def _copy_onto(self, source: Node, target: Node) -> None:
+        """A rename onto a block is a copy: not atomic (docs/semantics.md, Blocks)."""
+        if not isinstance(source, FileNode) or not isinstance(target, FileNode):
+            raise NotPermittedError("only a file can be renamed onto a block")
+        target.file.open_for_writing()
+        size = source.file.size()
+        target.file.truncate(size)
+        for start in range(0, size, _COPY_PIECE):
+            target.file.write(start, read_bytes(source.file.read(start, _COPY_PIECE)))
+        target.file.settle(durable=False)
+        target.touch()
+
+    def _hide(self, folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, hidden: str) -> None:
+        """libfuse asks for this when an open file is unlinked or replaced: keep the node, hide the name."""
+        if self._is_tree(folder, name):
+            self._staging.leave()
+            folder.fixed.pop(TREE)
+        elif name in folder.scratch:
+            folder.scratch.pop(name)
+        else:
+            raise InUseError(f"{name} is open and cannot be removed or replaced")
+        target.hidden[hidden] = node
+        self._last_hidden = (folder, name, node)
+
+    def _unhide(self, target: DirectoryNode, name: str) -> None:
+        """The rename for which ``name`` was hidden was refused: the name leads to its node again."""
+        node = self._hidden_from(target, name)
+        if node is None or self._exists(target, name):
+            return
+        node.names += 1
+        if self._is_tree(target, name) and isinstance(node, FileNode):
+            target.fixed[TREE] = node
+            self._staging.enter(node)
+        else:
+            target.scratch[name] = node
+
+    def _hidden_from(self, target: DirectoryNode, name: str) -> Node | None:
+        """The node that had ``name`` until the hide right before this rename, if it is still there."""
+        if self._last_hidden is None or self._last_hidden[:2] != (target, name):
+            return None
+        node = self._last_hidden[2]
+        return node if node.names > 0 else None
+
+    def forget_hidden(self) -> None:
+        """Another operation came: a hide before it was an unlink, not the first half of a rename."""
+        self._last_hidden = None
+
+    def _take_name(self, folder: DirectoryNode, name: str) -> None:
+        """Remove a name that may not be there; a node without names and handles gives its spool file back."""
+        for names in (folder.fixed, folder.scratch, folder.hidden):
+            node = names.pop(name, None)
+            if node is not None:
+                node.names -= 1
+                self.discard(node)
+
+    def discard(self, node: Node) -> None:
+        """Give the spool file of ``node`` back if nothing leads to it any more."""
+        if node.names <= 0 and node.opens == 0 and isinstance(node, FileNode) and isinstance(node.file, SpoolFile):
+            node.file.drop()
+
+    def scratch_files(self) -> list[tuple[str, str]]:
+        """Name and path in the spool of every scratch file that has bytes."""
+        return [
+            (name, node.file.path)
+            for folder in (self.root, *self._views)
+            for name, node in folder.scratch.items()
+            if isinstance(node, FileNode) and isinstance(node.file, SpoolFile) and node.file.spooled
+        ]
+
+    def _directory(self, view: View | None) -> DirectoryNode:
+        owner = self._owner
+        mode = owner.mode | (owner.mode & 0o444) >> 2
+        return DirectoryNode(mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, view=view)
+
+    def _split(self, path: str) -> tuple[DirectoryNode, str]:
+        above, _, name = path.rpartition("/")
+        folder = self.find(above)
+        if not isinstance(folder, DirectoryNode):
+            raise NotDirectoryError("is no directory", path=above)
+        if not self._document.writable:
+            raise ReadOnlyError("the mount is read-only")
+        return folder, name
+
+    def _place(self, path: str) -> tuple[DirectoryNode, str]:
+        folder, name = self._split(path)
+        if self._exists(folder, name):
+            raise NameExistsError("exists", path=path)
+        if not self._is_tree(folder, name):
+            self._check_new(folder, name)
+        return folder, name
+
+    def _named(self, path: str) -> tuple[DirectoryNode, str, Node]:
+        folder, name = self._split(path)
+        return folder, name, self.find(path)
+
+    def _check_new(self, folder: DirectoryNode, name: str) -> None:
+        """Whether ``name`` may be scratch in ``folder``."""
+        view = self._views.get(folder)
+        if folder is not self.root and (view is None or not view.scratch):
+            raise NotPermittedError("nothing can be created in this directory")
+        if name in folder.fixed:
+            raise InUseError(f"{name} is a directory of the mount")
+        if len(os.fsencode(name)) > _LONGEST_NAME:
+            raise NameRefusedError("a name has at most 255 bytes")
+        refusal = view.refusal(name) if view is not None else None
+        if refusal is not None:
+            raise refusal
+
+    def _is_tree(self, folder: DirectoryNode, name: str) -> bool:
+        return folder is self.root and name == TREE
+
+    def _is_view_file(self, folder: DirectoryNode, name: str) -> bool:
+        node = self._try_find(folder, name)
+        return node is not None and name not in folder.scratch and name not in folder.fixed
+
+    def _exists(self, folder: DirectoryNode, name: str) -> bool:
+        return self._try_find(folder, name) is not None
+
+    def _try_find(self, folder: DirectoryNode, name: str) -> Node | None:
+        try:
+            return folder.find(name)
+        except KeyError:
+            return None

@@ -1,0 +1,104 @@
+"""Nodes and names: directories, files and symbolic links of the mount.
+
+A node is what an open file refers to; names come and go.  Users: ``vfs``, ``staging``.
+One thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from asdffs.errors import NotDirectoryError
+from asdffs.views.base import ViewDirectory, ViewFile
+
+#: libfuse gives an open file that is unlinked or replaced such a name until its last close.
+HIDDEN_PREFIX = ".fuse_hidden"
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """What all nodes have.  ``mode``: permission bits.  Times in ns.
+
+    ``opens``: handles on it; ``names``: names that lead to it.
+    """
+
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int
+    atime_ns: int
+    opens: int = 0
+    names: int = 1
+
+    def touch(self) -> None:
+        """The content changed now."""
+        self.mtime_ns = time.time_ns()
+
+
+@dataclass(slots=True, eq=False)
+class FileNode(Node):
+    """A regular file; ``file`` is what it shows."""
+
+    file: ViewFile = field(default_factory=ViewFile)
+
+
+@dataclass(slots=True, eq=False)
+class LinkNode(Node):
+    """A symbolic link in scratch."""
+
+    target: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class DirectoryNode(Node):
+    """A directory: entries of a view, and what was created in it (``scratch``).
+
+    ``fixed``: entries that no view lists; ``hidden``: open nodes that have lost their name.
+    """
+
+    view: ViewDirectory | None = None
+    fixed: dict[str, Node] = field(default_factory=dict)
+    scratch: dict[str, Node] = field(default_factory=dict)
+    hidden: dict[str, Node] = field(default_factory=dict)
+    seen: dict[str, Node] = field(default_factory=dict)
+
+    def entries(self) -> Iterator[str]:
+        """Names to list."""
+        yield from self.fixed
+        if self.view is not None:
+            yield from self.view.names()
+        yield from self.scratch
+
+    def find(self, name: str) -> Node:
+        """The node of that name.  Raises ``KeyError``."""
+        for names in (self.fixed, self.scratch, self.hidden):
+            if name in names:
+                return names[name]
+        if self.view is None:
+            raise KeyError(name)
+        child = self.view.child(name)
+        if name not in self.seen:
+            self.seen[name] = self._node(child)
+        return self.seen[name]
+
+    def forget(self) -> None:
+        """The document was read again: nodes of the view start anew, with this time."""
+        self.seen.clear()
+
+    def _node(self, child: ViewFile | ViewDirectory) -> Node:
+        if isinstance(child, ViewFile):
+            mode = self.mode & (0o666 if child.writable else 0o444)
+            return FileNode(mode, self.uid, self.gid, self.mtime_ns, self.atime_ns, file=child)
+        return DirectoryNode(self.mode, self.uid, self.gid, self.mtime_ns, self.atime_ns, view=child)
+
+
+def walk(root: DirectoryNode, parts: list[str]) -> Node:
+    """The node that ``parts`` lead to from ``root``.  Raises ``KeyError``, ``NotDirectoryError``."""
+    node: Node = root
+    for part in parts:
+        if not isinstance(node, DirectoryNode):
+            raise NotDirectoryError(f"{part!r} is looked for in a file")
+        node = node.find(part)
+    return node

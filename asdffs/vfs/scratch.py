@@ -1,0 +1,152 @@
+"""Files that live in the spool directory: drafts, and whatever editors and tools create.
+
+``SpoolFile`` keeps its bytes in a named file of the spool, so that they outlive a daemon
+that is killed; as the clean tree it has no spool file and shows the committed text.
+Users: ``vfs``, ``staging``, ``ending``.  One thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import quote
+
+from asdffs.storage.store import Extent
+from asdffs.views.base import ViewFile
+
+#: Names that editors and tools leave behind and nobody misses.
+_DISPOSABLE = re.compile(r"\..*|4913|.*~|#.*#", re.DOTALL)
+_LONGEST_QUOTED = 200
+_CUT_ESCAPE = re.compile(r"%[0-9A-F]?\Z")
+
+
+def is_disposable(name: str) -> bool:
+    """Whether scratch of that name is dropped at the end instead of being kept as a leftover."""
+    return _DISPOSABLE.fullmatch(name) is not None
+
+
+class Spool:
+    """The directory of one mount, which exists already.  ``path`` is absolute."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._count = 0
+
+    def create(self, name: str) -> str:
+        """The path of a new empty file whose name tells which ``name`` it was made for.  Raises ``OSError``."""
+        self._count += 1
+        quoted = _CUT_ESCAPE.sub("", quote(name, safe="")[:_LONGEST_QUOTED])
+        path = os.path.join(self.path, f"{self._count}-{quoted}")
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return path
+
+
+class SpoolFile(ViewFile):
+    """A file in the spool, or, as long as it has none, the bytes of ``committed``."""
+
+    writable = True
+
+    def __init__(self, spool: Spool, name: str, committed: ViewFile | None = None) -> None:
+        self._spool = spool
+        self._name = name
+        self._committed = committed
+        self._fd = -1
+        self.path = ""
+        if committed is None:
+            self._create()
+
+    @property
+    def spooled(self) -> bool:
+        """Whether it has bytes of its own."""
+        return self._fd >= 0
+
+    def size(self) -> int:
+        """Size in bytes."""
+        return os.fstat(self._fd).st_size if self._committed is None else self._committed.size()
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """An extent of the spool file, or the committed bytes."""
+        if self._committed is not None:
+            return self._committed.read(offset, length)
+        return Extent(self._fd, offset, max(0, min(length, self.size() - offset)))
+
+    def content(self) -> bytes:
+        """All bytes.  Raises ``OSError``."""
+        return read_bytes(self.read(0, self.size()))
+
+    def open_for_writing(self) -> None:
+        """Always allowed."""
+
+    def write(self, offset: int, payload: bytes) -> None:
+        """Write; raises ``OSError`` when the spool is full."""
+        self.take(None)
+        _write_all(self._fd, offset, payload)
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend with zeros."""
+        self.take(b"" if size == 0 else None)
+        os.ftruncate(self._fd, size)
+
+    def settle(self, *, durable: bool) -> None:
+        """With ``durable``: fsync."""
+        if durable and self.spooled:
+            os.fsync(self._fd)
+
+    def take(self, content: bytes | None) -> None:
+        """Have bytes of its own from now on: ``content``, or the committed ones as they are now."""
+        if self._committed is None:
+            return
+        before = self.content() if content is None else content
+        self._create(before)
+        self._committed = None
+
+    def give(self, committed: ViewFile) -> None:
+        """Show ``committed`` from now on, and drop its own bytes."""
+        self.drop()
+        self._committed = committed
+
+    def drop(self) -> None:
+        """Remove the spool file."""
+        if self.spooled:
+            os.close(self._fd)
+            os.unlink(self.path)
+            self._fd, self.path = -1, ""
+
+    def rename(self, name: str) -> None:
+        """The node is called ``name`` now; its spool file tells so, for whoever finds it after a crash."""
+        self._name = name
+        if self.spooled:
+            path = self._spool.create(name)
+            os.replace(self.path, path)
+            self.path = path
+
+    def _create(self, content: bytes = b"") -> None:
+        """A spool file with ``content``; nothing has changed when it fails."""
+        path = self._spool.create(self._name)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _write_all(fd, 0, content)
+        except OSError:
+            os.close(fd)
+            os.unlink(path)
+            raise
+        self._fd, self.path = fd, path
+
+
+def _write_all(fd: int, offset: int, payload: bytes) -> None:
+    rest = memoryview(payload)
+    while rest:
+        written = os.pwrite(fd, rest, offset)
+        offset, rest = offset + written, rest[written:]
+
+
+def read_bytes(found: bytes | Extent) -> bytes:
+    """The bytes of a read, wherever they are.  Raises ``OSError``."""
+    if isinstance(found, bytes):
+        return found
+    pieces: list[bytes] = []
+    offset, rest = found.offset, found.length
+    while rest > 0 and (piece := os.pread(found.fd, rest, offset)):
+        pieces.append(piece)
+        offset, rest = offset + len(piece), rest - len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,177 @@
+"""Staging: when a draft of the tree becomes the tree of the file (docs/semantics.md, Saving).
+
+Which node is the tree is decided by node, never by path: ``node`` is the one that the
+name ``tree.yaml`` leads to now, or None between an unlink and the create that follows.
+
+| draft    | means                                               | left by                         |
+|----------|-----------------------------------------------------|---------------------------------|
+| CLEAN    | the node shows the committed text                   | a write -> DIRTY                |
+| DIRTY    | written since the last judgement                    | judged -> CLEAN or REJECTED;    |
+|          |                                                     | writer killed -> CUT_OFF        |
+| REJECTED | judged invalid, or not committed; text kept in spool| a write -> DIRTY                |
+| CUT_OFF  | its writer was killed in the middle                 | a write -> DIRTY                |
+
+An empty draft is never judged: ``>`` and O_TRUNC make one before the first write.
+User: ``vfs``.  One thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import logging
+import os
+
+from asdffs.document.document import Document
+from asdffs.errors import AsdffsError, InvalidTreeError
+from asdffs.vfs.namespace import FileNode
+from asdffs.vfs.scratch import Spool, SpoolFile
+from asdffs.views.tree_yaml import CommittedTree
+
+logger = logging.getLogger(__name__)
+
+#: The name of the draft in the mount, and of its file in the spool.
+TREE = "tree.yaml"
+
+
+class Draft(enum.Enum):
+    """State of the draft."""
+
+    CLEAN = "clean"
+    DIRTY = "dirty"
+    REJECTED = "rejected"
+    CUT_OFF = "cut off"
+
+
+class Staging:
+    """The draft of one document."""
+
+    def __init__(self, document: Document, spool: Spool, rejected: str, node: FileNode) -> None:
+        self._document = document
+        self._spool = spool
+        self._rejected = rejected
+        self._committed = CommittedTree(document)
+        self.node: FileNode | None = node
+        self._state = Draft.CLEAN
+        self._count = 0
+
+    @property
+    def state(self) -> Draft:
+        """State of the draft."""
+        return self._state
+
+    @state.setter
+    def state(self, state: Draft) -> None:
+        self._state = state
+        self._document.report.draft = state.value
+
+    def judge(self) -> None:
+        """Commit the draft.  Raises ``InvalidTreeError`` or as ``Document.commit_tree``; the text is kept."""
+        node = self.node
+        if node is None or self.state is Draft.CLEAN:
+            return
+        text = spooled(node).content()
+        if not text:
+            return
+        try:
+            self._commit(text)
+        except (AsdffsError, OSError):
+            self.state = Draft.REJECTED
+            raise
+        spooled(node).give(self._committed)
+        self.state = Draft.CLEAN
+
+    def adopt(self, node: FileNode) -> None:
+        """``node`` is being renamed onto the tree: commit its text first.  Raises as ``judge``."""
+        text = spooled(node).content()
+        before = self._document.tree.text()
+        self._commit(text)
+        self.leave(before, replaced=True)
+        spooled(node).give(self._committed)
+        spooled(node).rename(TREE)
+        node.touch()
+        self.node, self.state = node, Draft.CLEAN
+
+    def leave(self, text: bytes | None = None, *, replaced: bool = False) -> None:
+        """The name of the tree does not lead to ``node`` any more; it keeps its bytes as they were.
+
+        ``text``: the text that was committed while it was the tree; default: the one of now.
+        ``replaced``: it loses its name for good; where nobody has it open, its bytes are not needed.
+        """
+        node = self.node
+        if node is None:
+            return
+        if self.state in (Draft.DIRTY, Draft.CUT_OFF):
+            self._keep(spooled(node).content())
+        if not replaced or node.opens or node.names > 1:
+            spooled(node).take(self._document.tree.text() if text is None else text)
+        self.node, self.state = None, Draft.CLEAN
+
+    def enter(self, node: FileNode) -> None:
+        """``node`` gets the name of the tree without a save: a new file, or one whose renaming was refused."""
+        self.node = node
+        spooled(node).rename(TREE)
+        if spooled(node).content() == self._document.tree.text():
+            spooled(node).give(self._committed)
+            self.state = Draft.CLEAN
+        else:
+            self.state = Draft.DIRTY
+
+    def written(self) -> None:
+        """The node of the tree was written or truncated."""
+        self.state = Draft.DIRTY
+
+    def cut_off(self) -> None:
+        """A writer of the draft was killed: it is kept, and not judged."""
+        if self.state is Draft.DIRTY:
+            self.state = Draft.CUT_OFF
+            self._document.report.refuse(InvalidTreeError("the program that was saving the tree was killed"))
+
+    def unsaved(self) -> list[str]:
+        """Path of the draft's spool file, if there is a draft."""
+        if self.node is None or self.state is Draft.CLEAN or not spooled(self.node).spooled:
+            return []
+        return [spooled(self.node).path]
+
+    def _commit(self, text: bytes) -> None:
+        try:
+            self._document.commit_tree(text)
+        except (AsdffsError, OSError) as err:
+            self._document.report.refuse(err)
+            self._keep(text)
+            raise
+        self._document.report.error = ""
+
+    def _keep(self, text: bytes) -> None:
+        """Keep ``text``, durably, unless it is empty, the committed one, or kept already.
+
+        Where that fails the text is still in the spool file it came from, which outlives us.
+        """
+        kept = self._document.report.rejected
+        if not text or text == self._document.tree.text() or any(_read(path) == text for path in kept):
+            return
+        self._count += 1
+        path = os.path.join(self._rejected, f"{self._count}.yaml")
+        try:
+            with open(path, "xb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as err:
+            logger.error("a refused draft could not be copied to %s (%s); it stays a draft", path, err.strerror)
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            return
+        kept.append(path)
+
+
+def spooled(node: FileNode) -> SpoolFile:
+    """The spool file of a draft or scratch node."""
+    if not isinstance(node.file, SpoolFile):
+        raise TypeError("only drafts and scratch are spooled")
+    return node.file
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

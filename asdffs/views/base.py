@@ -1,0 +1,81 @@
+"""What a view is: named files that show parts of a document, without FUSE and without errno.
+
+A view offers one directory of the mount.  Its files read and write through the document;
+a read returns bytes, or an extent that the adapter reads without copying through Python.
+Users: ``vfs``.  A new view is one file in this package with ``PLUGIN = its class``.
+One thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from asdffs.document.document import Document
+from asdffs.errors import NoAttributeError, NotPermittedError
+from asdffs.storage.store import Extent
+
+
+class ViewFile:
+    """One virtual file.  Sizes and offsets in bytes.  This base is a read-only file."""
+
+    writable = False
+
+    def size(self) -> int:
+        """Size now.  Raises ``AsdffsError``, ``OSError``."""
+        raise NotImplementedError
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """The bytes, fewer where the file ends.  Raises ``AsdffsError``, ``OSError``."""
+        raise NotImplementedError
+
+    def open_for_writing(self) -> None:
+        """Refuse what cannot be written, early.  Raises ``AsdffsError``."""
+        raise NotPermittedError("this file is read-only")
+
+    def write(self, offset: int, payload: bytes) -> None:
+        """Write.  Raises ``AsdffsError``, ``OSError``."""
+        raise NotPermittedError("this file is read-only")
+
+    def truncate(self, size: int) -> None:
+        """Set the size.  Raises ``AsdffsError``, ``OSError``."""
+        raise NotPermittedError("this file is read-only")
+
+    def settle(self, *, durable: bool) -> None:
+        """Somebody closed the file after writing, or (``durable``) asked for fsync."""
+
+    def attributes(self) -> Mapping[str, bytes]:
+        """Extended attributes.  Raises ``AsdffsError``."""
+        return {}
+
+    def attribute(self, name: str) -> bytes:
+        """One extended attribute.  Raises ``NoAttributeError``."""
+        try:
+            return self.attributes()[name]
+        except KeyError:
+            raise NoAttributeError(f"no attribute {name!r} here") from None
+
+
+class ViewDirectory(Protocol):
+    """A directory of a view."""
+
+    def names(self) -> Iterable[str]:
+        """Names of its entries, without ``.`` and ``..``."""
+
+    def child(self, name: str) -> ViewFile | ViewDirectory:
+        """The entry of that name.  Raises ``KeyError``."""
+
+
+class View(ViewDirectory, Protocol):
+    """The top directory of a view; ``directory`` is its name in the root of the mount.
+
+    ``scratch``: whether unknown names may be created in it as scratch.
+    """
+
+    directory: str
+    scratch: bool
+
+    def __init__(self, document: Document) -> None: ...
+
+    def refusal(self, name: str) -> Exception | None:
+        """Why ``name``, which does not exist, must not be created as scratch; None when it may."""

@@ -1,0 +1,123 @@
+"""``.asdffs/``: what the mount has to say about itself, read-only.
+
+``status.json`` (document, draft, warnings, serving process), ``error`` (the last refusal),
+``committed.yaml`` (the tree in the file), ``rejected/`` (drafts that were refused).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+from asdffs.document.document import Document
+from asdffs.views.base import ViewDirectory, ViewFile
+from asdffs.views.tree_yaml import CommittedTree
+
+
+class _Rendered(ViewFile):
+    """A file whose content is made when it is looked at."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def render(self) -> bytes:
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Size of the content now."""
+        return len(self.render())
+
+    def read(self, offset: int, length: int) -> bytes:
+        """The content now."""
+        return self.render()[offset : offset + length]
+
+
+class StatusFile(_Rendered):
+    """``status.json``."""
+
+    def render(self) -> bytes:
+        """One JSON object; docs/semantics.md lists its keys."""
+        document, report = self._document, self._document.report
+        status = {
+            "file": document.path,
+            "writable": document.writable,
+            "size": document.layout.size,
+            "blocks": document.block_count,
+            "tree_size": document.tree.size,
+            "padding": len(document.layout.padding),
+            "index": document.layout.index is not None,
+            "draft": report.draft,
+            "error": report.error,
+            "warnings": report.warnings,
+            "failures": report.failures,
+            "recovery": report.recovery,
+            **report.mount,
+        }
+        return json.dumps(status, indent=2).encode() + b"\n"
+
+
+class ErrorFile(_Rendered):
+    """``error``."""
+
+    def render(self) -> bytes:
+        """The sentence of the last refusal, or nothing."""
+        error = self._document.report.error
+        return f"{error}\n".encode() if error else b""
+
+
+class _KeptFile(ViewFile):
+    """A refused draft in the spool."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def size(self) -> int:
+        return os.stat(self._path).st_size
+
+    def read(self, offset: int, length: int) -> bytes:
+        with open(self._path, "rb") as file:
+            return os.pread(file.fileno(), length, offset)
+
+
+class _Rejected:
+    """``rejected/``."""
+
+    def __init__(self, document: Document) -> None:
+        self._paths = document.report.rejected
+
+    def names(self) -> Iterator[str]:
+        return map(os.path.basename, self._paths)
+
+    def child(self, name: str) -> ViewFile | ViewDirectory:
+        return {os.path.basename(path): _KeptFile(path) for path in self._paths}[name]
+
+
+class Status:
+    """See ``View``."""
+
+    directory = ".asdffs"
+    scratch = False
+
+    def __init__(self, document: Document) -> None:
+        self._children: dict[str, ViewFile | ViewDirectory] = {
+            "status.json": StatusFile(document),
+            "error": ErrorFile(document),
+            "committed.yaml": CommittedTree(document),
+            "rejected": _Rejected(document),
+        }
+
+    def names(self) -> Iterator[str]:
+        """Its four entries."""
+        return iter(self._children)
+
+    def child(self, name: str) -> ViewFile | ViewDirectory:
+        """The entry of that name.  Raises ``KeyError``."""
+        return self._children[name]
+
+    def refusal(self, name: str) -> Exception | None:
+        """Never asked: there is no scratch here."""
+        return None
+
+
+PLUGIN = Status

@@ -1,0 +1,26 @@
+"""The committed text of the file as a read-only file.
+
+Users: ``status`` shows it as ``.asdffs/committed.yaml``; ``vfs/staging`` lays the draft
+``tree.yaml`` over it.
+"""
+
+from __future__ import annotations
+
+from asdffs.document.document import Document
+from asdffs.storage.store import Extent
+from asdffs.views.base import ViewFile
+
+
+class CommittedTree(ViewFile):
+    """Header, comments and tree as they are in the file now."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def size(self) -> int:
+        """Size of the text."""
+        return self._document.tree.size
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """The file's own bytes."""
+        return self._document.tree.read(offset, length)
