@@ -1,0 +1,1 @@
+"""The command line: the only floor that reads argv and the environment."""

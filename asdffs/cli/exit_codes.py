@@ -1,0 +1,61 @@
+"""Exit codes of every command: a promise (README, docs/semantics.md).
+
+A test fails when a class of ``asdffs.errors`` is missing here.  Users: ``main``.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from asdffs import errors
+
+
+class ExitCode(enum.IntEnum):
+    """What a status means."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    NO_FILE = 3
+    NOT_ASDF = 4
+    IN_USE = 5
+    NO_MOUNT = 6
+    EDITS_KEPT = 7
+    UNFINISHED = 8
+
+
+#: Error class -> exit code.  The nearest class in the hierarchy counts.
+EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
+    errors.AsdffsError: ExitCode.INTERNAL,
+    errors.UsageError: ExitCode.USAGE,
+    errors.MissingFileError: ExitCode.NO_FILE,
+    errors.NotAsdfError: ExitCode.NOT_ASDF,
+    errors.DamagedFileError: ExitCode.NOT_ASDF,
+    errors.DamagedBlockError: ExitCode.NOT_ASDF,
+    errors.InvalidTreeError: ExitCode.EDITS_KEPT,
+    errors.StorageError: ExitCode.UNFINISHED,
+    errors.LockedError: ExitCode.IN_USE,
+    errors.StaleFileError: ExitCode.UNFINISHED,
+    errors.FailedFileError: ExitCode.UNFINISHED,
+    errors.NoRoomError: ExitCode.UNFINISHED,
+    errors.ReadOnlyError: ExitCode.UNFINISHED,
+    errors.NoSuchNameError: ExitCode.NO_FILE,
+    errors.NameExistsError: ExitCode.USAGE,
+    errors.NameRefusedError: ExitCode.USAGE,
+    errors.NotPermittedError: ExitCode.USAGE,
+    errors.InUseError: ExitCode.IN_USE,
+    errors.NotSupportedError: ExitCode.USAGE,
+    errors.ForeignAttributeError: ExitCode.USAGE,
+    errors.FileExpectedError: ExitCode.NO_FILE,
+    errors.NotDirectoryError: ExitCode.NO_FILE,
+    errors.NoAttributeError: ExitCode.USAGE,
+    errors.MountError: ExitCode.NO_MOUNT,
+    errors.KeptEditsError: ExitCode.EDITS_KEPT,
+    errors.UnfinishedError: ExitCode.UNFINISHED,
+}
+
+
+def exit_code_of(error: errors.AsdffsError) -> ExitCode:
+    """The exit code of the nearest class of ``error`` in the table."""
+    return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)

@@ -1,0 +1,90 @@
+"""The command line of every command: what ``--help`` says.
+
+Light on purpose: ``asdffs --help`` imports nothing of the floors below.  A command's module,
+``asdffs/cli/NAME.py``, has ``run(arguments)`` and is imported when it is asked for.
+Users: ``main``, and later the man page.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from asdffs import __version__
+
+_DESCRIPTION = "Mount an ASDF file as a directory: edit tree.yaml, read and write blocks/NNNN.bin, in place."
+_EPILOG = """\
+examples:
+  asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml with any editor
+  asdffs umount /mnt/x               finish the file; says so if an edit was refused
+  asdffs info data.asdf              header, tree, blocks, index
+
+exit codes:
+  0 done                             5 in use: mounted already, or the mount is busy
+  1 internal error                   6 cannot be mounted: FUSE, mount point, rights
+  2 command line not understood      7 some edits are not in the file; kept beside it
+  3 no such file                     8 the file could not be finished or written
+  4 not an ASDF file, or damaged
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = _parser(argparse.ArgumentParser, "asdffs", _DESCRIPTION, _EPILOG)
+    parser.add_argument("--version", action="version", version=f"asdffs {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for add in (_add_mount, _add_umount, _add_info):
+        add(commands).add_argument("-v", "--verbose", action="store_true", help="say what happens")
+    return parser
+
+
+def _add_mount(commands: Any) -> argparse.ArgumentParser:
+    epilog = """\
+example:
+  asdffs mount data.asdf /mnt/x && vim /mnt/x/tree.yaml && asdffs umount /mnt/x
+
+options for -o (comma-separated): ro, rw, allow_other, allow_root, default_permissions, fsname=NAME
+"""
+    parser = _command(commands, "mount", "show an ASDF file as a directory", epilog)
+    parser.add_argument("file", help="the ASDF file")
+    parser.add_argument("mountpoint", metavar="MNT", help="an empty directory")
+    parser.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground until unmounted")
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="see below")
+    parser.add_argument("--binding", choices=("auto", "mfusepy", "fusepy"), help="the FUSE binding to use")
+    return parser
+
+
+def _add_umount(commands: Any) -> argparse.ArgumentParser:
+    epilog = """\
+example:
+  asdffs umount /mnt/x
+
+Exit code 7 says that some edits are not in the file and where they were kept.
+"""
+    parser = _command(commands, "umount", "finish the file and take the mount away", epilog)
+    parser.add_argument("mountpoint", metavar="MNT", help="where the file is mounted")
+    return parser
+
+
+def _add_info(commands: Any) -> argparse.ArgumentParser:
+    epilog = """\
+example:
+  asdffs info --json data.asdf | jq '.blocks[] | {index, data_size}'
+
+Sizes and offsets are in bytes.  A file that is mounted for writing may be looked at.
+"""
+    parser = _command(commands, "info", "describe an ASDF file: header, tree, padding, blocks, index", epilog)
+    parser.add_argument("file", help="the ASDF file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _command(commands: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
+    return _parser(commands.add_parser, name, text, epilog, help=text)
+
+
+def _parser(make: Any, name: str, text: str, epilog: str, **options: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = make(
+        name, description=text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options
+    )
+    return parser

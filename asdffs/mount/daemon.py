@@ -1,0 +1,144 @@
+"""Serves one mount from start to end, in the foreground or as a daemon.
+
+The child opens the document, so that every reason not to mount is printed before the parent
+returns; the parent waits for "ready" or for the child's exit status.  After the unmount the
+daemon finishes the file, still holding the lock, and leaves a report.  User: ``cli/mount``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from asdffs.document.document import Document
+from asdffs.errors import KeptEditsError, MountError, UnfinishedError
+from asdffs.mount.binding import Binding
+from asdffs.mount.operations import Operations
+from asdffs.mount.options import MountOptions, fuse_options
+from asdffs.vfs.vfs import Vfs
+
+logger = logging.getLogger(__name__)
+
+_READY = b"ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a mount keeps what is not the file; absolute paths.
+
+    ``spool``, ``rejected``: directories; ``log``, ``report``: files ('' for none).
+    """
+
+    spool: str
+    rejected: str
+    log: str = ""
+    report: str = ""
+
+
+def serve(
+    document: Document,
+    mountpoint: str,
+    options: MountOptions,
+    binding: Binding,
+    places: Places,
+    *,
+    ready: Callable[[], None],
+) -> None:
+    """Serve ``document`` until it is unmounted, then finish it; the caller closes it.
+
+    Raises ``MountError`` when FUSE refuses, ``KeptEditsError`` or ``UnfinishedError`` when not
+    everything that was typed is in the file.
+    """
+    vfs = Vfs(document, spool=places.spool, rejected=places.rejected)
+    note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
+    document.report.mount = {**note, "log": places.log, "report": places.report}
+    document.note_owner({**note, "state": "serving"})
+
+    def ended() -> None:
+        with contextlib.suppress(OSError):  # the note is information for others, the end is not
+            document.note_owner({**note, "state": "finishing"})
+        vfs.end()
+
+    served: list[bool] = []
+
+    def started() -> None:
+        served.append(True)
+        ready()
+
+    document.check_tree()
+    operations = Operations(vfs, binding.caller_pid, ready=started, ended=ended)
+    try:
+        binding.run(operations, mountpoint, **fuse_options(options, document.path, libfuse2=binding.libfuse2))
+    except RuntimeError as err:
+        if not served:  # after serving, a status only says that a signal ended the loop
+            raise MountError(f"FUSE refused the mount (status {err})", path=mountpoint) from err
+    _conclude(document, places)
+
+
+def _conclude(document: Document, places: Places) -> None:
+    """Leave a report for whoever asks, and raise what it says."""
+    report = document.report
+    kept, failures = report.kept, report.failures
+    if places.report:  # also when all went well: a daemon that left none did not come to its end
+        with open(places.report, "w") as file:
+            json.dump({"file": document.path, "kept": kept, "failures": failures}, file)
+    raise_report(document.path, kept, failures)
+
+
+def raise_report(path: str, kept: list[str], failures: list[str]) -> None:
+    """Raise what the end of a mount has to say: ``UnfinishedError``, ``KeptEditsError``, or nothing."""
+    where = f"; kept: {', '.join(kept)}" if kept else ""
+    if failures and not kept:
+        raise UnfinishedError(f"the file could not be finished: {'; '.join(failures)}", path=path)
+    if failures:
+        raise KeptEditsError(f"some edits are not in the file: {'; '.join(failures)}{where}", path=path)
+    if kept:
+        raise KeptEditsError(f"some of what was saved is not in the file{where}", path=path)
+
+
+def run_in_background(work: Callable[[Callable[[], None]], int], log: Callable[[], None]) -> int:
+    """Run ``work(ready)`` in a daemon; return 0 when it called ``ready``, else its exit status.
+
+    ``log`` is called in the daemon when it is ready, to take the log away from the terminal.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _become_daemon(work, log, writer)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        if pipe.read() == _READY:
+            return 0
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _become_daemon(work: Callable[[Callable[[], None]], int], log: Callable[[], None], writer: int) -> None:
+    """Never returns."""
+    status = 1
+    try:
+        os.setsid()
+        status = work(lambda: _say_ready(log, writer))
+    except Exception:  # the process ends here, and nobody else would say why
+        logger.exception("internal error; please report it")
+    finally:
+        logging.shutdown()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _say_ready(log: Callable[[], None], writer: int) -> None:
+    log()
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    os.close(null)
+    os.chdir("/")
+    os.write(writer, _READY)
+    os.close(writer)

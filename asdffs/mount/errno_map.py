@@ -1,0 +1,54 @@
+"""The one table from errors to errno (docs/semantics.md, Errors).
+
+A test fails when a class of ``asdffs.errors`` is missing here.  Users: ``operations``.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from asdffs import errors
+
+#: Error class -> errno.  The nearest class in the hierarchy counts.
+ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
+    errors.AsdffsError: errno.EIO,
+    errors.NotAsdfError: errno.EIO,
+    errors.DamagedFileError: errno.EIO,
+    errors.DamagedBlockError: errno.EIO,
+    errors.InvalidTreeError: errno.EBADMSG,  # EINVAL misleads emacs and mv
+    errors.StorageError: errno.EIO,
+    errors.LockedError: errno.EBUSY,
+    errors.StaleFileError: errno.ESTALE,
+    errors.FailedFileError: errno.EIO,
+    errors.NoRoomError: errno.EFBIG,
+    errors.ReadOnlyError: errno.EROFS,
+    errors.NoSuchNameError: errno.ENOENT,
+    errors.NameExistsError: errno.EEXIST,
+    errors.NameRefusedError: errno.EINVAL,
+    errors.NotPermittedError: errno.EPERM,
+    errors.InUseError: errno.EBUSY,
+    errors.NotSupportedError: errno.ENOTSUP,
+    errors.ForeignAttributeError: errno.ENOTSUP,
+    errors.FileExpectedError: errno.EISDIR,
+    errors.NotDirectoryError: errno.ENOTDIR,
+    errors.NoAttributeError: errno.ENODATA,
+    errors.UsageError: errno.EINVAL,
+    errors.MissingFileError: errno.ENOENT,
+    errors.MountError: errno.EIO,
+    errors.KeptEditsError: errno.EIO,
+    errors.UnfinishedError: errno.EIO,
+}
+
+#: Answers to everyday questions, not refusals: they are neither logged nor shown.
+SILENT: Final = (
+    errors.NoSuchNameError,
+    errors.NoAttributeError,
+    errors.NameExistsError,
+    errors.ForeignAttributeError,
+)
+
+
+def errno_of(error: errors.AsdffsError) -> int:
+    """The errno of the nearest class of ``error`` in the table."""
+    return next(ERRNO[kind] for kind in type(error).__mro__ if kind in ERRNO)
