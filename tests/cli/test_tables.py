@@ -1,0 +1,124 @@
+"""The tables of errno and exit codes are complete; info; help."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+from support.mounts import asdffs, environment_in
+from support.samples import DATA, odd_file, write_sample
+
+from asdffs import errors
+from asdffs.cli.exit_codes import EXIT_CODES, ExitCode, exit_code_of
+from asdffs.cli.parser import build_parser
+from asdffs.errors import UsageError
+from asdffs.mount.errno_map import ERRNO, errno_of
+from asdffs.mount.options import MountOptions, fuse_options, parse_options
+
+CLASSES = [
+    found
+    for _, found in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(found, errors.AsdffsError) and found.__module__ == "asdffs.errors"
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_has_an_errno_and_an_exit_code(kind: type[errors.AsdffsError]) -> None:
+    assert kind in ERRNO
+    assert kind in EXIT_CODES
+    assert errno_of(kind("x")) > 0
+    assert exit_code_of(kind("x")) != ExitCode.OK
+
+
+def test_tables_name_no_other_class() -> None:
+    assert set(ERRNO) == set(EXIT_CODES) == set(CLASSES)
+
+
+def test_sentences_name_the_place() -> None:
+    error = errors.InvalidTreeError("why", path="f.asdf", line=3, column=4, block=5, offset=6)
+    assert str(error) == "f.asdf: line 3, column 4, block 5, offset 6: why"
+    assert str(errors.NotAsdfError("why")) == "why"
+
+
+def test_exit_codes_are_in_the_help() -> None:
+    text = build_parser().format_help()
+    assert all(f"  {code.value} " in text for code in ExitCode)
+
+
+def test_help_is_one_screen() -> None:
+    assert len(build_parser().format_help().splitlines()) <= 40
+
+
+def test_options() -> None:
+    options = parse_options(["ro,allow_other", "fsname=a b", "rw,nodev,noatime"])
+    assert options == MountOptions(read_only=True, allow_other=True, fsname="a b")
+    with pytest.raises(UsageError, match="'sparkle'"):
+        parse_options(["ro,sparkle"])
+    with pytest.raises(UsageError, match="'ro=1'"):
+        parse_options(["ro=1"])
+    told = fuse_options(options, "/x/a,b\\c", libfuse2=True)
+    assert told["default_permissions"]
+    assert told["big_writes"]
+    assert fuse_options(MountOptions(), "/x/a,b\\c", libfuse2=False)["fsname"] == "/x/a\\,b\\\\c"
+
+
+def test_info_json(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    write_sample(path, pad_blocks=True)
+    done = asdffs("info", "--json", path, environment=environment_in(tmp_path))
+    facts = json.loads(done.stdout)
+    assert facts["size"] == path.stat().st_size
+    assert facts["standard"] == "1.6.0"
+    assert facts["newline"] == "LF"
+    assert facts["index"] == "valid"
+    assert facts["tree"]["end"] + facts["padding"] == facts["blocks"][0]["offset"]
+    assert {array["path"]: array["source"] for array in facts["arrays"]} == {
+        "big": 0,
+        "little": 1,
+        "bytes": 2,
+        "last": 3,
+    }
+    assert [block["data_size"] for block in facts["blocks"]] == [16384, 20000, 777, 2000]
+    assert all(block["has_checksum"] and block["compression"] == "none" for block in facts["blocks"])
+
+
+@pytest.mark.parametrize(
+    ("whole", "index"),
+    [(odd_file(), "valid"), (odd_file(index="absent"), "absent"), (odd_file(index="stale"), "invalid")],
+)
+def test_info_states_the_index(tmp_path: Path, whole: bytes, index: str) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(whole)
+    done = asdffs("info", path, environment=environment_in(tmp_path))
+    assert f"index     {index}" in done.stdout
+    assert f"{len(DATA):>12}" in done.stdout
+    assert path.read_bytes() == whole
+
+
+def test_info_of_a_damaged_block_shows_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(index="absent")[:-60])
+    done = asdffs("info", path, environment=environment_in(tmp_path))
+    assert done.returncode == 0
+    assert "data" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [([], 2), (["nonsense"], 2), (["info", "missing"], 3), (["mount", "a"], 2)]
+)
+def test_bad_command_lines(tmp_path: Path, arguments: list[str], code: int) -> None:
+    done = asdffs(*arguments, environment=environment_in(tmp_path))
+    assert done.returncode == code
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, asdffs.cli.main; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "asdf", "rich", "watchdog", "mfusepy", "fuse", "yaml"} & set(done.stdout.split())

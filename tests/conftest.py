@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from support.samples import write_sample
+
+settings.register_profile("asdffs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("asdffs")
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """A file by the asdf library, without padding."""
+    path = tmp_path / "data.asdf"
+    write_sample(path)
+    return path
+
+
+@pytest.fixture
+def padded(tmp_path: Path) -> Path:
+    """A file by the asdf library, with padding after the tree."""
+    path = tmp_path / "data.asdf"
+    write_sample(path, pad_blocks=True)
+    return path

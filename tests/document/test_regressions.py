@@ -1,0 +1,267 @@
+"""Every bug that was found once, in the smallest form that shows it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from support.crashes import record
+from support.plans import scan
+from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, odd_file
+
+from asdffs.document.document import Document
+from asdffs.document.opening import open_document, open_in_folder
+from asdffs.errors import DamagedBlockError, DamagedFileError, FailedFileError, NoRoomError, StaleFileError
+from asdffs.format.plan import Plan, Write
+from asdffs.format.scanner import drive, scan_layout
+from asdffs.storage.journal import Journal, make_record
+from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.recovery import Outcome, recover
+from asdffs.vfs.scratch import read_bytes
+
+NAME = "f.asdf"
+THREE = [block_bytes(DATA), block_bytes(MASK), block_bytes(b"three")]
+
+
+def opened(whole: bytes) -> tuple[MemoryFolder, Document]:
+    folder = MemoryFolder({NAME: whole})
+    return folder, open_in_folder(folder, NAME, writable=True)
+
+
+def content(folder: MemoryFolder) -> bytes:
+    return bytes(folder.files[NAME].content)
+
+
+def grown(document: Document, size: int = 6000) -> bytes:
+    return document.tree.text().replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * size + b"\n")
+
+
+def test_regression_damaged_first_block_was_taken_for_padding() -> None:
+    broken = bytearray(block_bytes(DATA))
+    broken[30:38] = struct.pack(">Q", 3)  # data_size differs from used_size
+    blocks = [bytes(broken), block_bytes(MASK)]
+    whole = odd_file(blocks=blocks, padding=b" " * 50, index="absent")
+    folder, document = opened(whole)
+    assert document.block_count == 0
+    document.commit_tree(grown(document, 20))
+    assert content(folder).endswith(b"".join(blocks))
+    document.commit_tree(grown(document))
+    document.finish()
+    document.close()
+    assert content(folder).endswith(b"".join(blocks)), "all bytes from the first magic on are moved as they are"
+
+
+def test_regression_damaged_middle_block_lost_the_later_ones() -> None:
+    blocks = [THREE[0], bytearray(THREE[1]), THREE[2]]
+    blocks[1][4:6] = struct.pack(">H", 10)
+    whole = odd_file(blocks=[bytes(block) for block in blocks])
+    folder, document = opened(whole)
+    assert document.block_count == 3
+    with pytest.raises(DamagedBlockError) as caught:
+        document.block_header(1)
+    assert caught.value.block == 1
+    assert read_bytes(document.read_block(2, 0, 99)) == b"three"
+    with pytest.raises(DamagedBlockError):
+        document.commit_tree(grown(document))
+    assert content(folder) == whole
+    document.close()
+
+
+def test_regression_gap_between_blocks_lost_the_later_ones() -> None:
+    whole = odd_file(blocks=[THREE[0], THREE[1] + bytes(100), THREE[2]], index="absent")
+    offsets = [len(whole) - sum(map(len, THREE)) - 100]
+    offsets += [offsets[0] + len(THREE[0]), offsets[0] + len(THREE[0]) + len(THREE[1]) + 100]
+    whole += index_bytes(offsets)
+    folder, document = opened(whole)
+    assert [document.block_size(n) for n in range(3)] == [100, 40, 5]
+    with pytest.raises(NoRoomError, match="unused bytes follow"):
+        document.commit_tree(grown(document))
+    with pytest.raises(NoRoomError):
+        document.write_block(2, 5, b"more")
+    document.write_block(1, 0, b"in place")
+    document.finish()
+    document.close()
+    assert scan(content(folder)).index is not None
+
+
+def test_regression_write_into_slack_past_the_end_of_the_file_was_cut_off() -> None:
+    last = block_bytes(DATA, slack=bytes(900))[: -900 + 10]
+    folder, document = opened(odd_file(blocks=[THREE[0], last], index="absent"))
+    document.write_block(1, 100, b"n" * 700)
+    document.settle_block(1, durable=True)
+    assert read_bytes(document.read_block(1, 0, 2000)) == DATA + b"n" * 700
+    document.finish()
+    document.close()
+    assert DATA + b"n" * 700 in content(folder)
+    assert hashlib.md5(DATA + b"n" * 700).digest() in content(folder)
+
+
+def test_regression_foreign_bytes_after_an_index_are_kept() -> None:
+    whole = odd_file(index="stale", tail=b"something else entirely")
+    folder, document = opened(whole)
+    with pytest.raises(NoRoomError, match="no index follow"):
+        document.write_block(1, 40, b"more")
+    document.commit_tree(grown(document))
+    document.finish()
+    document.close()
+    assert content(folder).endswith(b"something else entirely")
+
+
+def test_regression_failed_sync_was_forgotten_by_the_next_save() -> None:
+    folder, document = opened(odd_file(padding=b" " * 400))
+    new = document.tree.text().replace(b"value: 1", b"value: 2")
+
+    def broken(kind: str, name: str, *details: object) -> None:
+        if kind == "sync" and name == NAME:
+            raise OSError(errno.EIO, "I/O error")
+
+    folder.step = broken
+    with pytest.raises(FailedFileError):
+        document.commit_tree(new)
+    folder.step = lambda kind, name, *details: None
+    with pytest.raises(FailedFileError):
+        document.commit_tree(new)
+    with pytest.raises(FailedFileError):
+        document.finish()
+
+
+def test_regression_saving_the_old_text_after_a_foreign_replace_reported_success() -> None:
+    folder, document = opened(odd_file(padding=b" " * 400))
+    text = document.tree.text()
+    other = folder.open("other", writable=True, create=True)
+    other.write_at(0, content(folder).replace(b"value: 1", b"value: 7"))
+    folder.replace(other, NAME)
+    with pytest.raises(StaleFileError):
+        document.commit_tree(text)
+
+
+def test_regression_block_write_after_a_foreign_replace_went_to_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA, md5=False)]))
+    document = open_document(str(path), writable=True)
+    document.write_block(0, 0, b"ours")
+    (tmp_path / "new").write_bytes(path.read_bytes())
+    os.replace(tmp_path / "new", path)
+    for work in (
+        lambda: document.write_block(0, 0, b"lost"),
+        lambda: document.settle_block(0, durable=True),
+        document.finish,
+    ):
+        with pytest.raises(StaleFileError):
+            work()
+    document.close()
+
+
+def test_regression_failed_folder_sync_after_growth_served_wrong_bytes() -> None:
+    folder, document = opened(odd_file())
+
+    def broken(kind: str, name: str, *details: object) -> None:
+        if kind == "syncdir":
+            raise OSError(errno.EIO, "I/O error")
+
+    folder.step = broken
+    with pytest.raises(FailedFileError):
+        document.commit_tree(grown(document))
+    folder.step = lambda kind, name, *details: None
+    assert read_bytes(document.read_block(0, 0, 200)) == DATA
+    assert read_bytes(document.read_block(1, 0, 200)) == MASK
+    assert b"value: 2" in document.tree.text()
+
+
+def test_regression_compressed_block_was_unreadable_after_growth(tmp_path: Path) -> None:
+    import asdf
+    import numpy as np
+
+    path = tmp_path / NAME
+    array = np.random.default_rng(5).integers(0, 9, 3 << 20).astype("u1")
+    asdf.AsdfFile({"value": 1, "a": array}).write_to(path, all_array_compression="zlib")
+    document = open_document(str(path), writable=True, spool=str(tmp_path))
+    assert read_bytes(document.read_block(0, 0, 10)) == array[:10].tobytes()
+    document.commit_tree(document.tree.text().replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * 9000 + b"\n"))
+    assert read_bytes(document.read_block(0, 0, array.size)) == array.tobytes()
+    document.close()
+
+
+def test_regression_stale_record_under_another_name_undid_a_later_save() -> None:
+    """A hard link, or a rename: the record is found by the file, not by the name."""
+    folder = MemoryFolder({"a": bytes(2000)})
+    folder.files["b"] = folder.files["a"]
+    store = folder.open("a", writable=True)
+    journal = Journal.open(folder, "a")
+    journal.write(make_record(store, Plan(2000, 2000, (Write(100, b"interrupted"),))))
+    journal.close()
+    other = folder.open("b", writable=True)
+    assert recover(folder, other, Journal.open(folder, "b"))[0] is Outcome.COMPLETED
+    assert other.read_at(100, 11) == b"interrupted"
+    other.write_at(100, b"later save!")
+    assert recover(folder, store, Journal.open(folder, "a"))[0] is Outcome.CLEAN
+    assert store.read_at(100, 11) == b"later save!"
+
+
+def test_regression_reader_trusted_the_record_of_a_file_that_was_rewritten() -> None:
+    whole = odd_file(padding=b" " * 400)
+    folder, document = opened(whole)
+    store = folder.open(NAME, writable=True)
+    journal = Journal.open(folder, NAME)
+    journal.write(make_record(store, Plan(len(whole), len(whole), (Write(20, b"#" * 300),))))
+    foreign = odd_file(padding=b" " * 400).replace(b"value: 1", b"value: 8").replace(b"NIRC", b"MIRI")
+    store.write_at(0, foreign[:200] + b"#" + foreign[201:])
+    store.write_at(200, foreign[200:201])
+    reader = open_in_folder(folder, NAME, writable=False)
+    assert b"value: 8" in reader.tree.text()
+    document.close()
+
+
+def test_regression_huge_shapes_broke_the_commit_after_it_was_made() -> None:
+    _, document = opened(odd_file(padding=b" " * 9000))
+    for shape in (b"9" * 4000, b", ".join([b"9" * 18] * 300)):
+        document.commit_tree(document.tree.text().replace(b"shape: [25]", b"shape: [" + shape + b"]"))
+        document.commit_tree(document.tree.text().replace(b"shape: [" + shape, b"shape: [25"))
+    document.commit_tree(document.tree.text().replace(b"shape: [25]", b"shape: [" + b"9" * 18 + b", 9999]"))
+    assert "more bytes than a file can have" in document.report.warnings[0]
+
+
+def test_regression_sidecars_of_other_files_are_no_reason_not_to_open(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    path.write_bytes(odd_file())
+    (tmp_path / ".dir.asdffs-journal").mkdir()
+    os.mkfifo(tmp_path / ".fifo.asdffs-journal")
+    (tmp_path / ".gone.asdffs-journal").symlink_to("nowhere")
+    open_document(str(path), writable=True).close()
+
+
+def test_regression_long_numbers_took_quadratic_time() -> None:
+    _, document = opened(odd_file(padding=b" " * 400))
+    document.commit_tree(grown(document).replace(b"long: x", b"long: " + b"1" * 400_000 + b"x"))
+    assert document.tree.size > 400_000
+
+
+def test_regression_file_without_end_marker_is_not_held_in_memory() -> None:
+    """The scan keeps a window, whatever the size of the file."""
+    head = b"#ASDF 1.0.0\n%YAML 1.1\n"
+    asked = []
+
+    def read_at(offset: int, length: int) -> bytes:
+        asked.append((offset, length))
+        if offset >= 200 << 20:
+            return b""  # the file became shorter meanwhile
+        return (head if offset == 0 else b"").ljust(length, b"x")
+
+    with pytest.raises(DamagedFileError, match="no end"):
+        drive(scan_layout(100 << 20), read_at)
+    with pytest.raises(DamagedFileError, match="became shorter"):
+        drive(scan_layout(1 << 36), read_at)
+    assert max(length for _, length in asked) <= 4 << 20
+
+
+def test_regression_seek_past_the_end_of_a_stream_makes_a_hole() -> None:
+    stream = header_bytes(b"", flags=1, md5=False) + MASK
+    folder, document = opened(odd_file(blocks=[THREE[0], stream], index="absent"))
+    steps = record(folder, lambda: document.write_block(1, 50_000, b"end"))
+    assert [len(details[1]) for kind, _, details in steps if kind == "write"] == [3]
+    assert read_bytes(document.read_block(1, 49_990, 99)) == bytes(10) + b"end"
+    document.close()

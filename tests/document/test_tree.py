@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import io
+
+import asdf
+import pytest
+
+from asdffs.dialects.asdf_1 import Asdf1
+from asdffs.document.arrays import find_arrays, item_size
+from asdffs.document.validation import check_text, complete_last_line, find_warnings
+from asdffs.errors import InvalidTreeError
+
+HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- "
+
+
+def check(text: bytes, *, had_tree: bool = True) -> object:
+    return check_text(text, Asdf1(), had_tree=had_tree)
+
+
+GOOD = [
+    b"!core/asdf-1.1.0\na: 1\n...\n",
+    b"{}\n...\n",
+    b"\n...\n",
+    b"{a: &x [1, *x]}\n...\n",
+    b"{a: &x {b: 1}, c: {<<: *x}, d: {<<: [*x, {e: 2}]}, e: &y [*x], f: {<<: *y}}\n...\n",
+    b"{a: !!omap [b: 1, c: 2], d: !!set {e, f}, g: !!binary aGVsbG8=, h: !!str 5, i: !!null ''}\n...\n",
+    b"{a: " + b"1" * 60000 + b"x, b: " + b"[" * 150 + b"]" * 150 + b"}\n...\n",
+    b"{a: 2020-01-02, b: 1.5e3, c: 0x1F, d: '2020-99-99', e: -7, f: 12:30:45, g: .inf, h: -.5, i: 1_000}\n...\n",
+    b"{a: !<tag:nobody:knows> {b: c}, ? d : e}\n...\n",
+    b"\na: |\n  ...\n  text\nb: {<<: {c: 1}}\n...\n",
+    "{ключ: значение}\n...\n".encode(),
+]
+BAD = [
+    (b"{a: 1}\n", "end marker missing"),
+    (b"{a: 1}\n...", "end marker missing"),
+    (b"{a: 1}\n... \n", "end marker missing"),
+    (b"{a: 1}\n...\nmore\n...\n", "text follows the end marker"),
+    (b"{a: ]}\n...\n", "did not find expected"),
+    (b"{a: *nowhere}\n...\n", "has no anchor"),
+    (b"[1, 2]\n...\n", "must be a mapping, and this is a sequence"),
+    (b"hello\n...\n", "must be a mapping, and this is a scalar"),
+    (b"{{a: b}: 1}\n...\n", "cannot be a key"),
+    (b"{a: 2020-13-45}\n...\n", "no valid timestamp"),
+    (b"{a: !!int foo}\n...\n", "no valid int"),
+    (b"{a: !!bool foo}\n...\n", "no valid bool"),
+    (b"{a: 0x_}\n...\n", "no valid int"),
+    (b"{a: " + b"1" * 5000 + b"}\n...\n", "no valid int"),
+    (b"{a: {<<: 3}}\n...\n", "merge key"),
+    (b"{a: {<<: [1]}}\n...\n", "merge key"),
+    (b"{b: &b 5, a: {<<: *b}}\n...\n", "merge key"),
+    (b"{b: &b [5], a: {<<: *b}}\n...\n", "merge key"),
+    (b"{b: &b [5], a: {? *b : 1}}\n...\n", "cannot be a key"),
+    (b"{a: &a 1, b: &a [*a]}\n...\n", "there already"),
+    (b"{a: !!omap {a: 1}}\n...\n", "cannot have the tag"),
+    (b"{a: !!omap [1]}\n...\n", "mapping of one key"),
+    (b"{a: !!pairs [{a: 1, b: 2}]}\n...\n", "mapping of one key"),
+    (b"{a: !!set [1]}\n...\n", "cannot have the tag"),
+    (b"{a: !!omap 3}\n...\n", "cannot have the tag"),
+    (b"{v: {? !foo a : b}}\n...\n", "tagged scalar cannot be a key"),
+    (b"{w: &k !foo a, v: {? *k : b}}\n...\n", "tagged scalar cannot be a key"),
+    (b"{v: [&a <<, {? *a : 2}]}\n...\n", "merge key"),
+    (b"{v: {? !!merge x : 1}}\n...\n", "merge key"),
+    (b"{v: !!omap [<<: {a: 1}]}\n...\n", "merge key"),
+    (b"!!set {a}\n...\n", "cannot have the tag"),
+    (b"{a: 0x" + b"f" * 4000 + b"}\n...\n", "no valid int"),
+    (b"{a: 1" + b":1" * 3000 + b"}\n...\n", "no valid int"),
+    (b"{a: !!str [1]}\n...\n", "cannot have the tag"),
+    (b"{a: !!int {a: 1}}\n...\n", "cannot have the tag"),
+    (b"{a: !!seq {a: 1}}\n...\n", "cannot have the tag"),
+    (b"{a: !!map [1]}\n...\n", "cannot have the tag"),
+    (b'{a: !!binary "@@@x"}\n...\n', "no valid binary"),
+    ("{a: !!binary 'é'}\n...\n".encode(), "no valid binary"),
+    (b'{a: !!timestamp "x"}\n...\n', "no valid timestamp"),
+    (b"{a: !core/ndarray-1.0.0 {source: " + b"1" * 5000 + b"}}\n...\n", "no valid int"),
+    (b"{a: " + b"[" * 300 + b"]" * 300 + b"}\n...\n", "deep"),
+    (b"{a: !undefined!x 1}\n...\n", "undefined tag handle"),
+    (b"{a: \xff}\n...\n", "not UTF-8"),
+    (b"{a: \x01}\n...\n", "control characters|not allowed"),
+    (b"{a: 1}\n--- {b: 2}\n...\n", "second YAML document"),
+    (b"a: 1\n\tb: 2\n...\n", "."),
+]
+
+
+@pytest.mark.parametrize("body", GOOD)
+def test_good(body: bytes) -> None:
+    check(HEAD + body)
+
+
+@pytest.mark.parametrize("body", [body for body in GOOD if not body.startswith(b"!core") and b"nobody" not in body])
+def test_asdf_opens_what_is_good(body: bytes) -> None:
+    with asdf.open(io.BytesIO(HEAD + b"!core/asdf-1.1.0 " + body.lstrip(b"\n") if body[:1] == b"{" else HEAD + body)):
+        pass
+
+
+@pytest.mark.parametrize(("body", "reason"), BAD)
+def test_bad_names_the_line(body: bytes, reason: str) -> None:
+    with pytest.raises(InvalidTreeError, match=reason) as caught:
+        check(complete_last_line(HEAD + body) if not body.endswith(b"...") else HEAD + body)
+    assert caught.value.line is not None
+    assert caught.value.line >= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "first line must be the header"),
+        (b"%YAML 1.1\n--- {}\n...\n", "first line must be the header"),
+        (b"\xef\xbb\xbf" + HEAD, "BOM"),
+        (b"#ASDF 0.1.0\n%YAML 1.1\n--- {}\n...\n", "must stay"),
+        (b"#ASDF 1.0.0\n--- {}\n...\n", "%YAML 1.1"),
+        (b"#ASDF 1.0.0\n\n%YAML 1.1\n--- {}\n...\n", "%YAML 1.1"),
+        (b"#ASDF 1.0.0\n# only comments\n", "end marker missing"),
+    ],
+)
+def test_bad_heads(text: bytes, reason: str) -> None:
+    with pytest.raises(InvalidTreeError, match=reason):
+        check(text)
+
+
+def test_no_tree_is_good_where_there_was_none() -> None:
+    assert check(b"#ASDF 1.0.0\n# comment\n", had_tree=False)[1:] == (22, ())
+    with pytest.raises(InvalidTreeError):
+        check(b"#ASDF 1.0.0\n# comment", had_tree=False)
+
+
+def test_most_truncations_are_refused() -> None:
+    """A tree that was cut anywhere has lost its last line."""
+    text = HEAD + b"a: 1\nb: [1, 2]\nc: {d: e}\n...\n"
+    for cut in range(len(text) - 1):
+        with pytest.raises(InvalidTreeError):
+            check(text[:cut])
+
+
+def test_only_the_last_newline_is_added() -> None:
+    assert complete_last_line(b"x\n...") == b"x\n...\n"
+    assert complete_last_line(b"x\r\n...") == b"x\r\n...\r\n"
+    assert complete_last_line(b"x\n") == b"x\n"
+    assert complete_last_line(b"x\n... ") == b"x\n... "
+
+
+ARRAYS = HEAD + (
+    b"!core/asdf-1.1.0\n"
+    b"a: !core/ndarray-1.0.0 {source: 0, datatype: float32, byteorder: big, shape: [3, 4]}\n"
+    b"deep:\n- x\n- b: !core/ndarray-1.1.0\n    source: -1\n    datatype: [ascii, 5]\n    shape: [2]\n    offset: 8\n"
+    b"inline: !core/ndarray-1.0.0 {data: [[1, 2], [3, 4]], datatype: int8}\n"
+    b"list: !core/ndarray-1.0.0 [1, 2, 3]\n"
+    b"outside: !core/ndarray-1.0.0 {source: other.asdf, shape: ['*', 7], datatype: {a: b}}\n"
+    b"strided: !core/ndarray-1.0.0 {source: 9, datatype: int16, shape: [2, 3], strides: [100, -2], offset: 4}\n"
+    b"masked: !core/ndarray-1.0.0 {source: 0, datatype: int8, shape: [1], mask: !core/ndarray-1.0.0 {source: 1}}\n"
+    b"record: !core/ndarray-1.0.0 {source: 0, shape: [10], datatype: [{name: x, datatype: int16},"
+    b" {name: y, datatype: [ucs4, 2], shape: [3]}]}\n"
+    b"...\n"
+)
+
+
+def test_arrays_are_found_at_their_paths() -> None:
+    arrays = {array.name: array for array in find_arrays(ARRAYS, Asdf1().is_ndarray)}
+    assert set(arrays) == {
+        "a", "deep/1/b", "inline", "list", "outside", "strided", "masked", "masked/mask", "record",
+    }  # fmt: skip
+    assert arrays["a"].last_byte() == 48
+    assert arrays["a"].line == 6
+    assert arrays["deep/1/b"].source == -1
+    assert arrays["deep/1/b"].last_byte() == 18
+    assert arrays["inline"].source is None
+    assert arrays["outside"].source == "other.asdf"
+    assert arrays["outside"].last_byte() is None
+    assert arrays["strided"].last_byte() == 4 + 2 + 100
+    assert arrays["record"].last_byte() == 10 * (2 + 24)
+
+
+def test_item_sizes() -> None:
+    assert item_size("complex128") == 16
+    assert item_size("nonsense") is None
+    assert item_size(["ascii", "x"]) is None
+
+
+def test_warnings_name_array_line_and_block() -> None:
+    arrays = find_arrays(ARRAYS, Asdf1().is_ndarray)
+    found = find_warnings(arrays, 2, lambda number: 40)
+    assert any("strided has source 9, and the file has 2 blocks" in warning for warning in found)
+    assert any(warning.startswith("line 6: a needs 48 bytes, and block 0 has 40") for warning in found)
+    assert len(found) == 3
+    assert find_warnings(arrays, 10, lambda number: None) == ()

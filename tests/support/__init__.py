@@ -1,0 +1,1 @@
+"""What tests share: sample files, real mounts, steps for stores."""

@@ -1,0 +1,91 @@
+"""Real mounts for tests: ``python -m asdffs`` as a user runs it, cleaned up whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LIMIT = 120  # seconds that no command of a test takes; a hang fails the test
+
+
+@dataclass
+class Mounted:
+    """One mount point, its file, and the environment that all commands of a test share."""
+
+    file: Path
+    point: Path
+    environment: dict[str, str]
+    pid: int = 0
+    umount: subprocess.CompletedProcess[str] | None = field(default=None)
+
+    @property
+    def tree(self) -> Path:
+        return self.point / "tree.yaml"
+
+    def block(self, number: int) -> Path:
+        return self.point / "blocks" / f"{number:04d}.bin"
+
+    @property
+    def error(self) -> str:
+        return (self.point / ".asdffs" / "error").read_text()
+
+    @property
+    def status(self) -> dict[str, object]:
+        return json.loads((self.point / ".asdffs" / "status.json").read_text())
+
+
+def asdffs(*arguments: object, environment: dict[str, str], **options: object) -> subprocess.CompletedProcess[str]:
+    """Run a command of asdffs."""
+    return subprocess.run(
+        [sys.executable, "-m", "asdffs", *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+        **options,
+    )
+
+
+def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run any program."""
+    return subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=LIMIT, check=False, **options
+    )
+
+
+def environment_in(folder: Path) -> dict[str, str]:
+    """The environment of a test: state and editors' files in its own folder."""
+    root = Path(__file__).parents[2]
+    return {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder), "PYTHONPATH": str(root)}
+
+
+@contextlib.contextmanager
+def mounted(file: Path, *options: object, code: int = 0) -> Iterator[Mounted]:
+    """Mount ``file`` beside itself, unmount at the end, and check the exit code of umount."""
+    point = file.parent / f"mnt-{file.name}"
+    point.mkdir(exist_ok=True)
+    mount = Mounted(file, point, environment_in(file.parent))
+    done = asdffs("mount", file, point, *options, environment=mount.environment)
+    assert done.returncode == 0, done.stderr
+    try:
+        mount.pid = int(mount.status["pid"])
+        yield mount
+    except BaseException:
+        run("umount", "-l", point)
+        raise
+    mount.umount = asdffs("umount", point, environment=mount.environment)
+    if os.path.ismount(point):
+        run("umount", "-l", point)
+    assert mount.umount.returncode == code, (mount.umount.returncode, mount.umount.stderr)
+
+
+def lazily_unmount(point: Path) -> None:
+    """Take away the mount of a daemon that was killed."""
+    run("umount", "-l", point)

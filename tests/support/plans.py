@@ -1,0 +1,31 @@
+"""Plans applied to byte strings: the naive meaning of a plan."""
+
+from __future__ import annotations
+
+from asdffs.format.layout import Layout
+from asdffs.format.plan import Plan
+from asdffs.format.scanner import drive, scan_layout
+
+
+def scan(whole: bytes) -> Layout:
+    """The layout of a byte string."""
+    return drive(scan_layout(len(whole)), lambda offset, length: whole[offset : offset + length])
+
+
+def applied(whole: bytes, plan: Plan) -> bytes:
+    """The file that ``plan`` makes of ``whole``."""
+    assert plan.old_size == len(whole)
+    if plan.move:
+        new = bytearray(plan.new_size)
+        source, target, length = plan.move.source, plan.move.target, plan.move.length
+        new[target : target + length] = whole[source : source + length]
+    else:
+        new = bytearray(whole.ljust(plan.new_size, b"\0"))
+    for write in plan.writes:
+        new[write.offset : write.offset + len(write.payload)] = write.payload
+    return bytes(new[: plan.new_size])
+
+
+def shift_of(plan: Plan) -> int:
+    """By how many bytes the blocks move."""
+    return plan.move.target - plan.move.source if plan.move else 0

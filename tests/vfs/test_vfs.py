@@ -1,0 +1,444 @@
+"""Saves and names, decided by node, without FUSE: sequences of operations as programs make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.samples import odd_file
+
+from asdffs.document.opening import open_document
+from asdffs.errors import (
+    InUseError,
+    InvalidTreeError,
+    NameExistsError,
+    NameRefusedError,
+    NoSuchNameError,
+    NotPermittedError,
+    ReadOnlyError,
+)
+from asdffs.vfs.ending import Keeper, keep_abandoned
+from asdffs.vfs.scratch import is_disposable, read_bytes
+from asdffs.vfs.staging import Draft
+from asdffs.vfs.vfs import Vfs
+
+START = odd_file(padding=b" " * 400)
+OLD, NEW, BAD = b"value: 1\n", b"value: 2\n", b"value: [\n"
+
+
+class Mount:
+    """A vfs over a real file, and short verbs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "data.asdf"
+        self.file.write_bytes(START)
+        for name in ("spool", "rejected"):
+            (folder / name).mkdir()
+        self.document = open_document(str(self.file), writable=True)
+        self.vfs = Vfs(self.document, spool=str(folder / "spool"), rejected=str(folder / "rejected"))
+        self.text = self.read("/tree.yaml")
+        self.new = self.text.replace(OLD, NEW)
+        self.bad = self.text.replace(OLD, BAD)
+
+    def end(self) -> None:
+        self.vfs.end()
+        self.document.close()
+
+    def read(self, path: str) -> bytes:
+        handle = self.vfs.open(path, write=False, truncate=False)
+        found = read_bytes(self.vfs.read(handle, 0, 1 << 20))
+        self.vfs.release(handle)
+        return found
+
+    def save(self, path: str, text: bytes, *, killed: bool = False) -> None:
+        handle = self.vfs.open(path, write=True, truncate=True)
+        self.finish_save(handle, text, killed=killed)
+
+    def create(self, path: str, text: bytes) -> None:
+        self.finish_save(self.vfs.create(path, 0o644), text)
+
+    def finish_save(self, handle: int, text: bytes, *, killed: bool = False) -> None:
+        try:
+            self.vfs.write(handle, 0, text)
+            self.vfs.flush(handle, killed=killed)
+        finally:
+            self.vfs.release(handle)
+
+    @property
+    def committed(self) -> bytes:
+        return self.document.tree.text()
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.vfs.attributes(path)
+        except NoSuchNameError:
+            return False
+        return True
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mount]:
+    made = Mount(tmp_path)
+    yield made
+    made.end()
+
+
+def test_in_place(mount: Mount) -> None:
+    mount.save("/tree.yaml", mount.new)
+    assert mount.committed == mount.read("/tree.yaml") == mount.new
+    assert mount.vfs.staging.state is Draft.CLEAN
+
+
+def test_in_place_invalid_then_valid(mount: Mount) -> None:
+    with pytest.raises(InvalidTreeError):
+        mount.save("/tree.yaml", mount.bad)
+    assert mount.committed == mount.text
+    assert mount.read("/tree.yaml") == mount.bad
+    assert mount.vfs.staging.state is Draft.REJECTED
+    assert mount.document.report.error
+    mount.save("/tree.yaml", mount.new)
+    assert mount.committed == mount.new
+    assert mount.document.report.error == ""
+    assert len(mount.document.report.rejected) == 1
+
+
+def test_rename_onto_the_tree(mount: Mount) -> None:
+    mount.create("/sedABC", mount.new)
+    mount.vfs.names.rename("/sedABC", "/tree.yaml")
+    assert mount.committed == mount.read("/tree.yaml") == mount.new
+    assert not mount.exists("/sedABC")
+
+
+def test_refused_rename_leaves_both_names(mount: Mount) -> None:
+    mount.create("/sedABC", mount.bad)
+    with pytest.raises(InvalidTreeError):
+        mount.vfs.names.rename("/sedABC", "/tree.yaml")
+    assert mount.read("/sedABC") == mount.bad
+    assert mount.read("/tree.yaml") == mount.committed == mount.text
+
+
+def test_rename_before_close(mount: Mount) -> None:
+    """gio save: the handle of the temporary becomes a handle on the tree."""
+    handle = mount.vfs.create("/.goutputstream-1", 0o644)
+    mount.vfs.write(handle, 0, mount.new)
+    mount.vfs.fsync(handle)
+    mount.vfs.names.rename("/.goutputstream-1", "/tree.yaml")
+    assert mount.committed == mount.new
+    mount.vfs.write(handle, 0, mount.text)
+    mount.vfs.flush(handle, killed=False)
+    mount.vfs.release(handle)
+    assert mount.committed == mount.text
+
+
+def test_rename_away_and_create(mount: Mount) -> None:
+    """vim with backupcopy=no."""
+    mount.vfs.names.rename("/tree.yaml", "/tree.yaml~")
+    assert not mount.exists("/tree.yaml")
+    assert mount.committed == mount.text
+    mount.create("/tree.yaml", mount.new)
+    assert mount.committed == mount.new
+    assert mount.read("/tree.yaml~") == mount.text
+    mount.vfs.names.unlink("/tree.yaml~")
+    assert not mount.exists("/tree.yaml~")
+
+
+def test_rename_away_and_back(mount: Mount) -> None:
+    mount.vfs.names.rename("/tree.yaml", "/other")
+    mount.vfs.names.rename("/other", "/tree.yaml")
+    assert mount.committed == mount.read("/tree.yaml") == mount.text
+
+
+def test_unlink_and_create(mount: Mount) -> None:
+    """install, cp --remove-destination."""
+    mount.vfs.names.unlink("/tree.yaml")
+    assert mount.committed == mount.text
+    mount.create("/tree.yaml", mount.new)
+    assert mount.committed == mount.new
+
+
+def test_hard_link_backup_then_rename(mount: Mount) -> None:
+    """gio save -b: the backup keeps the old text."""
+    mount.vfs.names.link("/tree.yaml", "/tree.yaml~")
+    mount.create("/tmp1", mount.new)
+    mount.vfs.names.rename("/tmp1", "/tree.yaml")
+    assert mount.read("/tree.yaml~") == mount.text
+    assert mount.read("/tree.yaml") == mount.new
+
+
+def test_hidden_tree_keeps_its_text(mount: Mount) -> None:
+    """What libfuse does when an open tree is replaced."""
+    reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
+    mount.create("/sed1", mount.new)
+    mount.vfs.names.rename("/tree.yaml", "/.fuse_hidden01")
+    mount.vfs.names.rename("/sed1", "/tree.yaml")
+    assert mount.committed == mount.new
+    assert read_bytes(mount.vfs.read(reader, 0, 10**6)) == mount.text
+    assert ".fuse_hidden01" not in set(mount.vfs.readdir("/"))
+    mount.vfs.release(reader)
+    mount.vfs.names.unlink("/.fuse_hidden01")
+
+
+def test_regression_refused_rename_after_hiding_restores_the_name(mount: Mount) -> None:
+    reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
+    mount.create("/sed1", mount.bad)
+    mount.vfs.names.rename("/tree.yaml", "/.fuse_hidden01")
+    with pytest.raises(InvalidTreeError):
+        mount.vfs.names.rename("/sed1", "/tree.yaml")
+    assert mount.read("/tree.yaml") == mount.text
+    mount.vfs.release(reader)
+    mount.vfs.names.unlink("/.fuse_hidden01")
+    mount.save("/tree.yaml", mount.new)
+    assert mount.committed == mount.new
+
+
+def test_killed_writer(mount: Mount) -> None:
+    mount.save("/tree.yaml", mount.new, killed=True)
+    assert mount.committed == mount.text
+    assert mount.vfs.staging.state is Draft.CUT_OFF
+    mount.vfs.finish()
+    assert mount.committed == mount.text, "sync does not commit what was cut off"
+
+
+def test_clean_flush_does_not_judge(mount: Mount) -> None:
+    writer = mount.vfs.open("/tree.yaml", write=True, truncate=True)
+    mount.vfs.flush(writer, killed=False)  # the shell's, before the first write
+    mount.vfs.write(writer, 0, mount.new[:50])
+    assert mount.read("/tree.yaml") == mount.new[:50]  # a reader closes in the middle
+    assert mount.committed == mount.text
+    mount.vfs.write(writer, 50, mount.new[50:])
+    mount.vfs.flush(writer, killed=False)
+    mount.vfs.release(writer)
+    assert mount.committed == mount.new
+
+
+def test_store_after_flush_is_committed_at_release(mount: Mount) -> None:
+    handle = mount.vfs.open("/tree.yaml", write=True, truncate=False)
+    mount.vfs.flush(handle, killed=False)
+    mount.vfs.write(handle, mount.text.index(OLD) + 7, b"2")
+    mount.vfs.release(handle)
+    assert mount.committed == mount.new
+
+
+def test_finish_leaves_a_draft_that_is_being_written(mount: Mount) -> None:
+    handle = mount.vfs.open("/tree.yaml", write=True, truncate=True)
+    mount.vfs.write(handle, 0, mount.new)
+    mount.vfs.finish()
+    assert mount.committed == mount.text
+    mount.vfs.flush(handle, killed=False)
+    mount.vfs.release(handle)
+    assert mount.committed == mount.new
+
+
+def test_a_draft_that_loses_its_name_is_kept(mount: Mount) -> None:
+    handle = mount.vfs.open("/tree.yaml", write=True, truncate=True)
+    mount.vfs.write(handle, 0, b"unfinished")
+    mount.vfs.names.unlink("/tree.yaml")
+    mount.vfs.release(handle)
+    assert [Path(path).read_bytes() for path in mount.document.report.rejected] == [b"unfinished"]
+
+
+def test_end_keeps_drafts_and_leftovers(tmp_path: Path) -> None:
+    mount = Mount(tmp_path)
+    mount.file.chmod(0o600)
+    (tmp_path / "data.asdf.rejected-1.yaml").write_bytes(b"of an earlier mount")
+    mount.save("/tree.yaml", mount.new, killed=True)
+    mount.create("/notes", b"copied in")
+    mount.create("/.x.swp", b"swap")
+    mount.end()
+    assert (tmp_path / "data.asdf.rejected-1.yaml").read_bytes() == b"of an earlier mount"
+    assert (tmp_path / "data.asdf.rejected-2.yaml").read_bytes() == mount.new
+    assert (tmp_path / "data.asdf.rejected-2.yaml").stat().st_mode & 0o777 == 0o600
+    assert [p.name for p in (tmp_path / "data.asdf.leftover").iterdir()] == ["notes"]
+    assert mount.file.read_bytes() == START
+    assert len(mount.document.report.kept) == 2
+
+
+def test_leftovers_never_overwrite(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"new")
+    keeper = Keeper(str(tmp_path / "f"))
+    for _ in range(2):
+        keeper.keep_scratch("a", str(tmp_path / "s"))
+    assert keeper.kept == [f"{tmp_path}/f.leftover/a", f"{tmp_path}/f.leftover/a.2"]
+    assert keeper.failures == []
+
+
+def test_long_names_and_taken_names_are_kept_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"new")
+    path = tmp_path / ("x" * 250)
+    (tmp_path / "y.leftover").write_text("a file")
+    keeper = Keeper(str(path))
+    keeper.keep_draft(str(tmp_path / "s"))
+    keeper.keep_scratch("z" * 255, str(tmp_path / "s"))
+    keeper.keep_scratch("z" * 255, str(tmp_path / "s"))
+    other = Keeper(str(tmp_path / "y"))
+    other.keep_scratch("a", str(tmp_path / "s"))
+    assert keeper.failures == other.failures == []
+    assert len(keeper.kept) == 3
+    assert other.kept == [f"{tmp_path}/y.leftover-2/a"]
+    assert all(Path(kept).read_bytes() == b"new" for kept in keeper.kept + other.kept)
+
+
+def test_what_cannot_be_kept_stays_and_is_told(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"new")
+    keeper = Keeper(str(tmp_path / "no such folder" / "f"))
+    keeper.keep_draft(str(tmp_path / "s"))
+    assert keeper.kept == []
+    assert str(tmp_path / "s") in keeper.failures[0]
+    assert (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "disposable"),
+    [(".x.swp", True), ("4913", True), ("a~", True), ("#a#", True), ("a", False), ("#a", False)],
+)
+def test_disposable_names(name: str, disposable: bool) -> None:
+    assert is_disposable(name) is disposable
+
+
+def test_rename_onto_a_block_copies(mount: Mount) -> None:
+    mount.create("/blocks/.0001.bin.AbC123", bytes(40))
+    mount.vfs.names.rename("/blocks/.0001.bin.AbC123", "/blocks/0001.bin")
+    assert mount.read("/blocks/0001.bin") == bytes(40)
+    assert not mount.exists("/blocks/.0001.bin.AbC123")
+
+
+def test_scratch_names_links_and_attributes(mount: Mount) -> None:
+    vfs = mount.vfs
+    mount.create("/a", b"1")
+    vfs.names.symlink("/.#tree.yaml", "me@here.1")
+    assert vfs.readlink("/.#tree.yaml") == "me@here.1"
+    vfs.names.link("/a", "/b")
+    assert vfs.attributes("/b").links == 2
+    vfs.names.rename("/a", "/b")  # the same file: nothing happens
+    assert mount.exists("/a")
+    vfs.names.unlink("/a")
+    assert mount.read("/b") == b"1"
+    vfs.chmod("/b", 0o600)
+    vfs.chown("/b", 5, -1)
+    vfs.utimens("/b", 1, 2)
+    shown = vfs.attributes("/b")
+    assert (shown.mode, shown.uid, shown.mtime_ns) == (0o600, 5, 2)
+    vfs.chmod("/tree.yaml", 0o600)
+    assert vfs.attributes("/tree.yaml").mode == 0o644
+    with pytest.raises(NameExistsError):
+        vfs.names.rename("/b", "/.#tree.yaml", replace=False)
+
+
+def test_refusals(mount: Mount) -> None:
+    names = mount.vfs.names
+    mount.create("/a", b"1")
+    for work, error in [
+        (lambda: names.unlink("/blocks/0000.bin"), InUseError),
+        (lambda: names.rename("/blocks/0000.bin", "/x"), NotPermittedError),
+        (lambda: names.rename("/blocks/0000.bin", "/.fuse_hidden1"), InUseError),
+        (lambda: names.create("/blocks/0002.bin", 0), NotPermittedError),
+        (lambda: names.create("/blocks/0009.bin", 0), NameRefusedError),
+        (lambda: names.create("/.asdffs/x", 0), NotPermittedError),
+        (lambda: names.create("/" + "x" * 256, 0), NameRefusedError),
+        (lambda: names.rename("/a", "/blocks"), InUseError),
+        (lambda: names.link("/blocks/0000.bin", "/x"), NotPermittedError),
+        (lambda: names.rename("/nothing", "/x"), NoSuchNameError),
+    ]:
+        with pytest.raises(error):
+            work()
+    assert mount.read("/a") == b"1"
+
+
+def test_read_only(tmp_path: Path) -> None:
+    (tmp_path / "data.asdf").write_bytes(START)
+    document = open_document(str(tmp_path / "data.asdf"), writable=False)
+    vfs = Vfs(document, spool=str(tmp_path), rejected=str(tmp_path))
+    for work in (
+        lambda: vfs.open("/tree.yaml", write=True, truncate=False),
+        lambda: vfs.open("/blocks/0000.bin", write=True, truncate=False),
+        lambda: vfs.create("/x", 0),
+        lambda: vfs.names.unlink("/tree.yaml"),
+        lambda: vfs.truncate("/tree.yaml", 0),
+        lambda: vfs.chmod("/tree.yaml", 0),
+    ):
+        with pytest.raises(ReadOnlyError):
+            work()
+    vfs.end()
+    document.close()
+
+
+def test_regression_hide_of_an_unlink_is_not_undone_by_a_later_rename(mount: Mount) -> None:
+    reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
+    mount.vfs.names.rename("/tree.yaml", "/.fuse_hidden01")
+    mount.vfs.names.forget_hidden()
+    mount.vfs.release(reader)
+    mount.vfs.names.unlink("/.fuse_hidden01")
+    mount.create("/bad", mount.bad)
+    with pytest.raises(InvalidTreeError):
+        mount.vfs.names.rename("/bad", "/tree.yaml")
+    assert not mount.exists("/tree.yaml")
+    mount.create("/tree.yaml", mount.new)
+    assert mount.committed == mount.read("/tree.yaml") == mount.new
+
+
+def test_regression_rename_onto_a_block_took_the_bytes_of_a_hard_link(mount: Mount) -> None:
+    mount.create("/a", bytes(40))
+    mount.vfs.names.link("/a", "/b")
+    mount.vfs.names.rename("/a", "/blocks/0001.bin")
+    assert mount.read("/b") == mount.read("/blocks/0001.bin") == bytes(40)
+
+
+def test_regression_rename_onto_an_open_hard_link_of_itself(mount: Mount) -> None:
+    mount.create("/a", b"1")
+    mount.vfs.names.link("/a", "/c")
+    reader = mount.vfs.open("/c", write=False, truncate=False)
+    mount.vfs.names.rename("/c", "/.fuse_hidden01")  # what libfuse does before it asks for the rename
+    mount.vfs.names.rename("/a", "/c")
+    assert mount.read("/a") == mount.read("/c") == b"1"
+    mount.vfs.release(reader)
+    mount.vfs.names.unlink("/.fuse_hidden01")
+    assert mount.read("/a") == mount.read("/c") == b"1"
+
+
+def test_regression_tree_renamed_onto_a_block(mount: Mount) -> None:
+    with pytest.raises(NotPermittedError):
+        mount.vfs.names.rename("/tree.yaml", "/blocks/0000.bin")
+    assert mount.read("/tree.yaml") == mount.text
+    assert mount.file.read_bytes() == START
+
+
+def test_regression_same_scratch_name_in_two_directories(tmp_path: Path) -> None:
+    mount = Mount(tmp_path)
+    mount.create("/x.txt", b"one")
+    mount.create("/blocks/x.txt", b"two")
+    mount.end()
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "data.asdf.leftover").iterdir()}
+    assert kept == {"x.txt": b"one", "x.txt.2": b"two"}
+
+
+def test_regression_draft_of_a_node_that_was_a_dot_file_is_found_after_a_crash(tmp_path: Path) -> None:
+    mount = Mount(tmp_path)
+    mount.create("/.tree.yaml.AbC", mount.text)
+    mount.vfs.names.rename("/.tree.yaml.AbC", "/tree.yaml")
+    handle = mount.vfs.open("/tree.yaml", write=True, truncate=True)
+    mount.vfs.write(handle, 0, b"precious")
+    keeper = keep_abandoned(str(mount.file), str(tmp_path / "spool"), str(tmp_path / "rejected"), mount.text)
+    assert [Path(path).read_bytes() for path in keeper.kept] == [b"precious"]
+    mount.end()
+
+
+def test_regression_full_spool_leaves_the_tree_readable(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = mount.vfs._spool.path
+    monkeypatch.setattr(mount.vfs._spool, "path", spool + "/gone")
+    with pytest.raises(FileNotFoundError):
+        mount.vfs.open("/tree.yaml", write=True, truncate=True)
+    assert mount.read("/tree.yaml") == mount.text
+    monkeypatch.setattr(mount.vfs._spool, "path", spool)
+    mount.save("/tree.yaml", mount.new)
+    assert mount.committed == mount.new
+
+
+def test_regression_failed_copy_of_a_refused_draft_does_not_hide_the_reason(mount: Mount, tmp_path: Path) -> None:
+    (tmp_path / "rejected").rename(tmp_path / "away")
+    with pytest.raises(InvalidTreeError):
+        mount.save("/tree.yaml", mount.bad)
+    (tmp_path / "away").rename(tmp_path / "rejected")
+    with pytest.raises(InvalidTreeError):
+        mount.save("/tree.yaml", mount.bad + b"# again")
+    assert [Path(path).read_bytes() for path in mount.document.report.rejected] == [mount.bad + b"# again"]
