@@ -1,0 +1,125 @@
+"""The demo itself; run it with ``scripts/demo``, which sets up first."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import asdf
+import numpy as np
+
+SIZE = 2048  # pixels a side; the file becomes about 64 MiB
+BOLD, DIM, GREEN, PLAIN = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("",) * 4
+
+
+COMMENT = b"\n# reduced on a Tuesday; please keep this comment"
+
+
+def say(text: str) -> None:
+    print(f"\n{BOLD}{text}{PLAIN}", flush=True)
+
+
+def shell(command: str, folder: Path, *, status: int = 0) -> None:
+    """Show a command, run it, show what it printed; it must end with ``status``."""
+    print(f"{GREEN}${PLAIN} {command}", flush=True)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "XDG_STATE_HOME": str(folder / "state")}
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    shown = (done.stdout + done.stderr).rstrip()
+    if shown:
+        print("\n".join(f"  {DIM}{line}{PLAIN}" for line in shown.splitlines()), flush=True)
+    if done.returncode != status:
+        sys.exit(f"the command ended with status {done.returncode} instead of {status}")
+
+
+def write_file(path: Path) -> dict[str, np.ndarray]:
+    """A file like a JWST level 2 product: science, error, quality, variances, a table of sources."""
+    rng = np.random.default_rng(2022)
+    arrays = {
+        "data": rng.normal(1.0, 0.1, (SIZE, SIZE)).astype(">f4"),
+        "err": rng.normal(0.1, 0.01, (SIZE, SIZE)).astype(">f4"),
+        "dq": rng.integers(0, 5, (SIZE, SIZE)).astype("<u4"),
+        "var_poisson": rng.normal(0.01, 0.001, (SIZE, SIZE)).astype("<f4"),
+        "wavelength": np.linspace(0.6, 5.3, SIZE),
+    }
+    meta = {
+        "telescope": "JWST",
+        "instrument": {"name": "NIRCAM", "detector": "NRCA1", "filter": "F200W"},
+        "exposure": {"exposure_time": 1288.4, "nints": 1, "ngroups": 6},
+        "target": {"proposer_name": "M-92", "ra": 259.28, "dec": 43.136},
+    }
+    asdf.AsdfFile({"meta": meta, **arrays}).write_to(path, pad_blocks=True)
+    with open(path, "r+b") as file:  # a comment, as a person writes it into the tree; the padding has room
+        head = file.read(8192)
+        tree = head[: head.index(b"\n...\n") + 5].replace(b"\nmeta:", COMMENT + b"\nmeta:", 1)
+        file.seek(0)
+        file.write(tree)
+    return arrays
+
+
+def changed_bytes(one: Path, two: Path) -> int:
+    a, b = np.memmap(one, mode="r"), np.memmap(two, mode="r")
+    return int(np.count_nonzero(a != b)) if a.size == b.size else -1
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="asdffs-demo-"))
+    mount = folder / "x"
+    try:
+        say("1. A realistic file: a tree with comments, five arrays")
+        file = folder / "jw02731_cal.asdf"
+        arrays = write_file(file)
+        mount.mkdir()
+        shell(f"ls -sh {file.name} && asdffs info {file.name}", folder)
+        shutil.copy(file, folder / "before.asdf")
+
+        say("2. Mount it: the file is a directory")
+        shell(f"asdffs mount {file.name} x && ls -l x x/blocks", folder)
+
+        say("3. Change a value with sed, overwrite a part of a block with dd, copy a block out with cp")
+        shell("sed -i 's/exposure_time: 1288.4/exposure_time: 1290.0/' x/tree.yaml", folder)
+        shell(
+            "printf '\\x3f\\x80\\x00\\x00' | dd of=x/blocks/0000.bin bs=1 seek=4000 conv=notrunc status=none", folder
+        )
+        shell("cp x/blocks/0002.bin dq.bin && ls -l dq.bin", folder)
+
+        say("4. A mistake is refused, and changes nothing")
+        shell("sed -i 's/name: NIRCAM/name: [NIRCAM/' x/tree.yaml", folder, status=4)
+        shell("cat x/.asdffs/error", folder)
+
+        say("5. Unmount: checksums are written; what was refused is kept, and the exit status 7 says so")
+        shell("asdffs umount x", folder, status=7)
+
+        say("6. What the asdf library sees")
+        with asdf.open(file, validate_checksums=True, lazy_load=False) as found:
+            arrays["data"].ravel()[1000] = 1.0
+            print(f"  exposure_time = {found['meta']['exposure']['exposure_time']}")
+            for name, array in arrays.items():
+                assert np.array_equal(found[name][:], array), name
+                print(f"  {name:<12} equal, checksum valid")
+            assert found["meta"]["exposure"]["exposure_time"] == 1290.0
+            assert np.array_equal(np.fromfile(folder / "dq.bin", "<u4"), arrays["dq"].ravel())
+        assert COMMENT in file.read_bytes()
+        count = changed_bytes(folder / "before.asdf", file)
+        assert 0 < count < 64
+        print("  the comment is still there")
+        print(f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN} (4 of the block, its MD5, the value)")
+    finally:
+        if os.path.ismount(mount):
+            subprocess.run(["umount", "-l", mount], check=False)
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
