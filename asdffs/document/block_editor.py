@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from asdffs.document.block_table import BlockTable
@@ -23,6 +23,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.padding import Padding
 from asdffs.format.plan import plan_block_header, plan_cut_tail
+from asdffs.relief import Relief
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ class _Edit:
 class BlockEditor:
     """Pending and committed changes to the blocks of one file."""
 
-    def __init__(self, transaction: Transaction, table: BlockTable, policy: Padding) -> None:
+    def __init__(self, transaction: Transaction, table: BlockTable, policy: Padding, relief: Relief) -> None:
+        self._relief = relief
         self._transaction = transaction
         self._table = table
         self._policy = policy
@@ -119,22 +121,26 @@ class BlockEditor:
         if edit is not None and resized:
             self._put(number, header.with_used(edit.used))
 
-    def finish(self) -> None:
-        """Settle all blocks, return reserved room, write checksums.  Raises as ``Transaction``, ``OSError``."""
+    def finish(self, *, interrupted: Callable[[], bool] = lambda: False) -> None:
+        """Settle all blocks, return reserved room, write checksums.
+
+        A block whose checksum was ``interrupted`` stays pending.  Raises as ``Transaction``, ``OSError``.
+        """
         if not self._edits:
             return
         self._transaction.sync()
         for number, edit in list(self._edits.items()):
             header = self._table.header(number)
+            checksum = self._digest(number, edit.used, interrupted) if edit.checksum else NO_CHECKSUM
             if not header.streamed:
-                self._finish_block(number, edit, header)
-            del self._edits[number]
+                self._finish_block(number, edit, header, checksum or NO_CHECKSUM)
+            if checksum is not None:
+                del self._edits[number]
 
-    def _finish_block(self, number: int, edit: _Edit, header: BlockHeader) -> None:
+    def _finish_block(self, number: int, edit: _Edit, header: BlockHeader, checksum: bytes) -> None:
         allocated = max(edit.used, edit.kept)
-        checksum = self._digest(number, edit.used) if edit.checksum else NO_CHECKSUM
-        new = replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum)
-        self._put(number, new)
+        self._put(number, replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum))
+        edit.fresh = min(edit.fresh, allocated)
 
     def _begin(self, number: int) -> _Edit:
         """The pending edit of a block that is about to change; its checksum is zero from here on."""
@@ -208,13 +214,13 @@ class BlockEditor:
         size = self._transaction.store.size()
         self._table.update(replace(self._table.layout, size=size, blocks_end=size))
 
-    def _digest(self, number: int, size: int) -> bytes:
+    def _digest(self, number: int, size: int, interrupted: Callable[[], bool]) -> bytes | None:
+        """MD5 of the content, or None when it was interrupted.  Nothing moves or changes meanwhile."""
         digest = hashlib.md5(usedforsecurity=False)
-        for piece in self._pieces(number, size):
-            digest.update(piece)
+        start, store = self._start(number), self._transaction.store
+        with self._relief.waiting():
+            for place in range(0, size, _PIECE):
+                if interrupted():
+                    return None
+                digest.update(store.read_at(start + place, min(_PIECE, size - place)))
         return digest.digest()
-
-    def _pieces(self, number: int, size: int) -> Iterator[bytes]:
-        start = self._start(number)
-        for place in range(0, size, _PIECE):
-            yield self._transaction.store.read_at(start + place, min(_PIECE, size - place))

@@ -1,7 +1,9 @@
 """Document: one open ASDF file, and the only way the floors above touch it.
 
 Users: ``views`` (reading, writing nodes), ``vfs`` (saves, finishing), ``cli/info``.  One
-thread; several documents may be open in one process, they share nothing.
+thread at a time, whoever has the turn (``asdffs.relief``).  Changes are exclusive: one that
+waits for the disk lets others read, and a second change, or a reader of the text, queues.
+Several documents may be open in one process; they share nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from asdffs.document.report import Report
 from asdffs.document.transaction import Transaction
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.validation import find_warnings
-from asdffs.errors import DamagedBlockError, NotSupportedError
+from asdffs.errors import DamagedBlockError, InvalidTreeError, NotSupportedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.plan import plan_cut_tail, plan_index
+from asdffs.relief import Exclusive, Relief
 from asdffs.storage.store import Extent, Signature
 
 logger = logging.getLogger(__name__)
@@ -50,16 +53,22 @@ class Document:
         codecs: dict[bytes, Codec],
         *,
         reopen: Callable[[Transaction], Parts],
-        policy: Padding | None = None,
+        relief: Relief,
+        policy: Padding,
         spool: str | None = None,
+        strict: bool = False,
     ) -> None:
         self.path = path
         self.report = Report()
+        self.relief = relief
+        self._change = Exclusive(relief)
+        self._strict = strict
         self._codecs = codecs
         self._reopen = reopen
-        self._policy = policy or Padding()
+        self._policy = policy
         self._spool = spool
         self._decoded: dict[int, DecodedBlock] = {}
+        self._generation = 0
         self._adopt(parts)
 
     # -- what is there ----------------------------------------------------
@@ -81,8 +90,13 @@ class Document:
 
     @property
     def tree(self) -> TreeEditor:
-        """The committed text.  Read it here; change it with ``commit_tree``."""
+        """The committed text, for its size, arrays and version.  Change it with ``commit_tree``."""
         return self._tree
+
+    def read_text(self, offset: int, length: int) -> bytes | Extent:
+        """Bytes of the committed text, fewer at its end; not while it is being changed.  Raises ``OSError``."""
+        with self._change.entered():
+            return self._tree.read(offset, length)
 
     @property
     def block_count(self) -> int:
@@ -126,33 +140,42 @@ class Document:
 
     def write_block(self, number: int, offset: int, payload: bytes | memoryview) -> None:
         """Write content.  Raises as ``BlockEditor.write``."""
-        self._blocks.write(number, offset, payload)
+        with self._change.entered():
+            self._blocks.write(number, offset, payload)
 
     def truncate_block(self, number: int, size: int) -> None:
         """Set the size of the content.  Raises as ``BlockEditor.write``."""
-        self._blocks.truncate(number, size)
+        with self._change.entered():
+            self._blocks.truncate(number, size)
 
     def settle_block(self, number: int, *, durable: bool) -> None:
         """Bring the size into the header; with ``durable`` sync.  Raises as ``Transaction``."""
-        self._blocks.settle(number, durable=durable)
+        with self._change.entered():
+            self._blocks.settle(number, durable=durable)
 
     def commit_tree(self, draft: bytes) -> None:
         """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``."""
-        arrays = self._tree.commit(draft)
-        self._warn(arrays)
+        with self._change.entered():
+            arrays = self._tree.commit(draft, self._refuse if self._strict else None)
+            self._warn(arrays)
 
     # -- ending -----------------------------------------------------------
 
     def finish(self) -> None:
         """Make the file complete: sizes, checksums, index, all durable.  Nothing is written if nothing changed.
 
+        A checksum is given up when somebody waits to change the file; the next finish computes it.
         Raises as ``Transaction``, ``OSError``.
         """
+        with self._change.entered():
+            self._finish()
+
+    def _finish(self) -> None:
         self._transaction.check_healthy()
         if not self._transaction.changed:
             return
         self._transaction.check_unchanged()
-        self._blocks.finish()
+        self._blocks.finish(interrupted=lambda: self._change.wanted)
         if self._table.moved and self.layout.index is None and self._may_have_index():
             self._write_index()
         self._table.moved = False
@@ -163,7 +186,8 @@ class Document:
 
         Raises ``OSError`` and as ``open_document``.
         """
-        if self._blocks.pending or self._transaction.failure or not self._transaction.is_foreign():
+        busy = self._change.taken or any(decoded.busy for decoded in self._decoded.values())
+        if busy or self._blocks.pending or self._transaction.failure or not self._transaction.is_foreign():
             return False
         parts = self._reopen(self._transaction)
         self._forget()
@@ -201,8 +225,16 @@ class Document:
     def _adopt(self, parts: Parts) -> None:
         self._transaction, self._dialect = parts.transaction, parts.dialect
         self._table = BlockTable(parts.transaction.store, parts.layout)
-        self._blocks = BlockEditor(self._transaction, self._table, self._policy)
-        self._tree = TreeEditor(self._transaction, self._table, self._dialect, self._policy)
+        self._blocks = BlockEditor(self._transaction, self._table, self._policy, self.relief)
+        self._generation += 1 << 32
+        self._tree = TreeEditor(
+            self._transaction,
+            self._table,
+            self._dialect,
+            self._policy,
+            relief=self.relief,
+            version=self._generation,
+        )
 
     def _forget(self) -> None:
         for decoded in self._decoded.values():
@@ -222,7 +254,8 @@ class Document:
             header.data_size,
             codec,
             number,
-            self._spool,
+            spool=self._spool,
+            relief=self.relief,
         )
         return self._decoded.setdefault(number, decoded)
 
@@ -231,13 +264,24 @@ class Document:
         span = self._table.content(number).clip(offset, length)
         return self._transaction.store.read_at(span.start, len(span)) if span else b""
 
+    def _refuse(self, arrays: tuple[Ndarray, ...]) -> None:
+        """With ``strict``: what would be a warning."""
+        warnings = self._find_warnings(arrays)
+        if warnings:
+            raise InvalidTreeError("; ".join(warnings))
+
+    def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
+        with self.relief.waiting():
+            return find_warnings(arrays, self.block_count, self._size_or_none)
+
     def _warn(self, arrays: tuple[Ndarray, ...]) -> None:
-        self.report.warnings = find_warnings(arrays, self.block_count, self._size_or_none)
+        self.report.warnings = self._find_warnings(arrays)
         for warning in self.report.warnings:
             logger.warning("%s: %s", self.path, warning)
 
     def _size_or_none(self, number: int) -> int | None:
-        try:
-            return self.block_size(number)
-        except (DamagedBlockError, OSError):
-            return None
+        with self.relief.resumed():
+            try:
+                return self.block_size(number)
+            except (DamagedBlockError, OSError):
+                return None

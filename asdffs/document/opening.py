@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass, field
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
@@ -16,8 +17,10 @@ from asdffs.document.transaction import Transaction
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError
 from asdffs.format.header import Header
 from asdffs.format.layout import Layout
+from asdffs.format.padding import Padding
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.registry import plugins
+from asdffs.relief import Alone, Relief
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import Journal, journal_name, read_record
 from asdffs.storage.lock import open_locked
@@ -43,22 +46,36 @@ def resolve(path: str) -> tuple[str, str]:
     return directory, name
 
 
-def open_document(path: str, *, writable: bool, spool: str | None = None) -> Document:
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a document behaves.  ``spool``: directory for decoded blocks, or None for the system's.
+
+    ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it.
+    """
+
+    spool: str | None = None
+    relief: Relief = field(default_factory=Alone)
+    padding: Padding = field(default_factory=Padding)
+    strict: bool = False
+
+
+def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
     """Open the ASDF file at ``path``; with ``writable`` under the lock and after recovery.
 
     Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedFileError``, ``LockedError``, ``OSError``.
     """
     directory, name = resolve(path)
-    return open_in_folder(FileFolder(directory), name, writable=writable, spool=spool)
+    return open_in_folder(FileFolder(directory), name, writable=writable, settings=settings)
 
 
-def open_in_folder(folder: Folder, name: str, *, writable: bool, spool: str | None = None) -> Document:
+def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Settings | None = None) -> Document:
     """As ``open_document``, in any folder."""
     story: list[str] = []
+    chosen = settings or Settings()
 
     def open_parts() -> Parts:
         try:
-            return _open_parts(folder, name, story, writable=writable)
+            return _open_parts(folder, name, story, chosen.relief, writable=writable)
         except AsdffsError as err:
             err.path = err.path or folder.path(name)
             raise
@@ -71,12 +88,21 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, spool: str | No
             raise
 
     codecs: dict[bytes, Codec] = {codec.id: codec for codec in plugins("codecs")}
-    document = Document(folder.path(name), open_parts(), codecs, reopen=reopen_parts, spool=spool)
+    document = Document(
+        folder.path(name),
+        open_parts(),
+        codecs,
+        reopen=reopen_parts,
+        relief=chosen.relief,
+        policy=chosen.padding,
+        spool=chosen.spool,
+        strict=chosen.strict,
+    )
     document.report.recovery = "; ".join(story)
     return document
 
 
-def _open_parts(folder: Folder, name: str, story: list[str], *, writable: bool) -> Parts:
+def _open_parts(folder: Folder, name: str, story: list[str], relief: Relief, *, writable: bool) -> Parts:
     journal = None
     if writable:
         store: Store = open_locked(folder, name, patience=PATIENCE)
@@ -91,7 +117,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], *, writable: bool) 
             journal.discard()
         store.close()
         raise
-    return Parts(Transaction(folder, store, journal), layout, dialect)
+    return Parts(Transaction(folder, store, journal, relief), layout, dialect)
 
 
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:

@@ -20,8 +20,9 @@ class Report:
     ``error``: the last refusal, empty after a save that succeeded.  ``warnings``: of the
     committed tree.  ``settled``: all that was typed or copied in is in the file or beside it,
     so that the spool may be emptied.  ``rejected``: absolute paths of refused drafts in the
-    spool.  ``kept``: of what was kept beside the file at the end.  ``failures``: what could not
-    be finished.  ``mount``: facts about the serving process.
+    spool.  ``history``: of trees that were committed, the oldest first.  ``kept``: of what was
+    kept beside the file at the end.  ``failures``: what could not be finished.  ``mount``: facts
+    about the serving process.
     """
 
     error: str = ""
@@ -30,6 +31,7 @@ class Report:
     settled: bool = True
     draft: str = "clean"
     rejected: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     mount: dict[str, Any] = field(default_factory=dict)

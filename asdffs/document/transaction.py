@@ -20,7 +20,8 @@ Invariants
 | READY  | yes   | yes                   | a failed sync, undo or retire -> FAILED      |
 | FAILED | yes   | FailedFileError       | never (close and open again)                 |
 
-Users: ``tree_editor``, ``block_editor``, ``document``.  One thread; under the exclusive lock.
+While it waits for the disk others have the turn (``relief``); one change at a time, which
+``Document`` sees to.  Users: ``tree_editor``, ``block_editor``, ``document``; under the exclusive lock.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any
 
 from asdffs.errors import FailedFileError, ReadOnlyError, StaleFileError
 from asdffs.format.plan import Plan
+from asdffs.relief import Alone, Relief
 from asdffs.storage.gap import open_gap
 from asdffs.storage.journal import Journal, Record, make_record
 from asdffs.storage.recovery import apply, undo
@@ -42,8 +44,9 @@ logger = logging.getLogger(__name__)
 class Transaction:
     """All changes of one open file.  ``journal`` is None for a file opened read-only."""
 
-    def __init__(self, folder: Folder, store: Store, journal: Journal | None) -> None:
+    def __init__(self, folder: Folder, store: Store, journal: Journal | None, relief: Relief | None = None) -> None:
         self._folder = folder
+        self._relief = relief or Alone()
         self._store = store
         self._journal = journal
         self._signature = store.signature()
@@ -109,7 +112,8 @@ class Transaction:
         """Return when all content is durable.  Raises ``FailedFileError`` when that failed (invariant 7)."""
         self.check_healthy()
         try:
-            self._store.sync()
+            with self._relief.waiting():
+                self._store.sync()
         except OSError as err:
             raise self._fail(f"writing to the disk failed ({err.strerror})") from err
 
@@ -143,7 +147,7 @@ class Transaction:
         """The same file as another program left it, in ``store``; this object is done with."""
         if store is not self._store:
             self._store.close()
-        new = Transaction(self._folder, store, self._journal)
+        new = Transaction(self._folder, store, self._journal, self._relief)
         self._journal = None
         return new
 
@@ -180,7 +184,8 @@ class Transaction:
 
     def _write_journal(self, journal: Journal, record: Record) -> None:
         try:
-            journal.write(record)
+            with self._relief.waiting():
+                journal.write(record)
         except OSError:
             self._retire(journal)  # the record may be whole on the disk: it must not be replayed later
             raise
@@ -196,18 +201,24 @@ class Transaction:
 
     def _retire(self, journal: Journal) -> None:
         try:
-            journal.retire()
+            with self._relief.waiting():
+                journal.retire()
         except OSError as err:
             raise self._fail(f"the journal could not be retired ({err.strerror})") from err
 
     def _replace(self, plan: Plan) -> None:
-        new = open_gap(self._folder, self._store, plan, self._signature)  # invariant 5
+        """Until the caller knows the new offsets nobody else may have the turn: the old store serves to the end."""
+        failure = None
+        with self._relief.waiting():
+            new = open_gap(self._folder, self._store, plan, self._signature)  # invariant 5
+            try:
+                self._folder.sync()
+            except OSError as err:
+                failure = err
         self._store.close()
         self._store = new
-        try:
-            self._folder.sync()
-        except OSError as err:
-            self._fail(f"the new copy's name could not be made durable ({err.strerror})")
+        if failure is not None:
+            self._fail(f"the new copy's name could not be made durable ({failure.strerror})")
 
     def _is_ours(self, now: Signature) -> bool:
         """A new ctime alone is a chmod or a link: ours still, from now on with that ctime."""

@@ -6,6 +6,8 @@ differs.  Users: ``document``.  One thread.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import Ndarray, find_arrays
 from asdffs.document.block_table import BlockTable
@@ -14,15 +16,27 @@ from asdffs.document.validation import check_text, complete_last_line
 from asdffs.errors import InvalidTreeError
 from asdffs.format.padding import Padding
 from asdffs.format.plan import plan_text
+from asdffs.relief import Relief
 from asdffs.storage.store import Extent
 
 _PADDING_SAMPLE = 4096
 
 
 class TreeEditor:
-    """The committed text of one file."""
+    """The committed text of one file.  ``version``: another number for another text."""
 
-    def __init__(self, transaction: Transaction, table: BlockTable, dialect: Dialect, policy: Padding) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        table: BlockTable,
+        dialect: Dialect,
+        policy: Padding,
+        *,
+        relief: Relief,
+        version: int,
+    ) -> None:
+        self.version = version
+        self._relief = relief
         self._transaction = transaction
         self._table = table
         self._dialect = dialect
@@ -48,15 +62,18 @@ class TreeEditor:
         except InvalidTreeError:
             return ()
 
-    def commit(self, draft: bytes) -> tuple[Ndarray, ...]:
+    def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None] | None = None) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, durably; the arrays of the new tree.
 
-        Raises ``InvalidTreeError`` when it must not become the tree, else as
+        ``check`` may refuse the arrays.  Raises ``InvalidTreeError`` when it must not become the tree, else as
         ``Transaction.commit``; the file is as it was after any of these.
         """
         table = self._table
         new = complete_last_line(draft)
-        header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree)
+        with self._relief.waiting():
+            header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree)
+        if check is not None:
+            check(arrays)
         self._transaction.check_healthy()
         self._transaction.check_unchanged()
         old = self.text()
@@ -67,6 +84,7 @@ class TreeEditor:
         layout = table.layout
         plan = plan_text(layout, old, self._padding_byte(), new, self._policy)
         self._transaction.commit(plan)
+        self.version += 1
         shift = plan.move.target - plan.move.source if plan.move else 0
         moved = layout.with_text(header, text_start, len(new), shift, plan.new_size)
         table.update(moved if plan.move is None else moved.without_tail(plan.new_size), self._transaction.store)

@@ -1,0 +1,75 @@
+"""Relief: how slow code lets others be served while it waits.
+
+One thread at a time touches what a mount shares: whoever holds the turn.  Code that is about
+to be slow (decode, fsync, copy, validate) gives the turn up with ``waiting`` and takes it back
+for the moments in which it touches something shared with ``resumed``.  The floors below
+``mount`` only say where they wait; ``mount/relief`` is what serves others meanwhile, and
+``Alone`` is for programs with nobody else to serve.  Users: ``storage``, ``document``, ``vfs``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class Relief(Protocol):
+    """Who is served while somebody waits."""
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Give the turn up inside; take it back at the end.  Nothing shared is touched inside."""
+
+    def resumed(self) -> AbstractContextManager[None]:
+        """Inside ``waiting``: have the turn for a moment."""
+
+
+class Alone:
+    """No others: both do nothing."""
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """See ``Relief``."""
+        return contextlib.nullcontext()
+
+    def resumed(self) -> AbstractContextManager[None]:
+        """See ``Relief``."""
+        return contextlib.nullcontext()
+
+
+class Exclusive:
+    """One at a time does something that may wait half-way; the others queue, and are waited for.
+
+    Whoever enters holds the turn.  ``wanted`` tells the one inside that somebody queues.
+    """
+
+    def __init__(self, relief: Relief) -> None:
+        self._relief = relief
+        self._lock = threading.Lock()
+        self._queue = 0
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits to come in."""
+        return self._queue > 0
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody is inside."""
+        return self._lock.locked()
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Be the one inside."""
+        if not self._lock.acquire(blocking=False):
+            self._queue += 1  # the turn is held here and below: no race
+            try:
+                with self._relief.waiting():
+                    self._lock.acquire()
+            finally:
+                self._queue -= 1
+        try:
+            yield
+        finally:
+            self._lock.release()
