@@ -125,6 +125,10 @@ class NotDirectoryError(AsdffsError):
     """A directory was needed and this is a file."""
 
 
+class NotEmptyError(AsdffsError):
+    """A directory must be empty for this."""
+
+
 class NoAttributeError(AsdffsError):
     """The node has no extended attribute of that name."""
 

@@ -49,6 +49,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.ForeignAttributeError: ExitCode.USAGE,
     errors.FileExpectedError: ExitCode.NO_FILE,
     errors.NotDirectoryError: ExitCode.NO_FILE,
+    errors.NotEmptyError: ExitCode.USAGE,
     errors.NoAttributeError: ExitCode.USAGE,
     errors.MountError: ExitCode.NO_MOUNT,
     errors.KeptEditsError: ExitCode.EDITS_KEPT,

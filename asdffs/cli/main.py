@@ -7,13 +7,15 @@ import logging
 import sys
 
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
-from asdffs.cli.parser import build_parser
+from asdffs.cli.parser import COMMANDS, build_parser
 from asdffs.errors import AsdffsError
+
+_MOUNT_WORDS = 2
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command in ``argv`` (default: of the process); the exit code."""
-    arguments = build_parser().parse_args(argv)
+    arguments = build_parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
     level = logging.INFO if arguments.verbose else logging.WARNING
     logging.basicConfig(format="asdffs: %(message)s", level=level, stream=sys.stderr)
     command = importlib.import_module(f"asdffs.cli.{arguments.command}")
@@ -28,3 +30,9 @@ def main(argv: list[str] | None = None) -> int:
         return ExitCode.UNFINISHED
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells count
+
+
+def _with_command(argv: list[str]) -> list[str]:
+    """mount(8) and fstab call ``asdffs FILE MNT -o OPTIONS``: that is a mount."""
+    first = argv[0] if argv else "-"
+    return argv if first.startswith("-") or first in COMMANDS or len(argv) < _MOUNT_WORDS else ["mount", *argv]

@@ -7,16 +7,20 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from asdffs.cli.places import clear, make, places_of, private_places, take_report
+from asdffs.cli.logs import log_to
+from asdffs.cli.places import clear, make, past_spools, places_of, private_places, take_report
 from asdffs.document.document import Document
-from asdffs.document.opening import open_document, resolve
+from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
 from asdffs.mount.binding import load_binding
-from asdffs.mount.daemon import Places, run_in_background, serve
+from asdffs.mount.daemon import run_in_background, serve
 from asdffs.mount.options import MountOptions, parse_options
+from asdffs.mount.relief import Loop
 from asdffs.vfs.ending import keep_abandoned
+from asdffs.vfs.vfs import Places
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_device()
     options = _downgraded(options, path)
     wanted = arguments.binding or os.environ.get("ASDFFS_BINDING") or "auto"
-    places = private_places() if options.read_only else places_of(path)
+    places = private_places(options.spool) if options.read_only else places_of(path, options.spool)
 
     def work(ready: Callable[[], None]) -> int:
         try:
@@ -41,20 +45,23 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.foreground:
         return work(lambda: print(f"mounted {path} at {mountpoint}", file=sys.stderr))
-    return run_in_background(_reporting(work), lambda: _log_to(places.log))
+    log = options.log or places.log
+    return run_in_background(_reporting(work), lambda: log_to(log, keep=options.log is not None))
 
 
 def _serve(
     path: str, mountpoint: str, options: MountOptions, wanted: Any, places: Places, ready: Callable[[], None]
 ) -> None:
     binding = load_binding(wanted)
+    loop = Loop()
+    settings = Settings(places.spool, loop, options.padding, options.strict)
     # the spool belongs to whoever holds the lock: it is touched only after the file is open
-    document = open_document(path, writable=not options.read_only, spool=places.spool)
+    document = open_document(path, writable=not options.read_only, settings=settings)
     try:
         if not options.read_only:
             document.report.settled = False
             _tell_the_past(document, places)
-        serve(document, mountpoint, options, binding, places, ready=ready)
+        serve(document, mountpoint, options, binding, places, loop, ready=ready)
     finally:
         if document.report.settled:
             clear(places)
@@ -69,13 +76,19 @@ def _tell_the_past(document: Document, places: Places) -> None:
     kept, failures = take_report(places.report) or ([], [])
     for sentence in failures:
         logger.warning("%s: the last mount ended with: %s", document.path, sentence)
+    for spool in past_spools(document.path, places):
+        kept += _keep_past(document, replace(places, spool=spool))
+    for found in kept:
+        logger.warning("%s: kept from the last mount: %s", document.path, found)
+    make(places)
+
+
+def _keep_past(document: Document, places: Places) -> list[str]:
     keeper = keep_abandoned(document.path, places.spool, places.rejected, document.tree.text())
     if keeper.failures:
         raise UnfinishedError(f"of the last mount, {'; '.join(keeper.failures)}", path=document.path)
-    for found in kept + keeper.kept:
-        logger.warning("%s: kept from the last mount: %s", document.path, found)
     clear(places)
-    make(places)
+    return keeper.kept
 
 
 def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[[], None]], int]:
@@ -127,19 +140,4 @@ def _downgraded(options: MountOptions, path: str) -> MountOptions:
     if options.read_only or refusing is None:
         return options
     logger.warning("%s: cannot be written; mounting read-only", refusing)
-    return parse_options([",".join(_words(options)), "ro"])
-
-
-def _words(options: MountOptions) -> list[str]:
-    flags = [name for name in ("allow_other", "allow_root", "default_permissions") if getattr(options, name)]
-    return flags + ([f"fsname={options.fsname}"] if options.fsname else [])
-
-
-def _log_to(path: str) -> None:
-    """The daemon has no terminal: its log goes to a file, anew for each mount."""
-    root = logging.getLogger()
-    for handler in list(root.handlers):
-        root.removeHandler(handler)
-    logging.basicConfig(
-        filename=path, filemode="w", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    return replace(options, read_only=True)

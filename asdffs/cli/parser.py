@@ -33,7 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _parser(argparse.ArgumentParser, "asdffs", _DESCRIPTION, _EPILOG)
     parser.add_argument("--version", action="version", version=f"asdffs {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_mount, _add_umount, _add_info):
+    for add in COMMANDS.values():
         add(commands).add_argument("-v", "--verbose", action="store_true", help="say what happens")
     return parser
 
@@ -43,7 +43,17 @@ def _add_mount(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs mount data.asdf /mnt/x && vim /mnt/x/tree.yaml && asdffs umount /mnt/x
 
-options for -o (comma-separated): ro, rw, allow_other, allow_root, default_permissions, fsname=NAME
+options for -o (comma-separated):
+  ro, rw                  read-only, or for writing (the default)
+  strict                  refuse a tree with arrays that do not fit their blocks
+  pad=SIZE | pad=N%       room to leave after a tree that had to grow: 64K, or 20% of it
+  uid=N gid=N umask=OCTAL show files as this user's and group's, without these permissions
+  allow_other, allow_root, default_permissions, fsname=NAME   as for every FUSE mount
+  spool=DIR               for scratch files and decoded blocks (default: the state directory)
+  log=FILE | log=syslog   for the daemon's log (default: in the state directory; see status.json)
+
+fstab:
+  /data/a.asdf  /mnt/x  fuse.asdffs  ro,noauto,user  0  0
 """
     parser = _command(commands, "mount", "show an ASDF file as a directory", epilog)
     parser.add_argument("file", help="the ASDF file")
@@ -88,3 +98,7 @@ def _parser(make: Any, name: str, text: str, epilog: str, **options: str) -> arg
         name, description=text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options
     )
     return parser
+
+
+#: Name of each command -> what adds its parser.
+COMMANDS = {"mount": _add_mount, "umount": _add_umount, "info": _add_info}

@@ -1,7 +1,8 @@
 """Where a mount keeps drafts, scratch, log and report: under the user's state directory.
 
 ``$XDG_STATE_HOME/asdffs/ID`` (default ``~/.local/state``), ID a hash of the file's path, so
-that the next command on the same file finds what a daemon left.  Falls back to the system's
+that the next command on the same file finds what a daemon left.  The history of trees stays
+there when the mount ends.  Falls back to the system's
 temporary directory where there is no home.  Users: ``mount``, ``umount``.
 """
 
@@ -13,16 +14,22 @@ import os
 import shutil
 import tempfile
 
-from asdffs.mount.daemon import Places
+from asdffs.vfs.vfs import Places
+
+#: In the state directory of a file: the spool of its last mount.
+_SPOOLS = "spools.json"
 
 
-def places_of(path: str) -> Places:
-    """The places of the writing mount of the file at ``path``; created.  Raises ``OSError``."""
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
-    top = os.path.join(_state_home(), "asdffs", name)
+def places_of(path: str, spool: str | None = None) -> Places:
+    """The places of the writing mount of the file at ``path``; created.  Raises ``OSError``.
+
+    ``spool``: another directory to put scratch and decoded blocks in.
+    """
+    top = _top_of(path)
     places = Places(
-        os.path.join(top, "spool"),
+        os.path.join(top, "spool") if spool is None else os.path.join(os.path.abspath(spool), os.path.basename(top)),
         os.path.join(top, "rejected"),
+        os.path.join(top, "history"),
         os.path.join(top, "log"),
         os.path.join(top, "report.json"),
     )
@@ -30,12 +37,32 @@ def places_of(path: str) -> Places:
     return places
 
 
-def private_places() -> Places:
-    """Places of a read-only mount: in a temporary directory, without a report."""
-    top = tempfile.mkdtemp(prefix="asdffs-")
-    places = Places(os.path.join(top, "spool"), os.path.join(top, "rejected"), os.path.join(top, "log"))
+def past_spools(path: str, places: Places) -> list[str]:
+    """Where mounts of the file that were killed may have left scratch; the mount of now is noted as one."""
+    note = os.path.join(_top_of(path), _SPOOLS)
+    try:
+        with open(note) as file:
+            known = [place for place in json.load(file) if os.path.isdir(place)]
+    except (OSError, ValueError):
+        known = []
+    with open(note, "w") as file:
+        json.dump([places.spool], file)
+    return [*known, *([] if places.spool in known else [places.spool])]
+
+
+def private_places(spool: str | None = None) -> Places:
+    """Places of a read-only mount: in a temporary directory, without history and report."""
+    if spool is not None:
+        os.makedirs(spool, mode=0o700, exist_ok=True)
+    top = tempfile.mkdtemp(prefix="asdffs-", dir=spool)
+    places = Places(os.path.join(top, "spool"), os.path.join(top, "rejected"), log=os.path.join(top, "log"))
     make(places)
     return places
+
+
+def _top_of(path: str) -> str:
+    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
+    return os.path.join(_state_home(), "asdffs", name)
 
 
 def make(places: Places) -> None:

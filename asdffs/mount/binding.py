@@ -1,30 +1,39 @@
-"""Chooses the FUSE binding and mends what it leaves out.
+"""Chooses the FUSE binding.  Both run the same ``operations`` on the loop of ``relief``.
 
-mfusepy on libfuse3 first (on libfuse2 where that is all there is), fusepy on libfuse2 as the
-other one.  Both run the same ``operations``.  User: ``daemon``.  Called once per process.
+mfusepy on libfuse 3 first (on libfuse 2 where that is all there is), fusepy on libfuse 2 as
+the other one.  What they leave out is mended in ``mending``.  User: ``daemon``.  Called once
+per process.
 """
 
 from __future__ import annotations
 
+import codecs
 import ctypes.util
 import functools
 import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from asdffs.errors import MountError
+from asdffs.mount.mending import mended2, mended3
+from asdffs.mount.session import Session, main_of
 
 BindingName = Literal["auto", "mfusepy", "fusepy"]
 
 #: Decides between libfuse 2 and 3 inside mfusepy; read when it is imported.
 _LIBRARY_VARIABLE = "FUSE_LIBRARY_NAME"
+#: fusepy decodes paths strictly, with an encoding that may be chosen: this one loses nothing.
+_PATH_ENCODING: Final = "asdffs_path"
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A binding that can serve: ``run(operations, mountpoint, **options)`` returns after the unmount."""
+    """A binding that can serve: ``run(operations, mountpoint, serve, **options)`` returns after the unmount.
+
+    ``serve(session)`` is called between mount and unmount.
+    """
 
     name: str
     libfuse2: bool
@@ -51,42 +60,46 @@ def load_binding(wanted: BindingName = "auto") -> Binding:
 def _load_mfusepy() -> Binding:
     if ctypes.util.find_library("fuse3"):
         os.environ.setdefault(_LIBRARY_VARIABLE, "fuse3")  # it prefers libfuse2 where both are
-    module = importlib.import_module("mfusepy")
-    run = functools.partial(_run, _mended(module.FUSE))
-    return Binding("mfusepy", module.fuse_version_major == 2, run, lambda: int(module.fuse_get_context()[2]))
+    module: Any = importlib.import_module("mfusepy")
+    libfuse2 = module.fuse_version_major == 2
+    base = mended2(module.FUSE, "readdir_fuse_2") if libfuse2 else mended3(module)
+
+    def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:
+        module.fuse_main_real = main_of(module._libfuse._name, libfuse2=libfuse2, serve=serve)
+        if not libfuse2:
+            operations.read_buf = operations.read  # its presence makes mfusepy tell libfuse of the callback
+        base(operations, mountpoint, foreground=True, nothreads=True, **options)
+
+    return Binding("mfusepy", libfuse2, run, functools.partial(_caller_pid, module))
 
 
 def _load_fusepy() -> Binding:
-    module = importlib.import_module("fuse")
-    run = functools.partial(_run_fusepy, module.FUSE)
-    return Binding("fusepy", libfuse2=True, run=run, caller_pid=lambda: int(module.fuse_get_context()[2]))
+    module: Any = importlib.import_module("fuse")
+    base = mended2(module.FUSE, "readdir")
+    codecs.register(_find_path_encoding)
+
+    def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:
+        module._libfuse.fuse_main_real = main_of(module._libfuse._name, libfuse2=True, serve=serve)
+        base(_Called(operations), mountpoint, foreground=True, nothreads=True, encoding=_PATH_ENCODING, **options)
+
+    return Binding("fusepy", libfuse2=True, run=run, caller_pid=functools.partial(_caller_pid, module))
 
 
-def _mended(base: Any) -> Any:
-    """mfusepy drops the flags of rename and the handle of truncate on libfuse3."""
-
-    class Mended(base):  # type: ignore[misc]
-        def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
-            self.operations.rename(self._text(old), self._text(new), flags)
-            return 0
-
-        def truncate_fuse_3(self, path: bytes | None, length: int, info: Any) -> int:
-            handle = info.contents.fh if info else None
-            self.operations.truncate(None if path is None else self._text(path), length, handle)
-            return 0
-
-        def _text(self, path: bytes) -> str:
-            return path.decode(self.encoding, self.errors)
-
-    return Mended
+def _caller_pid(module: Any) -> int:
+    return int(module.fuse_get_context()[2])
 
 
-def _run(fuse: Callable[..., Any], operations: Any, mountpoint: str, **options: Any) -> None:
-    fuse(operations, mountpoint, foreground=True, nothreads=True, **options)
+def _find_path_encoding(name: str) -> codecs.CodecInfo | None:
+    if name != _PATH_ENCODING:
+        return None
 
+    def encode(text: str, errors: str = "") -> tuple[bytes, int]:
+        return text.encode("utf-8", "surrogateescape"), len(text)
 
-def _run_fusepy(fuse: Callable[..., Any], operations: Any, mountpoint: str, **options: Any) -> None:
-    _run(fuse, _Called(operations), mountpoint, **options)
+    def decode(raw: Any, errors: str = "") -> tuple[str, int]:
+        return bytes(raw).decode("utf-8", "surrogateescape"), len(raw)
+
+    return codecs.CodecInfo(encode, decode, name=_PATH_ENCODING)
 
 
 class _Called:

@@ -13,32 +13,22 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from asdffs.document.document import Document
 from asdffs.errors import KeptEditsError, MountError, UnfinishedError
 from asdffs.mount.binding import Binding
+from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
-from asdffs.vfs.vfs import Vfs
+from asdffs.mount.read_ahead import raise_read_ahead
+from asdffs.mount.relief import Loop
+from asdffs.mount.session import Session
+from asdffs.vfs.vfs import Places, Vfs
 
 logger = logging.getLogger(__name__)
 
 _READY = b"ready"
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where a mount keeps what is not the file; absolute paths.
-
-    ``spool``, ``rejected``: directories; ``log``, ``report``: files ('' for none).
-    """
-
-    spool: str
-    rejected: str
-    log: str = ""
-    report: str = ""
 
 
 def serve(
@@ -47,37 +37,41 @@ def serve(
     options: MountOptions,
     binding: Binding,
     places: Places,
+    loop: Loop,
     *,
     ready: Callable[[], None],
 ) -> None:
-    """Serve ``document`` until it is unmounted, then finish it; the caller closes it.
+    """Serve ``document``, whose relief is ``loop``, until it is unmounted, then finish it; the caller closes it.
 
     Raises ``MountError`` when FUSE refuses, ``KeptEditsError`` or ``UnfinishedError`` when not
     everything that was typed is in the file.
     """
-    vfs = Vfs(document, spool=places.spool, rejected=places.rejected)
+    vfs = Vfs(document, places, options.shown)
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     document.report.mount = {**note, "log": places.log, "report": places.report}
     document.note_owner({**note, "state": "serving"})
+
+    def started() -> None:
+        raise_read_ahead(mountpoint)
+        ready()
 
     def ended() -> None:
         with contextlib.suppress(OSError):  # the note is information for others, the end is not
             document.note_owner({**note, "state": "finishing"})
         vfs.end()
 
-    served: list[bool] = []
-
-    def started() -> None:
-        served.append(True)
-        ready()
-
     document.check_tree()
-    operations = Operations(vfs, binding.caller_pid, ready=started, ended=ended)
+    operations = Operations(vfs, loop, binding.caller_pid, ready=started, ended=ended)
+
+    def served(session: Session) -> None:
+        operations.invalidator = Invalidator(session)
+        loop.serve(session)
+        operations.invalidator.end()
+
     try:
-        binding.run(operations, mountpoint, **fuse_options(options, document.path, libfuse2=binding.libfuse2))
+        binding.run(operations, mountpoint, served, **fuse_options(options, document.path, libfuse2=binding.libfuse2))
     except RuntimeError as err:
-        if not served:  # after serving, a status only says that a signal ended the loop
-            raise MountError(f"FUSE refused the mount (status {err})", path=mountpoint) from err
+        raise MountError(f"FUSE refused the mount (status {err}); see the message above", path=mountpoint) from err
     _conclude(document, places)
 
 

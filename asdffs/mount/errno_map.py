@@ -32,6 +32,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.ForeignAttributeError: errno.ENOTSUP,
     errors.FileExpectedError: errno.EISDIR,
     errors.NotDirectoryError: errno.ENOTDIR,
+    errors.NotEmptyError: errno.ENOTEMPTY,
     errors.NoAttributeError: errno.ENODATA,
     errors.UsageError: errno.EINVAL,
     errors.MissingFileError: errno.ENOENT,

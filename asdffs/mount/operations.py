@@ -1,7 +1,8 @@
 """Protocol adapter only: decode a FUSE request, call the vfs, encode the answer or the errno.
 
-Users: ``daemon``, through either binding, which finds the methods by name.  One thread:
-libfuse's loop.  Paths are absolute within the mount; sizes and offsets in bytes, times in ns.
+Users: ``daemon``, through either binding, which finds the methods by name.  Any thread of the
+loop, one at a time: every method has the loop's turn.  Paths are absolute within the mount, or
+None where there is a handle; sizes and offsets in bytes, times in ns.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError
+from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError, NotPermittedError
 from asdffs.mount.caller import was_killed
 from asdffs.mount.errno_map import SILENT, errno_of
+from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.relief import Loop
 from asdffs.storage.store import Extent
+from asdffs.vfs.scratch import read_bytes
 from asdffs.vfs.vfs import Attributes, Vfs
 
 logger = logging.getLogger(__name__)
@@ -32,175 +36,246 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _encoded(method: Callable[Concatenate[Operations, P], R]) -> Callable[Concatenate[Operations, P], R]:
-    """Domain errors become errno; refusals are remembered with their sentence."""
+def _answered(
+    method: Callable[Concatenate[Operations, P], R], *, changes: bool
+) -> Callable[Concatenate[Operations, P], R]:
+    """Has the turn; domain errors become errno, refusals are remembered with their sentence.
+
+    With ``changes``, and after a refusal, the kernel learns what changed besides what it asked for.
+    """
 
     @functools.wraps(method)
     def call(self: Operations, /, *arguments: P.args, **named: P.kwargs) -> R:
+        tell = changes
         try:
-            if method.__name__ != "rename":
-                self.vfs.names.forget_hidden()
-            return method(self, *arguments, **named)
+            with self._loop.turn:
+                self.vfs.names.forget_hidden(renaming=method.__name__ == "rename")
+                return method(self, *arguments, **named)
         except AsdffsError as err:
-            if not isinstance(err, SILENT):
-                self.vfs.document.report.refuse(err)
+            tell = self._remember(err) or tell
             code = errno_of(err)
             raise OSError(code, os.strerror(code)) from err
         except OSError as err:
-            self.vfs.document.report.refuse(err)
+            tell = self._remember(err)
             raise OSError(err.errno or errno.EIO, os.strerror(err.errno or errno.EIO)) from err
+        finally:
+            if tell:
+                self._tell_kernel()
 
     return call
+
+
+_asks = functools.partial(_answered, changes=False)
+_changes = functools.partial(_answered, changes=True)
 
 
 class Operations:
     """One mount.  ``ready`` is called when the kernel is served, ``ended`` after the unmount."""
 
     use_ns = True
+    # Requests on open files come without a path: it may be gone, and libfuse locks no path for them.
+    flag_nullpath_ok = 1
+    flag_nopath = 1
 
     def __init__(
-        self, vfs: Vfs, caller_pid: Callable[[], int], *, ready: Callable[[], None], ended: Callable[[], None]
+        self,
+        vfs: Vfs,
+        loop: Loop,
+        caller_pid: Callable[[], int],
+        *,
+        ready: Callable[[], None],
+        ended: Callable[[], None],
     ) -> None:
         self.vfs = vfs
+        self.invalidator: Invalidator | None = None
+        self.read_buf: Any = None  # set by a binding whose libfuse takes extents
+        self._loop = loop
         self._caller_pid = caller_pid
         self._ready = ready
         self._ended = ended
 
     def init(self, path: str) -> None:
-        """The mount is served from now on."""
-        self._ready()
+        """The kernel is answered right after this."""
+        self._loop.post(self._ready)
 
     def destroy(self, path: str) -> None:
         """The mount is gone; finish the file."""
         self._ended()
 
-    @_encoded
-    def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
+    @_asks
+    def getattr(self, path: str | None, fh: int | None = None) -> dict[str, int]:
         """What stat shows."""
         return _stat(self.vfs.attributes(path, fh))
 
-    @_encoded
-    def readdir(self, path: str, fh: int) -> list[str]:
-        """Names in a directory."""
-        return [".", "..", *self.vfs.readdir(path)]
+    @_asks
+    def opendir(self, path: str) -> int:
+        """Open a directory."""
+        return self.vfs.opendir(path)
 
-    @_encoded
+    @_asks
+    def readdir(self, path: str | None, fh: int) -> list[str]:
+        """All names of an open directory."""
+        return self.vfs.entries_from(fh, 0)
+
+    @_asks
+    def readdir_from(self, fh: int, start: int) -> list[str]:
+        """Names of an open directory from entry ``start``; those of one reading stay what they are."""
+        return self.vfs.entries_from(fh, start)
+
+    @_asks
+    def releasedir(self, path: str | None, fh: int) -> None:
+        """Close a directory."""
+        self.vfs.closedir(fh)
+
+    @_asks
     def readlink(self, path: str) -> str:
         """Target of a symbolic link."""
         return self.vfs.readlink(path)
 
-    @_encoded
+    @_changes
     def open(self, path: str, flags: int) -> int:
-        """Open; O_TRUNC arrives here on libfuse3, as a truncate of its own on libfuse2."""
+        """Open; O_TRUNC arrives here on libfuse 3, as a truncate of its own on libfuse 2."""
         write = flags & os.O_ACCMODE != os.O_RDONLY
         return self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC))
 
-    @_encoded
+    @_changes
     def create(self, path: str, mode: int, fi: Any = None) -> int:
         """Create and open."""
         return self.vfs.create(path, mode)
 
-    @_encoded
-    def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
-        """Bytes; fewer only at the end."""
+    @_asks
+    def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes | Extent:
+        """Bytes, fewer only at the end; or where they are, when nothing can move them meanwhile."""
         found = self.vfs.read(fh, offset, size)
-        return os.pread(found.fd, found.length, found.offset) if isinstance(found, Extent) else found
+        return found if self._loop.alone else read_bytes(found)
 
-    @_encoded
-    def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
-        """Bytes written: all of them."""
+    @_changes
+    def write(self, path: str | None, data: memoryview, offset: int, fh: int) -> int:
+        """Bytes written: all of them.  ``data`` is valid during the call."""
         return self.vfs.write(fh, offset, data)
 
-    @_encoded
-    def truncate(self, path: str, length: int, fh: int | None = None) -> None:
+    @_changes
+    def truncate(self, path: str | None, length: int, fh: int | None = None) -> None:
         """Set the size."""
         self.vfs.truncate(path, length, fh)
 
-    @_encoded
-    def flush(self, path: str, fh: int) -> None:
+    @_changes
+    def flush(self, path: str | None, fh: int) -> None:
         """A descriptor was closed: the moment at which a save is judged."""
-        self.vfs.flush(fh, killed=was_killed(self._caller_pid()))
+        self.vfs.flush(fh, killed=self.vfs.is_dirty(fh) and was_killed(self._caller_pid()))
 
-    @_encoded
-    def fsync(self, path: str, datasync: int, fh: int) -> None:
+    @_changes
+    def fsync(self, path: str | None, datasync: int, fh: int) -> None:
         """Make one file durable."""
         self.vfs.fsync(fh)
 
-    @_encoded
-    def fsyncdir(self, path: str, datasync: int, fh: int) -> None:
+    @_changes
+    def fsyncdir(self, path: str | None, datasync: int, fh: int) -> None:
         """``sync MNT``: finish the file; other directories have nothing to sync."""
-        if path == "/":
+        if self.vfs.is_root(fh):
             self.vfs.finish()
 
-    @_encoded
-    def release(self, path: str, fh: int) -> None:
+    @_changes
+    def release(self, path: str | None, fh: int) -> None:
         """The last descriptor is gone."""
         self.vfs.release(fh)
 
-    @_encoded
+    @_changes
+    def mkdir(self, path: str, mode: int) -> None:
+        """A directory in scratch."""
+        self.vfs.names.mkdir(path, mode)
+
+    @_changes
+    def mknod(self, path: str, mode: int, dev: int) -> None:
+        """Regular files are made by create; there are no others."""
+        raise NotPermittedError("only regular files, directories and symbolic links can be created here")
+
+    @_changes
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory of scratch."""
+        self.vfs.names.rmdir(path)
+
+    @_changes
     def unlink(self, path: str) -> None:
         """Take a name away."""
         self.vfs.names.unlink(path)
 
-    @_encoded
+    @_changes
     def rename(self, old: str, new: str, flags: int = 0) -> None:
         """Rename; of the flags only RENAME_NOREPLACE is supported."""
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
         self.vfs.names.rename(old, new, replace=not flags)
 
-    @_encoded
+    @_changes
     def symlink(self, target: str, source: str) -> None:
         """``target`` is the new name, ``source`` what it leads to: the bindings' names."""
         self.vfs.names.symlink(target, source)
 
-    @_encoded
+    @_changes
     def link(self, target: str, source: str) -> None:
         """``target`` is the new name, ``source`` the existing one."""
         self.vfs.names.link(source, target)
 
-    @_encoded
-    def chmod(self, path: str, mode: int) -> None:
+    @_changes
+    def chmod(self, path: str | None, mode: int, fh: int | None = None) -> None:
         """Set the mode."""
-        self.vfs.chmod(path, mode)
+        self.vfs.chmod(path, mode, fh)
 
-    @_encoded
-    def chown(self, path: str, uid: int, gid: int) -> None:
+    @_changes
+    def chown(self, path: str | None, uid: int, gid: int, fh: int | None = None) -> None:
         """Set the owner."""
-        self.vfs.chown(path, uid, gid)
+        self.vfs.chown(path, uid, gid, fh)
 
-    @_encoded
-    def utimens(self, path: str, times: tuple[int, int] | None = None) -> None:
-        """Set the times; None is now."""
+    @_changes
+    def utimens(
+        self, path: str | None, times: tuple[int | None, int | None] | None = None, fh: int | None = None
+    ) -> None:
+        """Set the times; None is now, or for one of the two: keep it."""
         now = time.time_ns()
-        self.vfs.utimens(path, *(times or (now, now)))
+        self.vfs.utimens(path, *(times or (now, now)), fh)
 
-    @_encoded
+    @_asks
     def listxattr(self, path: str) -> list[str]:
         """Names of extended attributes."""
         return self.vfs.xattrs(path)
 
-    @_encoded
+    @_asks
     def getxattr(self, path: str, name: str, position: int = 0) -> bytes:
         """One extended attribute."""
         return self.vfs.xattr(path, name)
 
-    @_encoded
+    @_asks
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> None:
         """Not supported yet."""
         raise ForeignAttributeError(f"the attribute {name!r} cannot be set")
 
-    @_encoded
+    @_asks
     def removexattr(self, path: str, name: str) -> None:
         """Not supported."""
         raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
 
-    @_encoded
+    @_asks
     def statfs(self, path: str) -> dict[str, int]:
         """The file system that holds the ASDF file."""
         found = os.statvfs(os.path.dirname(self.vfs.document.path))
         fields = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail")
         return {**{name: getattr(found, name) for name in fields}, "f_namemax": _NAME_MAX}
+
+    def _remember(self, err: AsdffsError | OSError) -> bool:
+        """Show a refusal in the mount; whether it is one."""
+        if isinstance(err, SILENT):
+            return False
+        with self._loop.turn:
+            self.vfs.document.report.refuse(err)
+        return True
+
+    def _tell_kernel(self) -> None:
+        """What changed by itself; without the turn, because the kernel may wait for a request."""
+        with self._loop.turn:
+            paths, names = self.vfs.take_changed()
+        if (paths or names) and self.invalidator is not None:
+            self.invalidator.ask(paths, names)
 
 
 def _stat(shown: Attributes) -> dict[str, int]:

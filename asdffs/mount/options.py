@@ -1,61 +1,145 @@
 """Mount options: what ``-o`` accepts and what of it libfuse is told.
 
-Users: ``cli/mount`` (parsing), ``daemon`` (use).  Pure.
+Users: ``cli/mount`` (parsing), ``daemon`` (use).  Pure.  A new option is one line of ``_TABLE``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from asdffs.errors import UsageError
+from asdffs.format.padding import Padding
+from asdffs.vfs.vfs import Shown
 
-_FLAGS = ("allow_other", "allow_root", "default_permissions")
 #: mount(8) and fstab pass these; they mean nothing here or are the kernel's.
-_TOLERATED = frozenset({"rw", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime"})
+_TOLERATED: Final = (
+    *("dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "strictatime"),
+    *("diratime", "nodiratime", "sync", "async", "auto", "noauto", "user", "nouser", "users", "_netdev", "defaults"),
+)
+_SIZE = re.compile(r"(\d+)([kKmMgG]?)")
+_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_MOST_PERCENT: Final = 1000
+#: How long the kernel keeps attributes and names, in seconds; what changes by itself is invalidated.
+_CACHED: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class MountOptions:
-    """Parsed options.  ``fsname``: the source shown by mount(8), or None for the file."""
+    """Parsed options.
+
+    ``fsname``: the source shown by mount(8), or None for the file; ``spool``: directory for
+    scratch and decoded blocks, or None; ``log``: a file, ``syslog``, or None for the default.
+    """
 
     read_only: bool = False
     allow_other: bool = False
     allow_root: bool = False
     default_permissions: bool = False
+    strict: bool = False
     fsname: str | None = None
+    spool: str | None = None
+    log: str | None = None
+    padding: Padding = field(default_factory=Padding)
+    shown: Shown = field(default_factory=Shown)
+
+
+Setter = Callable[[MountOptions, str], MountOptions]
 
 
 def parse_options(texts: list[str]) -> MountOptions:
-    """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming an unknown option."""
-    chosen: dict[str, Any] = {}
+    """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming what is not understood."""
+    chosen = MountOptions()
     for word in (word for text in texts for word in text.split(",") if word):
         name, equals, value = word.partition("=")
-        if name == "ro" and not equals:
-            chosen["read_only"] = True
-        elif name in _FLAGS and not equals:
-            chosen[name] = True
-        elif name == "fsname" and value:
-            chosen["fsname"] = value
-        elif word not in _TOLERATED:
-            known = ", ".join(("ro", "rw", *_FLAGS, "fsname=NAME"))
-            raise UsageError(f"unknown mount option '{word}'; known are {known}")
-    return MountOptions(**chosen)
+        if name in _FLAGS and not equals:
+            chosen = replace(chosen, **_FLAGS[name])
+        elif name in _VALUES and value:
+            chosen = _VALUES[name][1](chosen, value)
+        elif name in _FLAGS or name in _VALUES:
+            raise UsageError(f"the mount option is written '{_usage(name)}', not '{word}'")
+        elif word not in _TOLERATED and not word.startswith(("x-", "comment=")):
+            raise UsageError(
+                f"unknown mount option '{word}'; known are {', '.join(map(_usage, (*_FLAGS, *_VALUES)))}"
+            )
+    return chosen
+
+
+def _usage(name: str) -> str:
+    return name if name in _FLAGS else f"{name}={_VALUES[name][0]}"
+
+
+def _set_id(name: str) -> Setter:
+    def set_it(options: MountOptions, value: str) -> MountOptions:
+        if not value.isascii() or not value.isdigit():
+            raise UsageError(f"{name}={value}: a {name} is a number")
+        return replace(options, shown=replace(options.shown, **{name: int(value)}))
+
+    return set_it
+
+
+def _set_umask(options: MountOptions, value: str) -> MountOptions:
+    if not re.fullmatch("[0-7]{1,4}", value):
+        raise UsageError(f"umask={value}: a umask is an octal number such as 022")
+    return replace(options, shown=replace(options.shown, umask=int(value, 8) & 0o777))
+
+
+def _set_padding(options: MountOptions, value: str) -> MountOptions:
+    percent = re.fullmatch(r"(\d+)%", value)
+    if percent and int(percent[1]) <= _MOST_PERCENT:
+        return replace(options, padding=replace(options.padding, percent=int(percent[1])))
+    size = _SIZE.fullmatch(value)
+    if percent or not size:
+        raise UsageError(f"pad={value}: give bytes such as 64K, or a part of the tree such as 20% (at most 1000%)")
+    return replace(
+        options, padding=replace(options.padding, percent=0, minimum=int(size[1]) * _UNITS[size[2].lower()])
+    )
+
+
+def _set_text(name: str) -> Setter:
+    def set_it(options: MountOptions, value: str) -> MountOptions:
+        chosen: dict[str, Any] = {name: value}
+        return replace(options, **chosen)
+
+    return set_it
+
+
+_FLAGS: Final[dict[str, dict[str, Any]]] = {
+    "ro": {"read_only": True},
+    "rw": {"read_only": False},
+    "allow_other": {"allow_other": True},
+    "allow_root": {"allow_root": True},
+    "default_permissions": {"default_permissions": True},
+    "strict": {"strict": True},
+}
+_VALUES: Final[dict[str, tuple[str, Setter]]] = {
+    "fsname": ("NAME", _set_text("fsname")),
+    "uid": ("N", _set_id("uid")),
+    "gid": ("N", _set_id("gid")),
+    "umask": ("OCTAL", _set_umask),
+    "pad": ("SIZE|PERCENT%", _set_padding),
+    "spool": ("DIR", _set_text("spool")),
+    "log": ("FILE|syslog", _set_text("log")),
+}
 
 
 def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> dict[str, Any]:
     """Keyword arguments for the binding.
 
-    Attributes and names are not cached by the kernel (timeouts 0): what the mount changes by
-    itself is seen at once.  The price is one request per stat.
+    Attributes, names and content are cached by the kernel; what the mount changes by itself is
+    invalidated (``invalidate``), and an open compares mtime and size (``auto_cache``).
     """
     source = options.fsname or path
     chosen: dict[str, Any] = {
         "fsname": source.replace("\\", "\\\\").replace(",", "\\,"),
         "subtype": "asdffs",
-        "attr_timeout": 0,
-        "entry_timeout": 0,
+        "attr_timeout": _CACHED,
+        "entry_timeout": _CACHED,
         "negative_timeout": 0,
+        "auto_cache": True,
+        "ac_attr_timeout": 0,
         "ro": options.read_only,
         "allow_other": options.allow_other,
         "allow_root": options.allow_root,

@@ -37,12 +37,14 @@ class Keeper:
         """Copy a draft to ``NAME.rejected-N.yaml``."""
         self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.rejected-{n}.yaml"))
 
-    def keep_scratch(self, name: str, source: str) -> None:
-        """Copy scratch called ``name`` into ``NAME.leftover/``, unless nobody would miss it."""
-        if is_disposable(name) or os.path.getsize(source) == 0:
+    def keep_scratch(self, path: str, source: str) -> None:
+        """Copy scratch at ``path`` (relative) into ``NAME.leftover/``, unless nobody would miss it."""
+        above, name = os.path.split(path)
+        if any(map(is_disposable, path.split("/"))) or os.path.getsize(source) == 0:
             return
         try:
-            folder = self._leftover_folder()
+            folder = os.path.join(self._leftover_folder(), above)
+            os.makedirs(folder, exist_ok=True)
         except OSError as err:
             self._failed(source, err)
             return

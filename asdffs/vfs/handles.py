@@ -1,11 +1,11 @@
-"""Open files of the mount: numbers that the kernel gives back to us.  One thread."""
+"""Open files and directories: numbers that the kernel gives back to us.  One thread at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from asdffs.vfs.namespace import FileNode
+from asdffs.vfs.namespace import DirectoryNode, FileNode
 
 
 @dataclass(slots=True, eq=False)
@@ -17,14 +17,22 @@ class Handle:
     dirty: bool = False
 
 
+@dataclass(slots=True, eq=False)
+class DirectoryHandle:
+    """One open directory and its names as they were when the reading began."""
+
+    node: DirectoryNode
+    names: list[str] = field(default_factory=list)
+
+
 class Handles:
-    """The table of open files."""
+    """The table of open files and directories."""
 
     def __init__(self) -> None:
-        self._open: dict[int, Handle] = {}
+        self._open: dict[int, Handle | DirectoryHandle] = {}
         self._next = 1
 
-    def add(self, handle: Handle) -> int:
+    def add(self, handle: Handle | DirectoryHandle) -> int:
         """Number of a new handle."""
         number, self._next = self._next, self._next + 1
         self._open[number] = handle
@@ -32,14 +40,24 @@ class Handles:
         return number
 
     def get(self, number: int) -> Handle:
-        """The handle.  Raises ``KeyError``."""
-        return self._open[number]
+        """The handle of a file.  Raises ``KeyError``."""
+        handle = self._open[number]
+        if not isinstance(handle, Handle):
+            raise KeyError(number)
+        return handle
 
-    def find(self, number: int | None) -> Handle | None:
-        """The handle, or None: requests on directories carry numbers that are not ours."""
+    def directory(self, number: int) -> DirectoryHandle:
+        """The handle of a directory.  Raises ``KeyError``."""
+        handle = self._open[number]
+        if not isinstance(handle, DirectoryHandle):
+            raise KeyError(number)
+        return handle
+
+    def find(self, number: int | None) -> Handle | DirectoryHandle | None:
+        """The handle, if there is one."""
         return self._open.get(number) if number is not None else None
 
-    def remove(self, number: int) -> Handle:
+    def remove(self, number: int) -> Handle | DirectoryHandle:
         """Forget the handle.  Raises ``KeyError``."""
         handle = self._open.pop(number)
         handle.node.opens -= 1
@@ -47,4 +65,4 @@ class Handles:
 
     def of(self, node: FileNode) -> Iterator[Handle]:
         """All handles on ``node``."""
-        return (handle for handle in self._open.values() if handle.node is node)
+        return (handle for handle in self._open.values() if isinstance(handle, Handle) and handle.node is node)

@@ -2,13 +2,17 @@
 
 Three kinds of names: entries of views (fixed), ``tree.yaml`` (its node may change; a rename
 onto it is a save), and scratch (anything else in the root and in ``blocks/``).  Users:
-``vfs``, ``mount/operations``.  One thread.
+``vfs``, ``mount/operations``.  One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from asdffs.document.document import Document
@@ -19,6 +23,7 @@ from asdffs.errors import (
     NameRefusedError,
     NoSuchNameError,
     NotDirectoryError,
+    NotEmptyError,
     NotPermittedError,
     ReadOnlyError,
 )
@@ -50,12 +55,13 @@ class Names:
         self._spool = spool
         self._owner = owner
         self._views: dict[DirectoryNode, View] = {}
-        self._last_hidden: tuple[DirectoryNode, str, Node] | None = None
+        self._hidden_by: dict[int, tuple[DirectoryNode, str, Node]] = {}
+        self._restored: list[str] = []
         self._staging: Staging
-        self.root = self._directory(None)
+        self.root = self._directory(None, "")
         for view_class in plugins("views"):
             view: View = view_class(document)
-            node = self._directory(view)
+            node = self._directory(view, f"/{view.directory}")
             self._views[node] = view
             self.root.fixed[view.directory] = node
 
@@ -64,6 +70,7 @@ class Names:
         self._staging = staging
         if staging.node is not None:
             self.root.fixed[TREE] = staging.node
+            staging.node.path = f"/{TREE}"
 
     def file_node(self, file: SpoolFile, mode: int) -> FileNode:
         """A new node of the mount's owner, of now, or of the file's time where it shows the file."""
@@ -82,6 +89,10 @@ class Names:
 
         Raises ``NameExistsError``, ``NotPermittedError``, ``NameRefusedError``, ``ReadOnlyError``, ``OSError``.
         """
+        with self._guard(path):
+            return self._create(path, mode)
+
+    def _create(self, path: str, mode: int) -> FileNode:
         folder, name = self._place(path)
         node = self.file_node(SpoolFile(self._spool, name), mode & 0o7777)
         if self._is_tree(folder, name):
@@ -89,7 +100,31 @@ class Names:
             self._staging.enter(node)
         else:
             folder.scratch[name] = node
+        folder.touch()
         return node
+
+    def mkdir(self, path: str, mode: int) -> None:
+        """A directory in scratch.  Raises as ``create``."""
+        folder, name = self._place(path)
+        if self._is_tree(folder, name):
+            raise NotPermittedError(f"{TREE} cannot be a directory")
+        now, owner = time.time_ns(), self._owner
+        folder.scratch[name] = DirectoryNode(mode & 0o7777, owner.uid, owner.gid, now, now, created=True)
+        folder.touch()
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory of scratch.
+
+        Raises ``NotDirectoryError``, ``NotPermittedError``, ``NotEmptyError``, ``ReadOnlyError``.
+        """
+        folder, name, node = self._named(path)
+        if not isinstance(node, DirectoryNode):
+            raise NotDirectoryError("is no directory", path=path)
+        if not node.created:
+            raise NotPermittedError("a directory of the mount cannot be removed", path=path)
+        _check_empty(node, path)
+        folder.scratch.pop(name)
+        folder.touch()
 
     def symlink(self, path: str, target: str) -> None:
         """A symbolic link in scratch.  Raises as ``create``."""
@@ -98,14 +133,19 @@ class Names:
             raise NotPermittedError(f"{TREE} cannot be a symbolic link")
         now = time.time_ns()
         folder.scratch[name] = LinkNode(0o777, self._owner.uid, self._owner.gid, now, now, target=target)
+        folder.touch()
 
     def link(self, existing: str, path: str) -> None:
         """Another name for a scratch file or the tree.  Raises as ``create``."""
-        node = self.find(existing)
+        with self._guard(existing):
+            self._link(self.find(existing), path)
+
+    def _link(self, node: Node, path: str) -> None:
         folder, name = self._place(path)
         if self._is_tree(folder, name) or not isinstance(node, FileNode) or not isinstance(node.file, SpoolFile):
             raise NotPermittedError("only scratch files and the tree can have a second name, in scratch")
         folder.scratch[name] = node
+        folder.touch()
         node.names += 1
 
     def unlink(self, path: str) -> None:
@@ -113,6 +153,10 @@ class Names:
 
         Raises ``InUseError``, ``NotPermittedError``, ``FileExpectedError``, ``ReadOnlyError``.
         """
+        with self._guard(path):
+            self._unlink(path)
+
+    def _unlink(self, path: str) -> None:
         folder, name, node = self._named(path)
         if isinstance(node, DirectoryNode):
             raise FileExpectedError("is a directory of the mount", path=path)
@@ -121,12 +165,17 @@ class Names:
         elif name not in folder.scratch and name not in folder.hidden:
             raise InUseError("blocks and views cannot be removed", path=path)
         self._take_name(folder, name)
+        folder.touch()
 
     def rename(self, old: str, new: str, *, replace: bool = True) -> None:
         """Give ``old`` the name ``new``; onto the tree or a block it is a save.
 
-        Raises as ``create``, ``unlink`` and ``Staging.adopt``.
+        Raises as ``create``, ``unlink``, ``rmdir`` and ``Staging.adopt``.
         """
+        with self._guard(old, new):
+            self._rename_or_restore(old, new, replace=replace)
+
+    def _rename_or_restore(self, old: str, new: str, *, replace: bool) -> None:
         folder, name, node = self._named(old)
         target, new_name = self._split(new)
         if new_name.startswith(HIDDEN_PREFIX):
@@ -140,11 +189,13 @@ class Names:
                 self._unhide(target, new_name)
                 return  # two names of one file: rename(2) does nothing
             self._rename(folder, name, node, target, new_name)
+            folder.touch()
+            target.touch()
         except BaseException:
             self._unhide(target, new_name)
             raise
         finally:
-            self._last_hidden = None
+            self._hidden_by.pop(threading.get_ident(), None)
 
     def _rename(self, folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, new_name: str) -> None:
         is_tree = self._is_tree(folder, name)
@@ -162,6 +213,7 @@ class Names:
             self.discard(node)
         else:
             self._check_new(target, new_name)
+            self._check_replaceable(node, target, new_name)
             if is_tree:
                 self._staging.leave()
             self._take_name(target, new_name)
@@ -182,10 +234,23 @@ class Names:
         target.file.open_for_writing()
         size = source.file.size()
         target.file.truncate(size)
-        for start in range(0, size, _COPY_PIECE):
-            target.file.write(start, read_bytes(source.file.read(start, _COPY_PIECE)))
+        relief = self._document.relief
+        with relief.waiting():
+            for start in range(0, size, _COPY_PIECE):
+                with relief.resumed():
+                    target.file.write(start, read_bytes(source.file.read(start, _COPY_PIECE)))
         target.file.settle(durable=False)
         target.touch()
+
+    def _check_replaceable(self, node: Node, target: DirectoryNode, name: str) -> None:
+        """What rename(2) asks of a name that exists."""
+        found = self._try_find(target, name)
+        if isinstance(found, DirectoryNode):
+            if not isinstance(node, DirectoryNode):
+                raise FileExpectedError("is a directory", path=name)
+            _check_empty(found, name)
+        elif found is not None and isinstance(node, DirectoryNode):
+            raise NotDirectoryError("is a file", path=name)
 
     def _hide(self, folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, hidden: str) -> None:
         """libfuse asks for this when an open file is unlinked or replaced: keep the node, hide the name."""
@@ -197,7 +262,7 @@ class Names:
         else:
             raise InUseError(f"{name} is open and cannot be removed or replaced")
         target.hidden[hidden] = node
-        self._last_hidden = (folder, name, node)
+        self._hidden_by[threading.get_ident()] = (folder, name, node)
 
     def _unhide(self, target: DirectoryNode, name: str) -> None:
         """The rename for which ``name`` was hidden was refused: the name leads to its node again."""
@@ -205,22 +270,30 @@ class Names:
         if node is None or self._exists(target, name):
             return
         node.names += 1
+        if target is self.root:
+            self._restored.append(name)
         if self._is_tree(target, name) and isinstance(node, FileNode):
             target.fixed[TREE] = node
             self._staging.enter(node)
         else:
             target.scratch[name] = node
 
+    def take_restored(self) -> list[str]:
+        """Names in the root that lead, since the last call, to another node than libfuse thinks."""
+        restored, self._restored = self._restored, []
+        return restored
+
     def _hidden_from(self, target: DirectoryNode, name: str) -> Node | None:
         """The node that had ``name`` until the hide right before this rename, if it is still there."""
-        if self._last_hidden is None or self._last_hidden[:2] != (target, name):
+        hidden = self._hidden_by.get(threading.get_ident())
+        if hidden is None or hidden[:2] != (target, name):
             return None
-        node = self._last_hidden[2]
-        return node if node.names > 0 else None
+        return hidden[2] if hidden[2].names > 0 else None
 
-    def forget_hidden(self) -> None:
-        """Another operation came: a hide before it was an unlink, not the first half of a rename."""
-        self._last_hidden = None
+    def forget_hidden(self, *, renaming: bool) -> None:
+        """A request begins in this thread: unless it is a rename, a hide before it was an unlink."""
+        if self._hidden_by and not renaming:
+            self._hidden_by.pop(threading.get_ident(), None)
 
     def _take_name(self, folder: DirectoryNode, name: str) -> None:
         """Remove a name that may not be there; a node without names and handles gives its spool file back."""
@@ -236,18 +309,18 @@ class Names:
             node.file.drop()
 
     def scratch_files(self) -> list[tuple[str, str]]:
-        """Name and path in the spool of every scratch file that has bytes."""
-        return [
-            (name, node.file.path)
-            for folder in (self.root, *self._views)
-            for name, node in folder.scratch.items()
-            if isinstance(node, FileNode) and isinstance(node.file, SpoolFile) and node.file.spooled
-        ]
+        """Path within its directory, and path in the spool, of every scratch file that has bytes."""
+        return [found for folder in (self.root, *self._views) for found in _files_in(folder, "")]
 
-    def _directory(self, view: View | None) -> DirectoryNode:
+    def _guard(self, *paths: str) -> AbstractContextManager[None]:
+        """To be entered before the tree's name is touched, because a judgement may be under way."""
+        concerned = any(path == f"/{TREE}" for path in paths)
+        return self._staging.turn.entered() if concerned else contextlib.nullcontext()
+
+    def _directory(self, view: View | None, path: str) -> DirectoryNode:
         owner = self._owner
         mode = owner.mode | (owner.mode & 0o444) >> 2
-        return DirectoryNode(mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, view=view)
+        return DirectoryNode(mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, view=view, path=path)
 
     def _split(self, path: str) -> tuple[DirectoryNode, str]:
         above, _, name = path.rpartition("/")
@@ -273,7 +346,7 @@ class Names:
     def _check_new(self, folder: DirectoryNode, name: str) -> None:
         """Whether ``name`` may be scratch in ``folder``."""
         view = self._views.get(folder)
-        if folder is not self.root and (view is None or not view.scratch):
+        if folder is not self.root and not folder.created and (view is None or not view.scratch):
             raise NotPermittedError("nothing can be created in this directory")
         if name in folder.fixed:
             raise InUseError(f"{name} is a directory of the mount")
@@ -298,3 +371,16 @@ class Names:
             return folder.find(name)
         except KeyError:
             return None
+
+
+def _files_in(folder: DirectoryNode, prefix: str) -> Iterator[tuple[str, str]]:
+    for name, node in folder.scratch.items():
+        if isinstance(node, DirectoryNode):
+            yield from _files_in(node, f"{prefix}{name}/")
+        elif isinstance(node, FileNode) and isinstance(node.file, SpoolFile) and node.file.spooled:
+            yield prefix + name, node.file.path
+
+
+def _check_empty(node: DirectoryNode, path: str) -> None:
+    if node.scratch or not node.created:
+        raise NotEmptyError("the directory is not empty", path=path)

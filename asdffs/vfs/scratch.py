@@ -11,6 +11,7 @@ import os
 import re
 from urllib.parse import quote
 
+from asdffs.relief import Alone, Relief
 from asdffs.storage.store import Extent
 from asdffs.views.base import ViewFile
 
@@ -28,8 +29,9 @@ def is_disposable(name: str) -> bool:
 class Spool:
     """The directory of one mount, which exists already.  ``path`` is absolute."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, relief: Relief | None = None) -> None:
         self.path = path
+        self.relief = relief or Alone()
         self._count = 0
 
     def create(self, name: str) -> str:
@@ -51,6 +53,8 @@ class SpoolFile(ViewFile):
         self._name = name
         self._committed = committed
         self._fd = -1
+        self._version = 0
+        self._shown = committed.version() or 0 if committed is not None else 0
         self.path = ""
         if committed is None:
             self._create()
@@ -77,7 +81,13 @@ class SpoolFile(ViewFile):
     def open_for_writing(self) -> None:
         """Always allowed."""
 
-    def write(self, offset: int, payload: bytes) -> None:
+    def version(self) -> int:
+        """Another number when the content changed other than by a write."""
+        if self._committed is None:
+            return self._version
+        return self._version + (self._committed.version() or 0) - self._shown
+
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write; raises ``OSError`` when the spool is full."""
         self.take(None)
         _write_all(self._fd, offset, payload)
@@ -89,8 +99,14 @@ class SpoolFile(ViewFile):
 
     def settle(self, *, durable: bool) -> None:
         """With ``durable``: fsync."""
-        if durable and self.spooled:
-            os.fsync(self._fd)
+        if not durable or not self.spooled:
+            return
+        fd = os.dup(self._fd)  # it may be given back while this waits
+        try:
+            with self._spool.relief.waiting():
+                os.fsync(fd)
+        finally:
+            os.close(fd)
 
     def take(self, content: bytes | None) -> None:
         """Have bytes of its own from now on: ``content``, or the committed ones as they are now."""
@@ -98,12 +114,14 @@ class SpoolFile(ViewFile):
             return
         before = self.content() if content is None else content
         self._create(before)
+        self._version = self.version()
         self._committed = None
 
-    def give(self, committed: ViewFile) -> None:
-        """Show ``committed`` from now on, and drop its own bytes."""
+    def give(self, committed: ViewFile, *, same: bool) -> None:
+        """Show ``committed`` from now on, and drop its own bytes; ``same``: they are the same bytes."""
+        self._version = self.version() + (not same)
         self.drop()
-        self._committed = committed
+        self._committed, self._shown = committed, committed.version() or 0
 
     def drop(self) -> None:
         """Remove the spool file."""
@@ -133,7 +151,7 @@ class SpoolFile(ViewFile):
         self._fd, self.path = fd, path
 
 
-def _write_all(fd: int, offset: int, payload: bytes) -> None:
+def _write_all(fd: int, offset: int, payload: bytes | memoryview) -> None:
     rest = memoryview(payload)
     while rest:
         written = os.pwrite(fd, rest, offset)

@@ -12,7 +12,9 @@ name ``tree.yaml`` leads to now, or None between an unlink and the create that f
 | CUT_OFF  | its writer was killed in the middle                 | a write -> DIRTY                |
 
 An empty draft is never judged: ``>`` and O_TRUNC make one before the first write.
-User: ``vfs``.  One thread.
+A judgement may wait, and then others have the turn: whoever touches the tree's name, or the
+node that is the tree or is about to be (``concerns``), first enters ``turn``.
+Users: ``vfs``, ``names``.  One thread at a time.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ import contextlib
 import enum
 import logging
 import os
+from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidTreeError
-from asdffs.vfs.namespace import FileNode
+from asdffs.relief import Exclusive
+from asdffs.vfs.history import History
+from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.views.tree_yaml import CommittedTree
 
@@ -46,12 +51,15 @@ class Draft(enum.Enum):
 class Staging:
     """The draft of one document."""
 
-    def __init__(self, document: Document, spool: Spool, rejected: str, node: FileNode) -> None:
+    def __init__(self, document: Document, spool: Spool, rejected: str, history: History, node: FileNode) -> None:
         self._document = document
         self._spool = spool
         self._rejected = rejected
         self._committed = CommittedTree(document)
+        self._history = history
         self.node: FileNode | None = node
+        self.adopting: FileNode | None = None
+        self.turn = Exclusive(document.relief)
         self._state = Draft.CLEAN
         self._count = 0
 
@@ -64,6 +72,14 @@ class Staging:
     def state(self, state: Draft) -> None:
         self._state = state
         self._document.report.draft = state.value
+
+    def concerns(self, node: Node) -> bool:
+        """Whether a judgement under way may be about ``node``."""
+        return node is self.node or node is self.adopting
+
+    def guard(self, node: Node) -> AbstractContextManager[None]:
+        """To be entered before ``node`` is changed."""
+        return self.turn.entered() if self.concerns(node) else contextlib.nullcontext()
 
     def judge(self) -> None:
         """Commit the draft.  Raises ``InvalidTreeError`` or as ``Document.commit_tree``; the text is kept."""
@@ -78,18 +94,22 @@ class Staging:
         except (AsdffsError, OSError):
             self.state = Draft.REJECTED
             raise
-        spooled(node).give(self._committed)
+        spooled(node).give(self._committed, same=len(text) == self._document.tree.size)
         self.state = Draft.CLEAN
 
     def adopt(self, node: FileNode) -> None:
         """``node`` is being renamed onto the tree: commit its text first.  Raises as ``judge``."""
         text = spooled(node).content()
         before = self._document.tree.text()
-        self._commit(text)
+        self.adopting = node
+        try:
+            self._commit(text)
+        finally:
+            self.adopting = None
         self.leave(before, replaced=True)
-        spooled(node).give(self._committed)
+        spooled(node).give(self._committed, same=len(text) == self._document.tree.size)
         spooled(node).rename(TREE)
-        node.touch()
+        node.path = f"/{TREE}"
         self.node, self.state = node, Draft.CLEAN
 
     def leave(self, text: bytes | None = None, *, replaced: bool = False) -> None:
@@ -105,14 +125,15 @@ class Staging:
             self._keep(spooled(node).content())
         if not replaced or node.opens or node.names > 1:
             spooled(node).take(self._document.tree.text() if text is None else text)
+        node.path = ""
         self.node, self.state = None, Draft.CLEAN
 
     def enter(self, node: FileNode) -> None:
         """``node`` gets the name of the tree without a save: a new file, or one whose renaming was refused."""
-        self.node = node
+        self.node, node.path = node, f"/{TREE}"
         spooled(node).rename(TREE)
         if spooled(node).content() == self._document.tree.text():
-            spooled(node).give(self._committed)
+            spooled(node).give(self._committed, same=True)
             self.state = Draft.CLEAN
         else:
             self.state = Draft.DIRTY
@@ -134,6 +155,7 @@ class Staging:
         return [spooled(self.node).path]
 
     def _commit(self, text: bytes) -> None:
+        before = self._document.tree.text()
         try:
             self._document.commit_tree(text)
         except (AsdffsError, OSError) as err:
@@ -141,6 +163,7 @@ class Staging:
             self._keep(text)
             raise
         self._document.report.error = ""
+        self._history.note(before, self._document.tree.text())
 
     def _keep(self, text: bytes) -> None:
         """Keep ``text``, durably, unless it is empty, the committed one, or kept already.

@@ -1,7 +1,7 @@
 """Vfs: the operations of the mount in terms of nodes, handles and documents.
 
 Raises domain errors (``asdffs.errors``) and ``OSError``; only the adapter knows errno.
-User: ``mount/operations``.  One thread.
+User: ``mount/operations``.  One thread at a time, whoever has the turn (``asdffs.relief``).
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from asdffs.errors import (
     FileExpectedError,
     NameRefusedError,
     NoAttributeError,
+    NoSuchNameError,
     NotDirectoryError,
     ReadOnlyError,
 )
 from asdffs.storage.store import Extent
 from asdffs.vfs.ending import Keeper, distinct
-from asdffs.vfs.handles import Handle, Handles
+from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
+from asdffs.vfs.history import History
 from asdffs.vfs.names import Names, Owner
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.vfs.scratch import Spool, SpoolFile
@@ -48,40 +50,60 @@ class Attributes:
     links: int
 
 
-class Vfs:
-    """The mount of one document.  ``spool`` and ``rejected`` are directories that exist and are empty."""
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a mount keeps what is not the file; absolute paths.
 
-    def __init__(self, document: Document, *, spool: str, rejected: str) -> None:
+    ``spool``, ``rejected``, ``history``: directories (``history`` '' for none); ``log``,
+    ``report``: files ('' for none).
+    """
+
+    spool: str
+    rejected: str
+    history: str = ""
+    log: str = ""
+    report: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How nodes are shown: user and group instead of the file's, and permission bits taken away."""
+
+    uid: int | None = None
+    gid: int | None = None
+    umask: int = 0
+
+
+class Vfs:
+    """The mount of one document.  The directories of ``places`` exist; spool and rejected are empty."""
+
+    def __init__(self, document: Document, places: Places, shown: Shown | None = None) -> None:
         self.document = document
-        status = os.stat(document.path)
-        mask = 0o777 if document.writable else 0o555
-        owner = Owner(status.st_mode & mask, status.st_uid, status.st_gid, status.st_mtime_ns)
-        self._spool = Spool(spool)
+        owner = _owner(document, shown or Shown())
+        self._spool = Spool(places.spool, document.relief)
         self.names = Names(document, self._spool, owner)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
-        self.staging = Staging(document, self._spool, rejected, tree)
+        history = History(places.history, document.report.history)
+        self.staging = Staging(document, self._spool, places.rejected, history, tree)
         self.names.bind(self.staging)
         self._handles = Handles()
+        self._watched: dict[FileNode, None] = {}
+        self._changed: list[str] = []
         document.report.settled = False
 
     # -- attributes ---------------------------------------------------------
 
-    def attributes(self, path: str, handle: int | None = None) -> Attributes:
+    def attributes(self, path: str | None, handle: int | None = None) -> Attributes:
         """What stat shows of a path, or of an open file.  Raises ``NoSuchNameError``."""
-        opened = self._handles.find(handle)
-        node = opened.node if opened else self.names.find(path)
+        node = self._node(path, handle)
         if isinstance(node, LinkNode):
             return _attributes(node, "link", len(os.fsencode(node.target)), 1)
-        if isinstance(node, FileNode):
-            return _attributes(node, "file", node.file.size(), max(1, node.names))
-        return _attributes(node, "directory", 0, 2)
-
-    def readdir(self, path: str) -> Iterator[str]:
-        """Names in a directory.  Raises ``NotDirectoryError``."""
-        node = self.names.find(path)
-        if not isinstance(node, DirectoryNode):
-            raise NotDirectoryError("is a file", path=path)
-        return node.entries()
+        if isinstance(node, DirectoryNode):
+            return _attributes(node, "directory", 0, 2 + node.directories())
+        if not isinstance(node, FileNode):
+            raise TypeError("a node is a file, a directory or a link")
+        self._watch(node)
+        return _attributes(node, "file", node.file.size(), max(0, node.names))
 
     def readlink(self, path: str) -> str:
         """Target of a symbolic link.  Raises ``NameRefusedError``."""
@@ -90,23 +112,26 @@ class Vfs:
             raise NameRefusedError("is no symbolic link", path=path)
         return node.target
 
-    def chmod(self, path: str, mode: int) -> None:
+    def chmod(self, path: str | None, mode: int, handle: int | None = None) -> None:
         """Set the mode of scratch; elsewhere it succeeds and changes nothing."""
-        node = self._changeable(path)
+        node = self._changeable(path, handle)
         if self._is_scratch(node):
             node.mode = mode & 0o7777
 
-    def chown(self, path: str, uid: int, gid: int) -> None:
+    def chown(self, path: str | None, uid: int, gid: int, handle: int | None = None) -> None:
         """Set the owner of scratch (-1: keep); elsewhere it succeeds and changes nothing."""
-        node = self._changeable(path)
+        node = self._changeable(path, handle)
         if self._is_scratch(node):
             node.uid = node.uid if uid == -1 else uid
             node.gid = node.gid if gid == -1 else gid
 
-    def utimens(self, path: str, atime_ns: int, mtime_ns: int) -> None:
-        """Set the times of a node."""
-        node = self._changeable(path)
-        node.atime_ns, node.mtime_ns = atime_ns, mtime_ns
+    def utimens(
+        self, path: str | None, atime_ns: int | None, mtime_ns: int | None, handle: int | None = None
+    ) -> None:
+        """Set the times of a node; None: keep."""
+        node = self._changeable(path, handle)
+        node.atime_ns = node.atime_ns if atime_ns is None else atime_ns
+        node.mtime_ns = node.mtime_ns if mtime_ns is None else mtime_ns
 
     def xattrs(self, path: str) -> list[str]:
         """Names of the extended attributes."""
@@ -120,6 +145,30 @@ class Vfs:
             raise NoAttributeError("only files have attributes", path=path)
         return node.file.attribute(name)
 
+    # -- directories --------------------------------------------------------
+
+    def opendir(self, path: str) -> int:
+        """Open a directory; number of the handle.  Raises ``NotDirectoryError``."""
+        node = self.names.find(path)
+        if not isinstance(node, DirectoryNode):
+            raise NotDirectoryError("is a file", path=path)
+        return self._handles.add(DirectoryHandle(node))
+
+    def entries_from(self, handle: int, start: int) -> list[str]:
+        """Names from entry ``start`` on, ``.`` and ``..`` included; they stay what they were at entry 0."""
+        opened = self._handles.directory(handle)
+        if start == 0:
+            opened.names = [".", "..", *opened.node.entries()]
+        return opened.names[start:]
+
+    def is_root(self, handle: int) -> bool:
+        """Whether an open directory is the root of the mount."""
+        return self._handles.directory(handle).node is self.names.root
+
+    def closedir(self, handle: int) -> None:
+        """Close a directory."""
+        self._handles.remove(handle)
+
     # -- open files ---------------------------------------------------------
 
     def open(self, path: str, *, write: bool, truncate: bool) -> int:
@@ -132,10 +181,12 @@ class Vfs:
             self._check_writable()
             node.file.open_for_writing()
         opened = Handle(node, write)
+        number = self._handles.add(opened)
         if truncate and write:
-            node.file.truncate(0)
-            self._dirtied(opened)
-        return self._handles.add(opened)
+            with self.staging.guard(node):
+                node.file.truncate(0)
+                self._dirtied(opened)
+        return number
 
     def create(self, path: str, mode: int) -> int:
         """Create and open a file.  Raises as ``Names.create``."""
@@ -143,62 +194,80 @@ class Vfs:
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """Bytes, or where they are."""
-        return self._handles.get(handle).node.file.read(offset, length)
+        node = self._handles.get(handle).node
+        if not node.cached:
+            self._watch(node)
+        return node.file.read(offset, length)
 
-    def write(self, handle: int, offset: int, payload: bytes) -> int:
+    def write(self, handle: int, offset: int, payload: bytes | memoryview) -> int:
         """Write; bytes written."""
         opened = self._handles.get(handle)
-        opened.node.file.write(offset, payload)
-        self._dirtied(opened)
+        with self.staging.guard(opened.node):
+            opened.node.file.write(offset, payload)
+            self._dirtied(opened)
         return len(payload)
 
-    def truncate(self, path: str, size: int, handle: int | None = None) -> None:
+    def truncate(self, path: str | None, size: int, handle: int | None = None) -> None:
         """Set the size, through a handle or by name (then all writers of the file count as dirty)."""
-        if handle is not None:
-            opened = self._handles.get(handle)
-            opened.node.file.truncate(size)
-            self._dirtied(opened)
-            return
-        node = self._changeable(path)
+        node = self._changeable(path, handle)
         if not isinstance(node, FileNode):
             raise FileExpectedError("is a directory", path=path)
-        node.file.open_for_writing()
-        node.file.truncate(size)
-        writers = [opened for opened in self._handles.of(node) if opened.writable]
-        for opened in writers:
-            self._dirtied(opened)
+        with self.staging.guard(node):
+            if handle is None:
+                node.file.open_for_writing()
+            node.file.truncate(size)
+            writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
+            for opened in writers or [Handle(node, writable=True)]:
+                self._dirtied(opened)
         if not writers:
-            self._dirtied(Handle(node, writable=True))
             node.file.settle(durable=False)
+
+    def is_dirty(self, handle: int) -> bool:
+        """Whether the handle wrote since its last flush."""
+        return self._handles.get(handle).dirty
 
     def flush(self, handle: int, *, killed: bool) -> None:
         """A descriptor was closed.  Commits the tree if this handle wrote it and its program lives."""
         opened = self._handles.get(handle)
         if not opened.dirty:
             return
-        opened.dirty = False
-        if opened.node is not self.staging.node:
-            opened.node.file.settle(durable=False)
-        elif killed:
-            self.staging.cut_off()
-        else:
-            self.staging.judge()
+        with self.staging.guard(opened.node):
+            opened.dirty = False
+            if opened.node is not self.staging.node:
+                opened.node.file.settle(durable=False)
+            elif killed:
+                self.staging.cut_off()
+            else:
+                self.staging.judge()
 
     def fsync(self, handle: int) -> None:
         """What was written is durable; for the tree: committed.  Raises what the commit raises."""
         opened = self._handles.get(handle)
-        if opened.node is not self.staging.node:
-            opened.node.file.settle(durable=True)
-        elif opened.dirty:
-            opened.dirty = False
-            self.staging.judge()
+        with self.staging.guard(opened.node):
+            if opened.node is not self.staging.node:
+                opened.node.file.settle(durable=True)
+            elif opened.dirty:
+                opened.dirty = False
+                self.staging.judge()
 
     def release(self, handle: int) -> None:
         """The last descriptor of a handle is gone; stores through a map may have come after its flush."""
+        node = self._handles.get(handle).node
         try:
             self.flush(handle, killed=False)
         finally:
-            self.names.discard(self._handles.remove(handle).node)
+            self._handles.remove(handle)
+            self.names.discard(node)
+
+    def take_changed(self) -> tuple[list[str], list[str]]:
+        """What the kernel must forget since the last call: paths of files, and names in the root."""
+        paths, self._changed = self._changed, []
+        for node in [node for node in self._watched if node.look()]:
+            del self._watched[node]
+            node.cached = False
+            if node.path:
+                paths.append(node.path)
+        return paths, self.names.take_restored()
 
     # -- ending -------------------------------------------------------------
 
@@ -212,7 +281,8 @@ class Vfs:
         writing = self.staging.node is not None and any(h.dirty for h in self._handles.of(self.staging.node))
         if self.staging.state in (Draft.DIRTY, Draft.REJECTED) and not writing:
             try:
-                self.staging.judge()
+                with self.staging.turn.entered():
+                    self.staging.judge()
             except (AsdffsError, OSError) as err:
                 refused = err
         self.document.finish()
@@ -261,7 +331,7 @@ class Vfs:
             for node in (self.names.root, *self.names.root.fixed.values()):
                 node.mtime_ns = now
                 if isinstance(node, DirectoryNode):
-                    node.forget()
+                    self._changed.extend(node.forget())
 
     def _dirtied(self, opened: Handle) -> None:
         opened.dirty = True
@@ -272,15 +342,44 @@ class Vfs:
     def _is_scratch(self, node: Node) -> bool:
         if isinstance(node, FileNode):
             return isinstance(node.file, SpoolFile) and node is not self.staging.node
-        return isinstance(node, LinkNode)
+        return isinstance(node, LinkNode) or (isinstance(node, DirectoryNode) and node.created)
 
-    def _changeable(self, path: str) -> Node:
-        self._check_writable()
+    def _node(self, path: str | None, handle: int | None) -> Node:
+        opened = self._handles.find(handle)
+        if opened is not None:
+            return opened.node
+        if path is None:
+            raise NoSuchNameError("the file is not open any more")
         return self.names.find(path)
+
+    def _changeable(self, path: str | None, handle: int | None) -> Node:
+        self._check_writable()
+        return self._node(path, handle)
+
+    def _writers(self, node: FileNode) -> Iterator[Handle]:
+        return (opened for opened in self._handles.of(node) if opened.writable)
+
+    def _watch(self, node: FileNode) -> None:
+        """The kernel is about to know ``node``: from now on it is told when it changes by itself."""
+        node.look()
+        node.cached = True
+        if node.version is not None:
+            self._watched[node] = None
 
     def _check_writable(self) -> None:
         if not self.document.writable:
             raise ReadOnlyError("the mount is read-only")
+
+
+def _owner(document: Document, shown: Shown) -> Owner:
+    status = os.stat(document.path)
+    mask = (0o777 if document.writable else 0o555) & ~shown.umask
+    return Owner(
+        status.st_mode & mask,
+        status.st_uid if shown.uid is None else shown.uid,
+        status.st_gid if shown.gid is None else shown.gid,
+        status.st_mtime_ns,
+    )
 
 
 def _attributes(node: Node, kind: Literal["file", "directory", "link"], size: int, links: int) -> Attributes:

@@ -29,11 +29,15 @@ class ViewFile:
         """The bytes, fewer where the file ends.  Raises ``AsdffsError``, ``OSError``."""
         raise NotImplementedError
 
+    def version(self) -> int | None:
+        """Another number for other content, for files that change by themselves; None: they do not."""
+        return None
+
     def open_for_writing(self) -> None:
         """Refuse what cannot be written, early.  Raises ``AsdffsError``."""
         raise NotPermittedError("this file is read-only")
 
-    def write(self, offset: int, payload: bytes) -> None:
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write.  Raises ``AsdffsError``, ``OSError``."""
         raise NotPermittedError("this file is read-only")
 
@@ -61,6 +65,9 @@ class ViewDirectory(Protocol):
 
     def names(self) -> Iterable[str]:
         """Names of its entries, without ``.`` and ``..``."""
+
+    def directories(self) -> int:
+        """How many of its entries are directories."""
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""

@@ -50,7 +50,7 @@ class BlockFile(ViewFile):
         """Compressed and damaged blocks cannot be written."""
         self._document.check_block_writable(self._number)
 
-    def write(self, offset: int, payload: bytes) -> None:
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write in place."""
         self._document.write_block(self._number, offset, payload)
 
@@ -91,6 +91,10 @@ class Blocks:
     def names(self) -> Iterator[str]:
         """``0000.bin`` and so on."""
         return map(block_name, range(self._document.block_count))
+
+    def directories(self) -> int:
+        """None."""
+        return 0
 
     def child(self, name: str) -> BlockFile:
         """The block of that name.  Raises ``KeyError``."""

@@ -1,13 +1,15 @@
 """``.asdffs/``: what the mount has to say about itself, read-only.
 
 ``status.json`` (document, draft, warnings, serving process), ``error`` (the last refusal),
-``committed.yaml`` (the tree in the file), ``rejected/`` (drafts that were refused).
+``committed.yaml`` (the tree in the file), ``rejected/`` (drafts that were refused), ``history/``
+(trees that were committed).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterator
 
 from asdffs.document.document import Document
@@ -31,6 +33,10 @@ class _Rendered(ViewFile):
     def read(self, offset: int, length: int) -> bytes:
         """The content now."""
         return self.render()[offset : offset + length]
+
+    def version(self) -> int:
+        """A checksum of the content."""
+        return zlib.crc32(self.render())
 
 
 class StatusFile(_Rendered):
@@ -67,7 +73,7 @@ class ErrorFile(_Rendered):
 
 
 class _KeptFile(ViewFile):
-    """A refused draft in the spool."""
+    """A text in the state directory."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -80,14 +86,17 @@ class _KeptFile(ViewFile):
             return os.pread(file.fileno(), length, offset)
 
 
-class _Rejected:
-    """``rejected/``."""
+class _KeptFiles:
+    """``rejected/`` and ``history/``: texts that lie elsewhere, by absolute path."""
 
-    def __init__(self, document: Document) -> None:
-        self._paths = document.report.rejected
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = paths
 
     def names(self) -> Iterator[str]:
         return map(os.path.basename, self._paths)
+
+    def directories(self) -> int:
+        return 0
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
         return {os.path.basename(path): _KeptFile(path) for path in self._paths}[name]
@@ -104,12 +113,17 @@ class Status:
             "status.json": StatusFile(document),
             "error": ErrorFile(document),
             "committed.yaml": CommittedTree(document),
-            "rejected": _Rejected(document),
+            "rejected": _KeptFiles(document.report.rejected),
+            "history": _KeptFiles(document.report.history),
         }
 
     def names(self) -> Iterator[str]:
-        """Its four entries."""
+        """Its entries."""
         return iter(self._children)
+
+    def directories(self) -> int:
+        """``rejected`` and ``history``."""
+        return 2
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""

@@ -23,4 +23,8 @@ class CommittedTree(ViewFile):
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """The file's own bytes."""
-        return self._document.tree.read(offset, length)
+        return self._document.read_text(offset, length)
+
+    def version(self) -> int:
+        """Of the committed text."""
+        return self._document.tree.version

@@ -52,7 +52,7 @@ def test_help_is_one_screen() -> None:
 
 
 def test_options() -> None:
-    options = parse_options(["ro,allow_other", "fsname=a b", "rw,nodev,noatime"])
+    options = parse_options(["rw,allow_other", "fsname=a b", "ro,nodev,noatime"])
     assert options == MountOptions(read_only=True, allow_other=True, fsname="a b")
     with pytest.raises(UsageError, match="'sparkle'"):
         parse_options(["ro,sparkle"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asdffs.codecs.base import Codec
-from asdffs.document.opening import open_document
+from asdffs.document.opening import Settings, open_document
 from asdffs.errors import DamagedBlockError, ReadOnlyError
 from asdffs.registry import plugins
 from asdffs.vfs.scratch import read_bytes
@@ -51,7 +51,7 @@ def test_random_reads_of_a_block(tmp_path: Path, name: str) -> None:
     content = np.random.default_rng(1).integers(0, 99, 700_000).astype("u4")
     path, _ = encoded(tmp_path, name, content)
     whole = content.tobytes()
-    document = open_document(str(path), writable=True, spool=str(tmp_path))
+    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path)))
     for offset, length in [(0, 10), (2_000_000, 500), (5, 9), (len(whole) - 3, 100), (len(whole) + 5, 1)]:
         assert read_bytes(document.read_block(0, offset, length)) == whole[offset : offset + length]
     with pytest.raises(ReadOnlyError, match="compressed"):
@@ -74,7 +74,7 @@ def test_damage_is_told_block_by_block(tmp_path: Path, name: str, damage: str) -
     else:
         raw[start + 30 : start + 38] = (2**60).to_bytes(8)
     path.write_bytes(raw)
-    document = open_document(str(path), writable=False, spool=str(tmp_path))
+    document = open_document(str(path), writable=False, settings=Settings(spool=str(tmp_path)))
     with pytest.raises(DamagedBlockError) as caught:
         document.read_block(0, content.nbytes - 10, 100)
     assert caught.value.block == 0

@@ -14,7 +14,7 @@ from support.plans import scan
 from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, odd_file
 
 from asdffs.document.document import Document
-from asdffs.document.opening import open_document, open_in_folder
+from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import DamagedBlockError, DamagedFileError, FailedFileError, NoRoomError, StaleFileError
 from asdffs.format.plan import Plan, Write
 from asdffs.format.scanner import drive, scan_layout
@@ -179,7 +179,7 @@ def test_regression_compressed_block_was_unreadable_after_growth(tmp_path: Path)
     path = tmp_path / NAME
     array = np.random.default_rng(5).integers(0, 9, 3 << 20).astype("u1")
     asdf.AsdfFile({"value": 1, "a": array}).write_to(path, all_array_compression="zlib")
-    document = open_document(str(path), writable=True, spool=str(tmp_path))
+    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path)))
     assert read_bytes(document.read_block(0, 0, 10)) == array[:10].tobytes()
     document.commit_tree(document.tree.text().replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * 9000 + b"\n"))
     assert read_bytes(document.read_block(0, 0, array.size)) == array.tobytes()

@@ -67,11 +67,16 @@ def environment_in(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def mounted(file: Path, *options: object, code: int = 0) -> Iterator[Mounted]:
-    """Mount ``file`` beside itself, unmount at the end, and check the exit code of umount."""
+def mounted(file: Path, *options: object, code: int = 0, packages: Path | None = None) -> Iterator[Mounted]:
+    """Mount ``file`` beside itself, unmount at the end, and check the exit code of umount.
+
+    ``packages``: a directory for PYTHONPATH.
+    """
     point = file.parent / f"mnt-{file.name}"
     point.mkdir(exist_ok=True)
     mount = Mounted(file, point, environment_in(file.parent))
+    if packages is not None:
+        mount.environment["PYTHONPATH"] += f":{packages}"
     done = asdffs("mount", file, point, *options, environment=mount.environment)
     assert done.returncode == 0, done.stderr
     try:

@@ -21,7 +21,7 @@ from asdffs.errors import (
 from asdffs.vfs.ending import Keeper, keep_abandoned
 from asdffs.vfs.scratch import is_disposable, read_bytes
 from asdffs.vfs.staging import Draft
-from asdffs.vfs.vfs import Vfs
+from asdffs.vfs.vfs import Places, Vfs
 
 START = odd_file(padding=b" " * 400)
 OLD, NEW, BAD = b"value: 1\n", b"value: 2\n", b"value: [\n"
@@ -36,7 +36,7 @@ class Mount:
         for name in ("spool", "rejected"):
             (folder / name).mkdir()
         self.document = open_document(str(self.file), writable=True)
-        self.vfs = Vfs(self.document, spool=str(folder / "spool"), rejected=str(folder / "rejected"))
+        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "rejected")))
         self.text = self.read("/tree.yaml")
         self.new = self.text.replace(OLD, NEW)
         self.bad = self.text.replace(OLD, BAD)
@@ -68,6 +68,12 @@ class Mount:
     @property
     def committed(self) -> bytes:
         return self.document.tree.text()
+
+    def names(self, path: str) -> list[str]:
+        handle = self.vfs.opendir(path)
+        found = self.vfs.entries_from(handle, 0)
+        self.vfs.closedir(handle)
+        return [name for name in found if name not in (".", "..")]
 
     def exists(self, path: str) -> bool:
         try:
@@ -174,7 +180,7 @@ def test_hidden_tree_keeps_its_text(mount: Mount) -> None:
     mount.vfs.names.rename("/sed1", "/tree.yaml")
     assert mount.committed == mount.new
     assert read_bytes(mount.vfs.read(reader, 0, 10**6)) == mount.text
-    assert ".fuse_hidden01" not in set(mount.vfs.readdir("/"))
+    assert ".fuse_hidden01" not in set(mount.names("/"))
     mount.vfs.release(reader)
     mount.vfs.names.unlink("/.fuse_hidden01")
 
@@ -348,7 +354,7 @@ def test_refusals(mount: Mount) -> None:
 def test_read_only(tmp_path: Path) -> None:
     (tmp_path / "data.asdf").write_bytes(START)
     document = open_document(str(tmp_path / "data.asdf"), writable=False)
-    vfs = Vfs(document, spool=str(tmp_path), rejected=str(tmp_path))
+    vfs = Vfs(document, Places(str(tmp_path), str(tmp_path)))
     for work in (
         lambda: vfs.open("/tree.yaml", write=True, truncate=False),
         lambda: vfs.open("/blocks/0000.bin", write=True, truncate=False),
@@ -366,7 +372,7 @@ def test_read_only(tmp_path: Path) -> None:
 def test_regression_hide_of_an_unlink_is_not_undone_by_a_later_rename(mount: Mount) -> None:
     reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
     mount.vfs.names.rename("/tree.yaml", "/.fuse_hidden01")
-    mount.vfs.names.forget_hidden()
+    mount.vfs.names.forget_hidden(renaming=False)
     mount.vfs.release(reader)
     mount.vfs.names.unlink("/.fuse_hidden01")
     mount.create("/bad", mount.bad)

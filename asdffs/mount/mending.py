@@ -1,0 +1,166 @@
+"""What the bindings leave out: content without copies, offsets in directories, handles, flags.
+
+mfusepy on libfuse 3 drops the flags of rename and the handles of truncate, chmod, chown and
+utimens, and declares ``fuse_bufvec`` with a pointer where C has an array.  Both bindings copy
+what is read and written once more than needed, and start directories anew at every request.
+User: ``binding``.  The callbacks run in whichever thread serves the request.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from ctypes import POINTER, c_char, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from typing import Any, Final
+
+from asdffs.storage.store import Extent
+
+# fuse_common.h
+_SPLICE_WRITE: Final = 1 << 7
+_SPLICE_READ: Final = 1 << 9
+_BUFFER_IS_FD: Final = 1 << 1
+_BUFFER_SEEKS: Final = 1 << 2
+_UNCHANGED_ID: Final = 0xFFFFFFFF
+_UTIME_NOW: Final = (1 << 30) - 1
+_UTIME_OMIT: Final = (1 << 30) - 2
+
+_libc = ctypes.CDLL(None)
+_libc.calloc.restype, _libc.calloc.argtypes = c_void_p, (c_size_t, c_size_t)
+_libc.malloc.restype, _libc.malloc.argtypes = c_void_p, (c_size_t,)
+
+
+class _BufferVector(ctypes.Structure):
+    """``struct fuse_bufvec`` with one ``struct fuse_buf``, and room for what later versions add."""
+
+    _fields_ = (
+        ("count", c_size_t),
+        ("index", c_size_t),
+        ("offset", c_size_t),
+        ("size", c_size_t),
+        ("flags", c_int),
+        ("mem", c_void_p),
+        ("fd", c_int),
+        ("pos", c_int64),
+        ("later", c_uint64 * 2),
+    )
+
+
+def _vector_of(found: bytes | Extent) -> int:
+    """Address of a new vector, which libfuse frees together with its memory."""
+    address: int = _libc.calloc(1, ctypes.sizeof(_BufferVector))
+    vector = _BufferVector.from_address(address)
+    vector.count = 1
+    if isinstance(found, Extent):
+        vector.size, vector.fd, vector.pos = found.length, found.fd, found.offset
+        vector.flags = _BUFFER_IS_FD | _BUFFER_SEEKS
+    else:
+        vector.size, vector.mem = len(found), _libc.malloc(max(1, len(found)))
+        ctypes.memmove(vector.mem, found, len(found))
+    return address
+
+
+def _window(pointer: Any, size: int) -> memoryview:
+    """libfuse's own buffer, valid during the callback."""
+    address = ctypes.cast(pointer, c_void_p).value
+    return memoryview((c_char * size).from_address(address or 0)).cast("B") if size else memoryview(b"")
+
+
+def _fill(pointer: Any, found: bytes | Extent) -> int:
+    """Put what was read into libfuse's buffer; bytes put."""
+    if isinstance(found, Extent):
+        return os.preadv(found.fd, [_window(pointer, found.length)], found.offset) if found.length else 0
+    if found:
+        ctypes.memmove(pointer, found, len(found))
+    return len(found)
+
+
+def _list(operations: Any, handle: int, start: int, add: Any) -> int:
+    """Fill a directory from entry ``start`` until ``add(name, next)`` says that it is full."""
+    for position, name in enumerate(operations.readdir_from(handle, start), start + 1):
+        if add(os.fsencode(name), position):
+            break
+    return 0
+
+
+def _handle(info: Any) -> int | None:
+    return info.contents.fh if info else None
+
+
+def mended2(base: Any, readdir_name: str) -> Any:
+    """``base`` for libfuse 2, of either binding; ``readdir_name``: what it calls that callback."""
+
+    class Mended(base):  # type: ignore[misc]
+        def read(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
+            return _fill(buffer, self.operations.read(path, size, offset, info.contents.fh))
+
+        def write(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
+            return int(self.operations.write(path, _window(buffer, size), offset, info.contents.fh))
+
+    def readdir(self: Any, path: bytes, buffer: Any, filler: Any, offset: int, info: Any) -> int:
+        return _list(self.operations, info.contents.fh, offset, lambda name, at: filler(buffer, name, None, at))
+
+    setattr(Mended, readdir_name, readdir)
+    return Mended
+
+
+def mended3(module: Any) -> Any:
+    """mfusepy's class for libfuse 3."""
+
+    class Mended(module.FUSE):  # type: ignore[misc]
+        def init_fuse_3(self, connection: Any, config: Any) -> None:
+            wanted = connection.contents
+            wanted.want = (wanted.want | _SPLICE_WRITE & wanted.capable) & ~_SPLICE_READ
+            super().init_fuse_3(connection, config)
+
+        def read_buf(self, path: bytes, vector: Any, size: int, offset: int, info: Any) -> int:
+            found = self.operations.read(path, size, offset, info.contents.fh)
+            ctypes.cast(vector, POINTER(c_void_p))[0] = _vector_of(found)
+            return 0
+
+        def write(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
+            return int(self.operations.write(path, _window(buffer, size), offset, info.contents.fh))
+
+        def readdir_fuse_3(self, path: bytes, buffer: Any, filler: Any, offset: int, info: Any, flags: int) -> int:
+            return _list(
+                self.operations, info.contents.fh, offset, lambda name, at: filler(buffer, name, None, at, 0)
+            )
+
+        def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
+            self.operations.rename(os.fsdecode(old), os.fsdecode(new), flags)
+            return 0
+
+        def truncate_fuse_3(self, path: bytes | None, length: int, info: Any) -> int:
+            self.operations.truncate(_text(path), length, _handle(info))
+            return 0
+
+        def chmod_fuse_3(self, path: bytes | None, mode: int, info: Any) -> int:
+            self.operations.chmod(_text(path), mode, _handle(info))
+            return 0
+
+        def chown_fuse_3(self, path: bytes | None, uid: int, gid: int, info: Any) -> int:
+            self.operations.chown(_text(path), _signed(uid), _signed(gid), _handle(info))
+            return 0
+
+        def utimens_fuse_3(self, path: bytes | None, times: Any, info: Any) -> int:
+            chosen = (_time(times.contents.actime), _time(times.contents.modtime)) if times else None
+            self.operations.utimens(_text(path), chosen, _handle(info))
+            return 0
+
+    return Mended
+
+
+def _text(path: bytes | None) -> str | None:
+    return None if path is None else os.fsdecode(path)
+
+
+def _time(spec: Any) -> int | None:
+    """Nanoseconds since the epoch; None for "keep" (utimensat(2))."""
+    if spec.tv_nsec == _UTIME_OMIT:
+        return None
+    return time.time_ns() if spec.tv_nsec == _UTIME_NOW else int(spec.tv_sec * 10**9 + spec.tv_nsec)
+
+
+def _signed(number: int) -> int:
+    """A user or group; -1 for "keep"."""
+    return -1 if number == _UNCHANGED_ID else number

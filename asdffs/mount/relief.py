@@ -1,0 +1,237 @@
+"""The loop that serves a mount, with relief: no slow operation holds up the others.
+
+One thread at a time *leads*: it takes requests from the kernel and answers them.  A callback
+that must wait (``Loop.waiting``) gives up the turn; when its thread has been busy for a tick,
+an idle thread takes the lead, and the old leader joins the idle ones when it is done.  So the
+usual case is one thread (threads make a Python file system slower), and a second one works
+only while somebody waits.
+
+Rules.  1. Callbacks, posted calls and ``resumed`` sections hold the *turn*, a fair lock.
+2. One thread leads; only the leader receives, so nobody is left blocked in a read of the device.
+3. ``alone`` is true while one thread answers a request: only then may an answer refer to
+bytes of the file (an extent), because nothing can move them before the answer is sent.
+
+A request that libfuse itself holds up (its locks on paths) makes its thread busy as well, and
+the next idle thread takes the lead.  Users: ``daemon``, ``operations``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from asdffs.mount.session import Session
+
+#: A leader that is busy for longer, in seconds, is relieved while somebody waits.
+_TICK: Final = 0.005
+#: Idle threads beyond these end.
+_SPARES: Final = 4
+#: How often Python hands the interpreter from a computing thread to another, in seconds.
+_SWITCH: Final = 0.001
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Turn:
+    """A lock that is handed over in the order of asking, so that nobody starves."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._held = False
+        self._queue: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            if not self._held:
+                self._held = True
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._queue.append(mine)
+        mine.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            if self._queue:
+                self._queue.popleft().release()  # it stays held, by the next one
+            else:
+                self._held = False
+
+
+class Loop:
+    """Serves one session.  Implements ``asdffs.relief.Relief``."""
+
+    def __init__(self) -> None:
+        self.turn = Turn()
+        self._state = threading.Condition(threading.Lock())
+        self._session: Session | None = None
+        self._leader = 0
+        self._busy_since = 0.0
+        self._waiting = 0
+        self._idle = 0
+        self._answering: set[int] = set()
+        self._threads: list[threading.Thread] = []
+        self._calls: deque[Callable[[], object]] = deque()
+        self._wake = -1
+        self._stopping = False
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other thread is at work on a request."""
+        return len(self._answering) <= 1
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Have ``call`` run between requests, with the turn.  Any thread may ask."""
+        self._calls.append(call)
+        self._nudge()
+
+    def stop(self) -> None:
+        """Serve no more requests than those in work.  Any thread, and signal handlers."""
+        self._stopping = True
+        self._nudge()
+
+    # -- Relief -------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """See ``Relief``."""
+        if self._session is None:  # nobody to serve: before the first request and after the last
+            yield
+            return
+        self._change_waiting(1)
+        self.turn.__exit__()
+        try:
+            yield
+        finally:
+            self.turn.__enter__()
+            self._change_waiting(-1)
+
+    @contextlib.contextmanager
+    def resumed(self) -> Iterator[None]:
+        """See ``Relief``."""
+        if self._session is None:
+            yield
+            return
+        with self.turn:
+            yield
+
+    def _change_waiting(self, change: int) -> None:
+        with self._state:
+            self._waiting += change
+            if self._waiting == 1 and change == 1:
+                self._have_a_spare()
+                self._state.notify_all()
+
+    # -- serving ------------------------------------------------------------
+
+    def serve(self, session: Session) -> None:
+        """Serve until the mount is gone or a signal ends it.  In the main thread."""
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._session = session
+        before = {number: signal.signal(number, lambda *_: self.stop()) for number in _SIGNALS}
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH)
+        try:
+            self._work()
+        finally:
+            self._end_threads()
+            self._session = None
+            sys.setswitchinterval(interval)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(self._wake)
+            self._wake = -1
+
+    def _work(self) -> None:
+        """Lead, or be idle, until the end."""
+        session = self._session
+        if session is None:
+            raise RuntimeError("nothing is served")
+        buffer, me = session.new_buffer(), threading.get_ident()
+        poller = select.poll()
+        poller.register(session.fd, select.POLLIN)
+        poller.register(self._wake, select.POLLIN)
+        while self._lead(me):
+            if any(fd == self._wake for fd, _ in poller.poll()):
+                self._run_calls()
+            elif session.receive(buffer):
+                self._answer(session, buffer, me)
+            elif session.exited():
+                self.stop()
+
+    def _answer(self, session: Session, buffer: Any, me: int) -> None:
+        self._busy_since = time.monotonic()
+        self._answering.add(me)
+        try:
+            session.process(buffer)
+        finally:
+            self._answering.discard(me)
+
+    def _lead(self, me: int) -> bool:
+        """Become or stay the leader, waiting for it as an idle thread; False when there is nothing to do any more."""
+        if self._leader == me and not self._answering and not self._stopping:
+            self._busy_since = 0.0  # nobody else is at work, so nobody can take the lead
+            return True
+        with self._state:
+            self._idle += 1
+            try:
+                while not self._stopping:
+                    if self._leader in (0, me) or self._is_overdue():
+                        self._take_lead(me)
+                        return True
+                    if self._idle > _SPARES and threading.current_thread() is not threading.main_thread():
+                        return False
+                    self._state.wait(_TICK if self._waiting else None)
+            finally:
+                self._idle -= 1
+            self._state.notify_all()
+        return False
+
+    def _is_overdue(self) -> bool:
+        """Whether requests may be queueing behind the one that the leader is at."""
+        return self._waiting > 0 and 0 < self._busy_since < time.monotonic() - _TICK
+
+    def _take_lead(self, me: int) -> None:
+        """Under the lock: a leader that is not busy keeps the lead."""
+        self._leader = me
+        self._busy_since = 0.0
+        if self._waiting:
+            self._have_a_spare(least=2)  # this thread is still counted
+
+    def _have_a_spare(self, least: int = 1) -> None:
+        if self._idle < least and not self._stopping:
+            thread = threading.Thread(target=self._work_quietly, name="relief", daemon=True)
+            self._threads = [known for known in self._threads if known.is_alive()]
+            self._threads.append(thread)
+            thread.start()
+
+    def _work_quietly(self) -> None:
+        """Signals are for the main thread."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        self._work()
+
+    def _end_threads(self) -> None:
+        self.stop()
+        with self._state:
+            self._state.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _run_calls(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        while self._calls:
+            call = self._calls.popleft()
+            with self.turn:
+                call()
+
+    def _nudge(self) -> None:
+        if self._wake >= 0:
+            os.eventfd_write(self._wake, 1)

@@ -1,0 +1,232 @@
+"""One FUSE session of libfuse 2 or 3: receive a request, answer it, invalidate what the kernel caches.
+
+libfuse's own loop has no place where another thread could take over (``relief``), so the
+binding's ``fuse_main_real`` is replaced by ``main_of``, which sets the session up with
+libfuse's documented functions, lets ``Loop`` serve it, and takes it down.  User:
+``binding``.  Each function of libfuse that is used here may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from typing import Any, Final, Protocol
+
+#: The root of every FUSE mount (fuse_lowlevel.h).
+_ROOT_INODE: Final = 1
+_FAILED: Final = 1
+
+
+class Session(Protocol):
+    """What ``relief`` needs of libfuse.  ``fd``: the descriptor of the kernel's queue."""
+
+    fd: int
+
+    def new_buffer(self) -> Any:
+        """A buffer for one thread's requests."""
+
+    def receive(self, buffer: Any) -> bool:
+        """Take one request; False when there was none."""
+
+    def process(self, buffer: Any) -> None:
+        """Run the request's callback and send the answer."""
+
+    def exited(self) -> bool:
+        """Whether the mount is gone."""
+
+    def invalidate(self, path: str) -> None:
+        """Have the kernel forget attributes and content of ``path``.  May block: never in a callback."""
+
+    def invalidate_name(self, name: str) -> None:
+        """Have the kernel look ``name`` in the root up again.  May block: never in a callback."""
+
+
+class _Buffer(ctypes.Structure):
+    """``struct fuse_buf``, and room for what later versions add."""
+
+    _fields_ = (
+        ("size", c_size_t),
+        ("flags", c_int),
+        ("mem", c_void_p),
+        ("fd", c_int),
+        ("pos", c_int64),
+        ("mem_size", c_size_t),
+        ("later", c_uint64 * 4),
+    )
+
+
+class _Arguments(ctypes.Structure):
+    """``struct fuse_args``."""
+
+    _fields_ = (("argc", c_int), ("argv", POINTER(c_char_p)), ("allocated", c_int))
+
+
+Main = Callable[[int, Any, Any, int, Any], int]
+
+
+def main_of(library_name: str, *, libfuse2: bool, serve: Callable[[Session], None]) -> Main:
+    """What replaces ``fuse_main_real``: set up, ``serve``, take down; 0, or non-zero when the mount failed."""
+    library = ctypes.CDLL(library_name)
+    return _main2(library, serve) if libfuse2 else _main3(library, serve)
+
+
+# -- libfuse 3 -----------------------------------------------------------------
+
+
+class _Session3:
+    def __init__(self, library: ctypes.CDLL, fuse: int) -> None:
+        self._fuse = fuse
+        self._session = _declared(library, "fuse_get_session", c_void_p, c_void_p)(fuse)
+        self._receive = _declared(library, "fuse_session_receive_buf", c_int, c_void_p, POINTER(_Buffer))
+        self._process = _declared(library, "fuse_session_process_buf", None, c_void_p, POINTER(_Buffer))
+        self._exited = _declared(library, "fuse_session_exited", c_int, c_void_p)
+        self._invalidate = _declared(library, "fuse_invalidate_path", c_int, c_void_p, c_char_p)
+        self._invalidate_entry = _declared(
+            library, "fuse_lowlevel_notify_inval_entry", c_int, c_void_p, c_uint64, c_char_p, c_size_t
+        )
+        self.fd: int = _declared(library, "fuse_session_fd", c_int, c_void_p)(self._session)
+
+    def new_buffer(self) -> Any:
+        return byref(_Buffer())  # libfuse allocates its memory at the first request
+
+    def receive(self, buffer: Any) -> bool:
+        return bool(self._receive(self._session, buffer) > 0)
+
+    def process(self, buffer: Any) -> None:
+        self._process(self._session, buffer)
+
+    def exited(self) -> bool:
+        return bool(self._exited(self._session))
+
+    def invalidate(self, path: str) -> None:
+        self._invalidate(self._fuse, os.fsencode(path))
+
+    def invalidate_name(self, name: str) -> None:
+        raw = os.fsencode(name)
+        self._invalidate_entry(self._session, _ROOT_INODE, raw, len(raw))
+
+
+def _main3(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
+    name = "fuse_new" if hasattr(library, "fuse_new") else "fuse_new_31"
+    new = _declared(library, name, c_void_p, POINTER(_Arguments), c_void_p, c_size_t, c_void_p)
+    mount = _declared(library, "fuse_mount", c_int, c_void_p, c_char_p)
+    unmount = _declared(library, "fuse_unmount", None, c_void_p)
+    destroy = _declared(library, "fuse_destroy", None, c_void_p)
+
+    def main(count: int, values: Any, operations: Any, size: int, data: Any) -> int:
+        words = [values[i] for i in range(count)]
+        options = [word for word in words[:-1] if word not in (b"-f", b"-s")]
+        arguments = _Arguments(len(options), (c_char_p * len(options))(*options), 0)
+        fuse = new(byref(arguments), operations, size, data)
+        if not fuse:
+            return _FAILED
+        if mount(fuse, words[-1]) != 0:
+            destroy(fuse)
+            return _FAILED
+        try:
+            serve(_Session3(library, fuse))
+        finally:
+            unmount(fuse)
+            destroy(fuse)
+        return 0
+
+    return main
+
+
+# -- libfuse 2 -----------------------------------------------------------------
+
+
+class _Buffer2:
+    """The memory that libfuse 3 would allocate."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.memory = ctypes.create_string_buffer(size)
+        self.buffer = _Buffer()
+
+    def emptied(self) -> Any:
+        self.buffer.size, self.buffer.flags, self.buffer.mem = self.size, 0, ctypes.addressof(self.memory)
+        return byref(self.buffer)
+
+
+class _Session2:
+    def __init__(self, library: ctypes.CDLL, fuse: int, mountpoint: str) -> None:
+        self._mountpoint = mountpoint
+        self._session = _declared(library, "fuse_get_session", c_void_p, c_void_p)(fuse)
+        next_channel = _declared(library, "fuse_session_next_chan", c_void_p, c_void_p, c_void_p)
+        self._channel = next_channel(self._session, None)
+        self._receive = _declared(
+            library, "fuse_session_receive_buf", c_int, c_void_p, POINTER(_Buffer), POINTER(c_void_p)
+        )
+        self._process = _declared(library, "fuse_session_process_buf", None, c_void_p, POINTER(_Buffer), c_void_p)
+        self._exited = _declared(library, "fuse_session_exited", c_int, c_void_p)
+        self._invalidate = _declared(
+            library, "fuse_lowlevel_notify_inval_inode", c_int, c_void_p, c_uint64, c_int64, c_int64
+        )
+        self._invalidate_entry = _declared(
+            library, "fuse_lowlevel_notify_inval_entry", c_int, c_void_p, c_uint64, c_char_p, c_size_t
+        )
+        self._size: int = _declared(library, "fuse_chan_bufsize", c_size_t, c_void_p)(self._channel)
+        self.fd: int = _declared(library, "fuse_chan_fd", c_int, c_void_p)(self._channel)
+
+    def new_buffer(self) -> Any:
+        return _Buffer2(self._size)
+
+    def receive(self, buffer: Any) -> bool:
+        channel = c_void_p(self._channel)
+        return bool(self._receive(self._session, buffer.emptied(), byref(channel)) > 0)
+
+    def process(self, buffer: Any) -> None:
+        self._process(self._session, byref(buffer.buffer), self._channel)
+
+    def exited(self) -> bool:
+        return bool(self._exited(self._session))
+
+    def invalidate(self, path: str) -> None:
+        """libfuse 2 knows paths only inside; the inode it gave the kernel is what stat shows."""
+        try:
+            inode = os.lstat(self._mountpoint + path).st_ino
+        except OSError:
+            return  # gone, and so is what the kernel knew of it
+        self._invalidate(self._channel, inode, 0, 0)
+
+    def invalidate_name(self, name: str) -> None:
+        raw = os.fsencode(name)
+        self._invalidate_entry(self._channel, _ROOT_INODE, raw, len(raw))
+
+
+def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
+    setup = _declared(
+        library,
+        "fuse_setup",
+        c_void_p,
+        c_int,
+        c_void_p,
+        c_void_p,
+        c_size_t,
+        POINTER(c_void_p),
+        POINTER(c_int),
+        c_void_p,
+    )
+    teardown = _declared(library, "fuse_teardown", None, c_void_p, c_void_p)
+
+    def main(count: int, values: Any, operations: Any, size: int, data: Any) -> int:
+        mountpoint, threads = c_void_p(), c_int()
+        fuse = setup(count, values, operations, size, byref(mountpoint), byref(threads), data)
+        if not fuse:
+            return _FAILED
+        try:
+            serve(_Session2(library, fuse, os.fsdecode(values[count - 1])))
+        finally:
+            teardown(fuse, mountpoint)
+        return 0
+
+    return main
+
+
+def _declared(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(library, name)
+    function.restype, function.argtypes = result, arguments
+    return function
