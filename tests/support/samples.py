@@ -134,3 +134,15 @@ ODD_FILES = {
 def opened(path: Path) -> asdf.AsdfFile:
     """``asdf.open`` with checksums verified and every block read."""
     return asdf.open(path, validate_checksums=True, lazy_load=False, memmap=False, ignore_unrecognized_tag=True)
+
+
+def check_saved(path: Path, value: int) -> None:
+    """An ``odd_file`` whose tree was saved with another value: all else is as it was."""
+    with opened(path) as found:
+        assert found["value"] == value
+        assert found["data"][:].tobytes() == DATA
+        assert found["mask"][:].tobytes() == MASK
+    text = path.read_bytes()
+    assert b"# a comment to keep\n" in text
+    assert b"'observer': \"Ada\"}   # and one at the end of a line\n" in text
+    assert b"unknown: !<tag:example.org:thing-1.0.0> {a: &x [1, 2], b: *x}\n" in text

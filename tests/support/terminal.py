@@ -1,0 +1,92 @@
+"""Programs in a terminal: tmux runs them; a test types when the screen shows what it waits for."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from support.mounts import run
+
+LIMIT = 60  # seconds until a screen that does not come fails the test
+
+
+class Terminal:
+    """One program in a terminal of its own, 200 columns and 40 lines."""
+
+    def __init__(self, command: str, folder: Path, environment: dict[str, str]) -> None:
+        self._environment = environment
+        self._socket = f"asdffs-{os.getpid()}-{folder.name}"
+        self._status = folder / "terminal-status"
+        self._status.unlink(missing_ok=True)
+        self._output = self._open_output(folder / "terminal-output")
+        status = f"echo $? > {self._status}.new; mv {self._status}.new {self._status}"
+        script = f"{command}; {status}; tmux -L {self._socket} wait-for -S ended"
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-c", str(folder), "-x", "200", "-y", "40", script)
+        self._tmux("pipe-pane", "-O", f"exec cat > {folder / 'terminal-output'}")
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        self._tmux("kill-server")
+        os.close(self._output)
+
+    @property
+    def screen(self) -> str:
+        """What is on the screen now."""
+        return self._tmux("capture-pane", "-p")
+
+    @property
+    def pid(self) -> int:
+        """The shell that runs the program."""
+        return int(self._tmux("display-message", "-p", "#{pane_pid}"))
+
+    def see(self, *texts: str) -> str:
+        """Wait until one of ``texts`` is on the screen; which."""
+        found: list[str] = []
+
+        def shown() -> bool:
+            screen = self.screen
+            found.extend(text for text in texts if text in screen)
+            return bool(found)
+
+        self.until(shown)
+        return found[0]
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something that the program does."""
+        end = time.monotonic() + LIMIT
+        while not condition():
+            assert time.monotonic() < end, f"it did not happen:\n{self.screen}"
+            self._wait_for_output()
+
+    def type(self, *keys: str) -> None:
+        """Type keys by tmux's names."""
+        self._tmux("send-keys", *keys)
+
+    def write(self, text: str) -> None:
+        """Type text as it is."""
+        self._tmux("send-keys", "-l", text)
+
+    def end(self) -> int:
+        """Wait for the end of the program; its exit status."""
+        done = run("timeout", LIMIT, "tmux", "-L", self._socket, "wait-for", "ended", env=self._environment)
+        assert done.returncode == 0 or self._status.exists(), self.screen
+        return int(self._status.read_text())
+
+    def _open_output(self, path: Path) -> int:
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    def _wait_for_output(self) -> None:
+        """Until the program writes something; at most a moment, for what was written just before."""
+        if select.select([self._output], [], [], 0.25)[0]:
+            os.read(self._output, 1 << 16)
+
+    def _tmux(self, *words: str) -> str:
+        return run("tmux", "-L", self._socket, *words, env=self._environment).stdout
