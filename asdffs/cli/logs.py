@@ -24,6 +24,6 @@ def log_to(place: str, *, keep: bool) -> None:
         handler = logging.handlers.SysLogHandler(_SYSLOG_SOCKET)
         handler.setFormatter(logging.Formatter("asdffs[%(process)d]: %(levelname)s %(message)s"))
     else:
-        handler = logging.FileHandler(place, mode="a" if keep else "w")
+        handler = logging.FileHandler(place, "a" if keep else "w", encoding="utf-8", errors="backslashreplace")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     root.addHandler(handler)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,12 +18,22 @@ from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
 from asdffs.mount.binding import load_binding
 from asdffs.mount.daemon import run_in_background, serve
+from asdffs.mount.mounts import filesystem_of
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.mount.relief import Loop
 from asdffs.vfs.ending import keep_abandoned
 from asdffs.vfs.vfs import Places
 
 logger = logging.getLogger(__name__)
+
+_HELPERS = ("fusermount3", "fusermount")
+#: Where libfuse looks before PATH.
+_HELPER_PLACES = tuple(f"{folder}/{name}" for folder in ("/usr/bin", "/bin") for name in _HELPERS)
+#: Why nothing is mounted inside an asdffs mount, and on one.
+_NESTED = {
+    False: "the mount point lies inside another asdffs mount; choose a directory outside",
+    True: "the mount point is a mount already; unmount it first",
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = os.path.join(*resolve(arguments.file))
     mountpoint = _check_mountpoint(arguments.mountpoint)
     _check_device()
+    _check_helper()
     options = _downgraded(options, path)
     wanted = arguments.binding or os.environ.get("ASDFFS_BINDING") or "auto"
     places = private_places(options.spool) if options.read_only else places_of(path, options.spool)
@@ -112,9 +124,13 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
 
 
 def _check_mountpoint(path: str) -> str:
-    real = os.path.abspath(path)
+    real = os.path.realpath(path)
     try:
-        if os.listdir(real):
+        found = os.listdir(real)
+        kind = filesystem_of(real)
+        if kind == "fuse.asdffs":
+            raise MountError(_NESTED[os.path.ismount(real)], path=path)
+        if found:
             raise MountError("the mount point is not empty; choose an empty directory", path=path)
     except NotADirectoryError as err:
         raise MountError("the mount point is not a directory", path=path) from err
@@ -123,6 +139,13 @@ def _check_mountpoint(path: str) -> str:
     except OSError as err:
         raise MountError(f"the mount point cannot be used: {err.strerror}", path=path) from err
     return real
+
+
+def _check_helper() -> None:
+    """Only root mounts without a helper; libfuse would say so in its own words, and late."""
+    if os.geteuid() == 0 or any(shutil.which(name) for name in _HELPERS) or any(map(os.path.exists, _HELPER_PLACES)):
+        return
+    raise MountError("is missing, and mounting without being root needs it; 'apt install fuse3'", path=_HELPERS[0])
 
 
 def _check_device() -> None:

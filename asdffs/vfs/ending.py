@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 from asdffs.vfs.scratch import is_disposable
 
@@ -80,7 +80,7 @@ def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes) -> Ke
     keeper = Keeper(path)
     drafts = [os.path.join(rejected, name) for name in sorted(os.listdir(rejected))]
     for name in sorted(os.listdir(spool)):
-        plain = unquote(name.partition("-")[2])
+        plain = os.fsdecode(unquote_to_bytes(name.partition("-")[2]))
         source = os.path.join(spool, name)
         if plain == "tree.yaml":
             drafts.append(source)

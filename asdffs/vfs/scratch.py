@@ -37,7 +37,7 @@ class Spool:
     def create(self, name: str) -> str:
         """The path of a new empty file whose name tells which ``name`` it was made for.  Raises ``OSError``."""
         self._count += 1
-        quoted = _CUT_ESCAPE.sub("", quote(name, safe="")[:_LONGEST_QUOTED])
+        quoted = _CUT_ESCAPE.sub("", quote(os.fsencode(name), safe="")[:_LONGEST_QUOTED])
         path = os.path.join(self.path, f"{self._count}-{quoted}")
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return path

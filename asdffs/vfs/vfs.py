@@ -180,6 +180,8 @@ class Vfs:
         if write:
             self._check_writable()
             node.file.open_for_writing()
+        else:
+            node.file.open_for_reading()
         opened = Handle(node, write)
         number = self._handles.add(opened)
         if truncate and write:

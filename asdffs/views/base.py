@@ -33,6 +33,9 @@ class ViewFile:
         """Another number for other content, for files that change by themselves; None: they do not."""
         return None
 
+    def open_for_reading(self) -> None:
+        """Refuse what has no size to be read: the kernel asks for no byte of an empty file.  Raises ``AsdffsError``."""
+
     def open_for_writing(self) -> None:
         """Refuse what cannot be written, early.  Raises ``AsdffsError``."""
         raise NotPermittedError("this file is read-only")

@@ -46,6 +46,10 @@ class BlockFile(ViewFile):
         """Decoded bytes."""
         return self._document.read_block(self._number, offset, length)
 
+    def open_for_reading(self) -> None:
+        """A block whose header is damaged is an error, not an empty file."""
+        self._document.block_header(self._number)
+
     def open_for_writing(self) -> None:
         """Compressed and damaged blocks cannot be written."""
         self._document.check_block_writable(self._number)

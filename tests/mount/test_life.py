@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -25,18 +24,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "data.asdf"
     path.write_bytes(odd_file(padding=b" " * 500))
     return path
-
-
-def wait_for(pid: int) -> None:
-    """Until that process is gone."""
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    poll = select.poll()
-    poll.register(process, select.POLLIN)
-    assert poll.poll(LIMIT * 1000)
-    os.close(process)
 
 
 def foreground(file: Path, point: Path, *options: str) -> subprocess.Popen[str]:

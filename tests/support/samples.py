@@ -130,6 +130,9 @@ ODD_FILES = {
     "streamed": odd_file(blocks=[block_bytes(DATA), header_bytes(b"", flags=1, md5=False) + MASK], index="absent"),
 }
 
+#: Its tree has a byte that is no UTF-8: a file that libraries before strict checks wrote.
+BAD_UTF8_FILE = odd_file(padding=b" " * 500).replace(b"comment to keep", b"comment, caf\xe9  "[:15])
+
 
 def opened(path: Path) -> asdf.AsdfFile:
     """``asdf.open`` with checksums verified and every block read."""
