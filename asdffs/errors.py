@@ -101,6 +101,10 @@ class NameRefusedError(AsdffsError):
     """The name or the argument is one that the mount does not accept."""
 
 
+class NameTooLongError(NameRefusedError):
+    """A name has at most 255 bytes."""
+
+
 class NotPermittedError(AsdffsError):
     """The operation is not one that this node allows."""
 

@@ -43,6 +43,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.NoSuchNameError: ExitCode.NO_FILE,
     errors.NameExistsError: ExitCode.USAGE,
     errors.NameRefusedError: ExitCode.USAGE,
+    errors.NameTooLongError: ExitCode.USAGE,
     errors.NotPermittedError: ExitCode.USAGE,
     errors.InUseError: ExitCode.IN_USE,
     errors.NotSupportedError: ExitCode.USAGE,

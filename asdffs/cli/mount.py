@@ -96,6 +96,7 @@ def _tell_the_past(document: Document, places: Places) -> None:
 
 
 def _keep_past(document: Document, places: Places) -> list[str]:
+    make(places)
     keeper = keep_abandoned(document.path, places.spool, places.rejected, document.tree.text())
     if keeper.failures:
         raise UnfinishedError(f"of the last mount, {'; '.join(keeper.failures)}", path=document.path)

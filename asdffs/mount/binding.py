@@ -62,7 +62,7 @@ def _load_mfusepy() -> Binding:
         os.environ.setdefault(_LIBRARY_VARIABLE, "fuse3")  # it prefers libfuse2 where both are
     module: Any = importlib.import_module("mfusepy")
     libfuse2 = module.fuse_version_major == 2
-    base = mended2(module.FUSE, "readdir_fuse_2") if libfuse2 else mended3(module)
+    base = mended2(module.FUSE, "_fuse_2") if libfuse2 else mended3(module)
 
     def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:
         module.fuse_main_real = main_of(module._libfuse._name, libfuse2=libfuse2, serve=serve)
@@ -75,7 +75,7 @@ def _load_mfusepy() -> Binding:
 
 def _load_fusepy() -> Binding:
     module: Any = importlib.import_module("fuse")
-    base = mended2(module.FUSE, "readdir")
+    base = mended2(module.FUSE)
     codecs.register(_find_path_encoding)
 
     def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:

@@ -26,6 +26,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.NoSuchNameError: errno.ENOENT,
     errors.NameExistsError: errno.EEXIST,
     errors.NameRefusedError: errno.EINVAL,
+    errors.NameTooLongError: errno.ENAMETOOLONG,
     errors.NotPermittedError: errno.EPERM,
     errors.InUseError: errno.EBUSY,
     errors.NotSupportedError: errno.ENOTSUP,

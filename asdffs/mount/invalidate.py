@@ -5,6 +5,7 @@ itself, and not by the kernel's own request on that file, is invalidated here.  
 waits for page locks that requests still to be answered may hold, so a side thread sends it and
 a callback waits for it only for a moment: later than that, a new open still sees the new
 content (its mtime moved), and an open descriptor sees it when the side thread is through.
+Others are served during that moment: libfuse 2 must ask the mount itself for an inode.
 
 Users: ``operations``.  ``Invalidator.ask`` is called by whichever thread serves a request.
 """
@@ -19,8 +20,8 @@ from typing import Final
 
 from asdffs.mount.session import Session
 
-#: Longest wait of a callback, in seconds: more could hold up the request that the kernel waits for.
-_PATIENCE: Final = 0.005
+#: Longest wait of a callback, in seconds: its own request may be the one that the kernel waits for.
+_PATIENCE: Final = 0.05
 
 
 @dataclass(slots=True)

@@ -87,8 +87,8 @@ def _handle(info: Any) -> int | None:
     return info.contents.fh if info else None
 
 
-def mended2(base: Any, readdir_name: str) -> Any:
-    """``base`` for libfuse 2, of either binding; ``readdir_name``: what it calls that callback."""
+def mended2(base: Any, suffix: str = "") -> Any:
+    """``base`` for libfuse 2, of either binding; ``suffix``: of its names for callbacks that libfuse 3 changed."""
 
     class Mended(base):  # type: ignore[misc]
         def read(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
@@ -100,7 +100,12 @@ def mended2(base: Any, readdir_name: str) -> Any:
     def readdir(self: Any, path: bytes, buffer: Any, filler: Any, offset: int, info: Any) -> int:
         return _list(self.operations, info.contents.fh, offset, lambda name, at: filler(buffer, name, None, at))
 
-    setattr(Mended, readdir_name, readdir)
+    def utimens(self: Any, path: bytes, times: Any) -> int:
+        self.operations.utimens(_text(path), _times(times))
+        return 0
+
+    for callback in (readdir, utimens):
+        setattr(Mended, callback.__name__ + suffix, callback)
     return Mended
 
 
@@ -143,8 +148,7 @@ def mended3(module: Any) -> Any:
             return 0
 
         def utimens_fuse_3(self, path: bytes | None, times: Any, info: Any) -> int:
-            chosen = (_time(times.contents.actime), _time(times.contents.modtime)) if times else None
-            self.operations.utimens(_text(path), chosen, _handle(info))
+            self.operations.utimens(_text(path), _times(times), _handle(info))
             return 0
 
     return Mended
@@ -152,6 +156,10 @@ def mended3(module: Any) -> Any:
 
 def _text(path: bytes | None) -> str | None:
     return None if path is None else os.fsdecode(path)
+
+
+def _times(times: Any) -> tuple[int | None, int | None] | None:
+    return (_time(times.contents.actime), _time(times.contents.modtime)) if times else None
 
 
 def _time(spec: Any) -> int | None:

@@ -22,6 +22,7 @@ from asdffs.mount.errno_map import SILENT, errno_of
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.relief import Loop
 from asdffs.storage.store import Extent
+from asdffs.vfs.namespace import is_hidden
 from asdffs.vfs.scratch import read_bytes
 from asdffs.vfs.vfs import Attributes, Vfs
 
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 _KINDS = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "link": stat.S_IFLNK}
 _BLOCK = 512
 _RENAME_NOREPLACE = 1
+#: FUSE_RENAME and FUSE_RENAME2 (linux/fuse.h).
+_RENAMES = (12, 45)
 _NAME_MAX = 255
 
 P = ParamSpec("P")
@@ -49,7 +52,6 @@ def _answered(
         tell = changes
         try:
             with self._loop.turn:
-                self.vfs.names.forget_hidden(renaming=method.__name__ == "rename")
                 return method(self, *arguments, **named)
         except AsdffsError as err:
             tell = self._remember(err) or tell
@@ -76,6 +78,8 @@ class Operations:
     # Requests on open files come without a path: it may be gone, and libfuse locks no path for them.
     flag_nullpath_ok = 1
     flag_nopath = 1
+    # One of the two times may be set alone (libfuse 2; libfuse 3 always can).
+    flag_utime_omit_ok = 1
 
     def __init__(
         self,
@@ -205,7 +209,10 @@ class Operations:
         """Rename; of the flags only RENAME_NOREPLACE is supported."""
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
-        self.vfs.names.rename(old, new, replace=not flags)
+        if is_hidden(new):
+            self.vfs.hide(old, new, replaced=self._loop.opcode in _RENAMES)
+            return
+        self.vfs.rename(old, new, replace=not flags)
 
     @_changes
     def symlink(self, target: str, source: str) -> None:
@@ -271,11 +278,12 @@ class Operations:
         return True
 
     def _tell_kernel(self) -> None:
-        """What changed by itself; without the turn, because the kernel may wait for a request."""
+        """What changed by itself; others are served meanwhile, because the kernel may wait for a request."""
         with self._loop.turn:
             paths, names = self.vfs.take_changed()
-        if (paths or names) and self.invalidator is not None:
-            self.invalidator.ask(paths, names)
+            if (paths or names) and self.invalidator is not None:
+                with self._loop.waiting():
+                    self.invalidator.ask(paths, names)
 
 
 def _stat(shown: Attributes) -> dict[str, int]:

@@ -76,7 +76,7 @@ class Loop:
         self._busy_since = 0.0
         self._waiting = 0
         self._idle = 0
-        self._answering: set[int] = set()
+        self._answering: dict[int, Any] = {}
         self._threads: list[threading.Thread] = []
         self._calls: deque[Callable[[], object]] = deque()
         self._wake = -1
@@ -86,6 +86,13 @@ class Loop:
     def alone(self) -> bool:
         """Whether no other thread is at work on a request."""
         return len(self._answering) <= 1
+
+    @property
+    def opcode(self) -> int:
+        """Of the request that this thread is answering (linux/fuse.h)."""
+        if self._session is None:
+            raise RuntimeError("nothing is served")
+        return self._session.opcode(self._answering[threading.get_ident()])
 
     def post(self, call: Callable[[], object]) -> None:
         """Have ``call`` run between requests, with the turn.  Any thread may ask."""
@@ -168,11 +175,11 @@ class Loop:
 
     def _answer(self, session: Session, buffer: Any, me: int) -> None:
         self._busy_since = time.monotonic()
-        self._answering.add(me)
+        self._answering[me] = buffer
         try:
             session.process(buffer)
         finally:
-            self._answering.discard(me)
+            del self._answering[me]
 
     def _lead(self, me: int) -> bool:
         """Become or stay the leader, waiting for it as an idle thread; False when there is nothing to do any more."""

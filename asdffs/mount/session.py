@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Final, Protocol
 
 #: The root of every FUSE mount (fuse_lowlevel.h).
@@ -29,6 +29,9 @@ class Session(Protocol):
 
     def receive(self, buffer: Any) -> bool:
         """Take one request; False when there was none."""
+
+    def opcode(self, buffer: Any) -> int:
+        """Which request it is (``struct fuse_in_header``: 4 bytes length, 4 bytes opcode)."""
 
     def process(self, buffer: Any) -> None:
         """Run the request's callback and send the answer."""
@@ -89,13 +92,16 @@ class _Session3:
         self.fd: int = _declared(library, "fuse_session_fd", c_int, c_void_p)(self._session)
 
     def new_buffer(self) -> Any:
-        return byref(_Buffer())  # libfuse allocates its memory at the first request
+        return _Buffer()  # libfuse allocates its memory at the first request
 
     def receive(self, buffer: Any) -> bool:
-        return bool(self._receive(self._session, buffer) > 0)
+        return bool(self._receive(self._session, byref(buffer)) > 0)
+
+    def opcode(self, buffer: Any) -> int:
+        return _opcode_at(buffer.mem)
 
     def process(self, buffer: Any) -> None:
-        self._process(self._session, buffer)
+        self._process(self._session, byref(buffer))
 
     def exited(self) -> bool:
         return bool(self._exited(self._session))
@@ -178,6 +184,9 @@ class _Session2:
         channel = c_void_p(self._channel)
         return bool(self._receive(self._session, buffer.emptied(), byref(channel)) > 0)
 
+    def opcode(self, buffer: Any) -> int:
+        return _opcode_at(buffer.buffer.mem)
+
     def process(self, buffer: Any) -> None:
         self._process(self._session, byref(buffer.buffer), self._channel)
 
@@ -224,6 +233,10 @@ def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
         return 0
 
     return main
+
+
+def _opcode_at(address: int) -> int:
+    return int(c_uint32.from_address(address + 4).value)
 
 
 def _declared(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:

@@ -10,11 +10,15 @@ from asdffs.vfs.namespace import DirectoryNode, FileNode
 
 @dataclass(slots=True, eq=False)
 class Handle:
-    """One open file.  ``dirty``: written through since its last flush, fsync or release."""
+    """One open file.  ``dirty``: written through since its last flush, fsync or release.
+
+    ``path``: by which it was opened, or what that was renamed to.
+    """
 
     node: FileNode
     writable: bool
     dirty: bool = False
+    path: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +60,12 @@ class Handles:
     def find(self, number: int | None) -> Handle | DirectoryHandle | None:
         """The handle, if there is one."""
         return self._open.get(number) if number is not None else None
+
+    def renamed(self, old: str, new: str) -> None:
+        """What was opened by the path ``old`` is at ``new`` now."""
+        for handle in self._open.values():
+            if isinstance(handle, Handle) and handle.path == old:
+                handle.path = new
 
     def remove(self, number: int) -> Handle | DirectoryHandle:
         """Forget the handle.  Raises ``KeyError``."""

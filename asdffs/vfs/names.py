@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -20,7 +19,7 @@ from asdffs.errors import (
     FileExpectedError,
     InUseError,
     NameExistsError,
-    NameRefusedError,
+    NameTooLongError,
     NoSuchNameError,
     NotDirectoryError,
     NotEmptyError,
@@ -28,13 +27,15 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.registry import plugins
-from asdffs.vfs.namespace import HIDDEN_PREFIX, DirectoryNode, FileNode, LinkNode, Node, walk
+from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
 from asdffs.vfs.scratch import Spool, SpoolFile, read_bytes
 from asdffs.vfs.staging import TREE, Staging, spooled
 from asdffs.views.base import View
 
 _COPY_PIECE = 1 << 20
 _LONGEST_NAME = 255
+#: Hidden names of replaced files that may still be asked for.
+_REMEMBERED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Names:
         self._spool = spool
         self._owner = owner
         self._views: dict[DirectoryNode, View] = {}
-        self._hidden_by: dict[int, tuple[DirectoryNode, str, Node]] = {}
         self._restored: list[str] = []
+        self._replaced: dict[str, str] = {}
         self._staging: Staging
         self.root = self._directory(None, "")
         for view_class in plugins("views"):
@@ -82,7 +83,17 @@ class Names:
         try:
             return walk(self.root, [part for part in path.split("/") if part])
         except KeyError:
+            if path in self._replaced:
+                return self.find(self._replaced[path])
             raise NoSuchNameError("no such file in the mount", path=path) from None
+
+    def was_replaced(self, path: str) -> bool:
+        """Whether ``path`` is the hidden name of a file that another one has replaced, and is gone.
+
+        A request that the kernel made before it knew of the replacement still comes by it, and
+        means the file that has the name now.
+        """
+        return path in self._replaced
 
     def create(self, path: str, mode: int) -> FileNode:
         """A new empty file: scratch, or the tree after an unlink.
@@ -147,6 +158,7 @@ class Names:
         folder.scratch[name] = node
         folder.touch()
         node.names += 1
+        node.aliased = True
 
     def unlink(self, path: str) -> None:
         """Take a name away.  The ASDF file is never touched by it.
@@ -178,24 +190,18 @@ class Names:
     def _rename_or_restore(self, old: str, new: str, *, replace: bool) -> None:
         folder, name, node = self._named(old)
         target, new_name = self._split(new)
-        if new_name.startswith(HIDDEN_PREFIX):
-            self._hide(folder, name, node, target, new_name)
-            return
-        if not replace and self._exists(target, new_name):
+        found = self._try_find(target, new_name)
+        if not replace and found is not None:
             raise NameExistsError("exists", path=new)
-        hidden = self._hidden_from(target, new_name)
+        if node is found:
+            return  # two names of one file: rename(2) does nothing
         try:
-            if node is (hidden or self._try_find(target, new_name)):
-                self._unhide(target, new_name)
-                return  # two names of one file: rename(2) does nothing
             self._rename(folder, name, node, target, new_name)
-            folder.touch()
-            target.touch()
         except BaseException:
-            self._unhide(target, new_name)
+            self._keep_name(target, new_name)
             raise
-        finally:
-            self._hidden_by.pop(threading.get_ident(), None)
+        folder.touch()
+        target.touch()
 
     def _rename(self, folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, new_name: str) -> None:
         is_tree = self._is_tree(folder, name)
@@ -240,7 +246,7 @@ class Names:
                 with relief.resumed():
                     target.file.write(start, read_bytes(source.file.read(start, _COPY_PIECE)))
         target.file.settle(durable=False)
-        target.touch()
+        target.atime_ns, target.mtime_ns = source.atime_ns, source.mtime_ns  # rsync set them; the kernel shows them
 
     def _check_replaceable(self, node: Node, target: DirectoryNode, name: str) -> None:
         """What rename(2) asks of a name that exists."""
@@ -252,48 +258,47 @@ class Names:
         elif found is not None and isinstance(node, DirectoryNode):
             raise NotDirectoryError("is a file", path=name)
 
-    def _hide(self, folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, hidden: str) -> None:
-        """libfuse asks for this when an open file is unlinked or replaced: keep the node, hide the name."""
-        if self._is_tree(folder, name):
-            self._staging.leave()
-            folder.fixed.pop(TREE)
-        elif name in folder.scratch:
-            folder.scratch.pop(name)
-        else:
-            raise InUseError(f"{name} is open and cannot be removed or replaced")
-        target.hidden[hidden] = node
-        self._hidden_by[threading.get_ident()] = (folder, name, node)
+    def hide(self, path: str, hidden: str, *, replaced: bool) -> None:
+        """libfuse asks for this when an open file is unlinked or replaced: the node gets a hidden name.
 
-    def _unhide(self, target: DirectoryNode, name: str) -> None:
-        """The rename for which ``name`` was hidden was refused: the name leads to its node again."""
-        node = self._hidden_from(target, name)
-        if node is None or self._exists(target, name):
-            return
-        node.names += 1
-        if target is self.root:
-            self._restored.append(name)
-        if self._is_tree(target, name) and isinstance(node, FileNode):
-            target.fixed[TREE] = node
-            self._staging.enter(node)
-        else:
-            target.scratch[name] = node
+        With ``replaced`` the visible one stays until the rename that follows, which may be refused.
+        Raises ``InUseError``, ``ReadOnlyError``.
+        """
+        with self._guard(path):
+            folder, name, node = self._named(path)
+            target, hidden_name = self._split(hidden)
+            if not self._is_tree(folder, name) and name not in folder.scratch:
+                raise InUseError(f"{name} is open and cannot be removed or replaced")
+            target.hidden[hidden_name] = node
+            node.names += 1
+            if replaced:
+                self._replaced[hidden] = path
+                while len(self._replaced) > _REMEMBERED:
+                    del self._replaced[next(iter(self._replaced))]
+            else:
+                if self._is_tree(folder, name):
+                    self._staging.leave()
+                self._take_name(folder, name)
+                folder.touch()
+
+    def _keep_name(self, target: DirectoryNode, name: str) -> None:
+        """A rename was refused for which libfuse had renamed its node already: the kernel must look again."""
+        node = self._try_find(target, name)
+        if node is not None and any(found is node for found in target.hidden.values()):
+            node.aliased = True
+            if target is self.root:
+                self._restored.append(name)
+
+    def paths_of(self, node: Node) -> Iterator[str]:
+        """Every path that leads to ``node``, libfuse's hidden names included."""
+        for folder, above in _folders(self.root, ""):
+            for names in (folder.fixed, folder.scratch, folder.hidden):
+                yield from (f"{above}/{name}" for name, found in names.items() if found is node)
 
     def take_restored(self) -> list[str]:
         """Names in the root that lead, since the last call, to another node than libfuse thinks."""
         restored, self._restored = self._restored, []
         return restored
-
-    def _hidden_from(self, target: DirectoryNode, name: str) -> Node | None:
-        """The node that had ``name`` until the hide right before this rename, if it is still there."""
-        hidden = self._hidden_by.get(threading.get_ident())
-        if hidden is None or hidden[:2] != (target, name):
-            return None
-        return hidden[2] if hidden[2].names > 0 else None
-
-    def forget_hidden(self, *, renaming: bool) -> None:
-        """A request begins in this thread: unless it is a rename, a hide before it was an unlink."""
-        if self._hidden_by and not renaming:
-            self._hidden_by.pop(threading.get_ident(), None)
 
     def _take_name(self, folder: DirectoryNode, name: str) -> None:
         """Remove a name that may not be there; a node without names and handles gives its spool file back."""
@@ -351,7 +356,7 @@ class Names:
         if name in folder.fixed:
             raise InUseError(f"{name} is a directory of the mount")
         if len(os.fsencode(name)) > _LONGEST_NAME:
-            raise NameRefusedError("a name has at most 255 bytes")
+            raise NameTooLongError("a name has at most 255 bytes")
         refusal = view.refusal(name) if view is not None else None
         if refusal is not None:
             raise refusal
@@ -371,6 +376,13 @@ class Names:
             return folder.find(name)
         except KeyError:
             return None
+
+
+def _folders(folder: DirectoryNode, path: str) -> Iterator[tuple[DirectoryNode, str]]:
+    yield folder, path
+    for name, node in (*folder.fixed.items(), *folder.scratch.items()):
+        if isinstance(node, DirectoryNode):
+            yield from _folders(node, f"{path}/{name}")
 
 
 def _files_in(folder: DirectoryNode, prefix: str) -> Iterator[tuple[str, str]]:

@@ -14,14 +14,20 @@ from asdffs.errors import NotDirectoryError
 from asdffs.views.base import ViewDirectory, ViewFile
 
 #: libfuse gives an open file that is unlinked or replaced such a name until its last close.
-HIDDEN_PREFIX = ".fuse_hidden"
+_HIDDEN_PREFIX = ".fuse_hidden"
+
+
+def is_hidden(path: str) -> bool:
+    """Whether ``path`` is such a name."""
+    return path.rpartition("/")[2].startswith(_HIDDEN_PREFIX)
 
 
 @dataclass(slots=True, eq=False)
 class Node:
     """What all nodes have.  ``mode``: permission bits.  Times in ns.
 
-    ``opens``: handles on it; ``names``: names that lead to it.
+    ``opens``: handles on it; ``names``: names that lead to it; ``aliased``: whether it had
+    several, each of which is a file of its own for the kernel's cache.
     """
 
     mode: int
@@ -31,6 +37,7 @@ class Node:
     atime_ns: int
     opens: int = 0
     names: int = 1
+    aliased: bool = False
 
     def touch(self) -> None:
         """The content changed now; the mtime always moves, because it tells the kernel."""

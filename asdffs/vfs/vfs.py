@@ -117,6 +117,7 @@ class Vfs:
         node = self._changeable(path, handle)
         if self._is_scratch(node):
             node.mode = mode & 0o7777
+            self._other_names_changed(node, path)
 
     def chown(self, path: str | None, uid: int, gid: int, handle: int | None = None) -> None:
         """Set the owner of scratch (-1: keep); elsewhere it succeeds and changes nothing."""
@@ -124,6 +125,7 @@ class Vfs:
         if self._is_scratch(node):
             node.uid = node.uid if uid == -1 else uid
             node.gid = node.gid if gid == -1 else gid
+            self._other_names_changed(node, path)
 
     def utimens(
         self, path: str | None, atime_ns: int | None, mtime_ns: int | None, handle: int | None = None
@@ -132,6 +134,7 @@ class Vfs:
         node = self._changeable(path, handle)
         node.atime_ns = node.atime_ns if atime_ns is None else atime_ns
         node.mtime_ns = node.mtime_ns if mtime_ns is None else mtime_ns
+        self._other_names_changed(node, path)
 
     def xattrs(self, path: str) -> list[str]:
         """Names of the extended attributes."""
@@ -144,6 +147,16 @@ class Vfs:
         if not isinstance(node, FileNode):
             raise NoAttributeError("only files have attributes", path=path)
         return node.file.attribute(name)
+
+    def rename(self, old: str, new: str, *, replace: bool = True) -> None:
+        """Rename.  Raises as ``Names.rename``."""
+        self.names.rename(old, new, replace=replace)
+        self._handles.renamed(old, new)
+
+    def hide(self, path: str, hidden: str, *, replaced: bool) -> None:
+        """libfuse is about to take the name of an open file away.  Raises as ``Names.hide``."""
+        self.names.hide(path, hidden, replaced=replaced)
+        self._handles.renamed(path, hidden)
 
     # -- directories --------------------------------------------------------
 
@@ -182,7 +195,9 @@ class Vfs:
             node.file.open_for_writing()
         else:
             node.file.open_for_reading()
-        opened = Handle(node, write)
+        if self.names.was_replaced(path):
+            self._changed.append(path)  # the kernel knows the size of the one that was replaced
+        opened = Handle(node, write, path=path)
         number = self._handles.add(opened)
         if truncate and write:
             with self.staging.guard(node):
@@ -192,7 +207,7 @@ class Vfs:
 
     def create(self, path: str, mode: int) -> int:
         """Create and open a file.  Raises as ``Names.create``."""
-        return self._handles.add(Handle(self.names.create(path, mode), writable=True))
+        return self._handles.add(Handle(self.names.create(path, mode), writable=True, path=path))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """Bytes, or where they are."""
@@ -220,7 +235,7 @@ class Vfs:
             node.file.truncate(size)
             writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
             for opened in writers or [Handle(node, writable=True)]:
-                self._dirtied(opened)
+                self._dirtied(opened, by=path or opened.path)
         if not writers:
             node.file.settle(durable=False)
 
@@ -258,8 +273,11 @@ class Vfs:
         try:
             self.flush(handle, killed=False)
         finally:
-            self._handles.remove(handle)
-            self.names.discard(node)
+            # a tree that is being replaced keeps its hidden name until the kernel knows the new one:
+            # libfuse finds no path for it after the last release
+            with self.staging.guard(node):
+                self._handles.remove(handle)
+                self.names.discard(node)
 
     def take_changed(self) -> tuple[list[str], list[str]]:
         """What the kernel must forget since the last call: paths of files, and names in the root."""
@@ -335,11 +353,17 @@ class Vfs:
                 if isinstance(node, DirectoryNode):
                     self._changed.extend(node.forget())
 
-    def _dirtied(self, opened: Handle) -> None:
+    def _dirtied(self, opened: Handle, by: str | None = None) -> None:
+        """The kernel knows that ``by`` changed (default: where the handle is), and not of its other names."""
         opened.dirty = True
         opened.node.touch()
+        self._other_names_changed(opened.node, by or opened.path)
         if opened.node is self.staging.node:
             self.staging.written()
+
+    def _other_names_changed(self, node: Node, by: str | None) -> None:
+        if node.aliased:
+            self._changed.extend(path for path in self.names.paths_of(node) if path != by)
 
     def _is_scratch(self, node: Node) -> bool:
         if isinstance(node, FileNode):

@@ -34,7 +34,7 @@ class ViewFile:
         return None
 
     def open_for_reading(self) -> None:
-        """Refuse what has no size to be read: the kernel asks for no byte of an empty file.  Raises ``AsdffsError``."""
+        """Refuse what has no size: the kernel asks for no byte of an empty file.  Raises ``AsdffsError``."""
 
     def open_for_writing(self) -> None:
         """Refuse what cannot be written, early.  Raises ``AsdffsError``."""

@@ -176,7 +176,7 @@ def test_hidden_tree_keeps_its_text(mount: Mount) -> None:
     """What libfuse does when an open tree is replaced."""
     reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
     mount.create("/sed1", mount.new)
-    mount.vfs.names.rename("/tree.yaml", "/.fuse_hidden01")
+    mount.vfs.names.hide("/tree.yaml", "/.fuse_hidden01", replaced=True)
     mount.vfs.names.rename("/sed1", "/tree.yaml")
     assert mount.committed == mount.new
     assert read_bytes(mount.vfs.read(reader, 0, 10**6)) == mount.text
@@ -188,7 +188,7 @@ def test_hidden_tree_keeps_its_text(mount: Mount) -> None:
 def test_regression_refused_rename_after_hiding_restores_the_name(mount: Mount) -> None:
     reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
     mount.create("/sed1", mount.bad)
-    mount.vfs.names.rename("/tree.yaml", "/.fuse_hidden01")
+    mount.vfs.names.hide("/tree.yaml", "/.fuse_hidden01", replaced=True)
     with pytest.raises(InvalidTreeError):
         mount.vfs.names.rename("/sed1", "/tree.yaml")
     assert mount.read("/tree.yaml") == mount.text
@@ -337,7 +337,7 @@ def test_refusals(mount: Mount) -> None:
     for work, error in [
         (lambda: names.unlink("/blocks/0000.bin"), InUseError),
         (lambda: names.rename("/blocks/0000.bin", "/x"), NotPermittedError),
-        (lambda: names.rename("/blocks/0000.bin", "/.fuse_hidden1"), InUseError),
+        (lambda: names.hide("/blocks/0000.bin", "/.fuse_hidden1", replaced=False), InUseError),
         (lambda: names.create("/blocks/0002.bin", 0), NotPermittedError),
         (lambda: names.create("/blocks/0009.bin", 0), NameRefusedError),
         (lambda: names.create("/.asdffs/x", 0), NotPermittedError),
@@ -371,8 +371,7 @@ def test_read_only(tmp_path: Path) -> None:
 
 def test_regression_hide_of_an_unlink_is_not_undone_by_a_later_rename(mount: Mount) -> None:
     reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
-    mount.vfs.names.rename("/tree.yaml", "/.fuse_hidden01")
-    mount.vfs.names.forget_hidden(renaming=False)
+    mount.vfs.names.hide("/tree.yaml", "/.fuse_hidden01", replaced=False)
     mount.vfs.release(reader)
     mount.vfs.names.unlink("/.fuse_hidden01")
     mount.create("/bad", mount.bad)
@@ -394,7 +393,7 @@ def test_regression_rename_onto_an_open_hard_link_of_itself(mount: Mount) -> Non
     mount.create("/a", b"1")
     mount.vfs.names.link("/a", "/c")
     reader = mount.vfs.open("/c", write=False, truncate=False)
-    mount.vfs.names.rename("/c", "/.fuse_hidden01")  # what libfuse does before it asks for the rename
+    mount.vfs.names.hide("/c", "/.fuse_hidden01", replaced=True)  # what libfuse does before it asks for the rename
     mount.vfs.names.rename("/a", "/c")
     assert mount.read("/a") == mount.read("/c") == b"1"
     mount.vfs.release(reader)

@@ -1,0 +1,72 @@
+"""Other people's exercisers: fio and stress-ng with verification, dbench; on scratch and on blocks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.mounts import Mounted, mounted, run
+from support.samples import DATA, block_bytes, odd_file, opened
+
+pytestmark = pytest.mark.mount
+
+SIZE = 8 << 20
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mounted]:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(bytes(SIZE))], padding=b" " * 77))
+    with mounted(path) as mount:
+        yield mount
+    with opened(path) as found:
+        assert found["data"][:].tobytes() == DATA
+
+
+@needs("fio")
+@pytest.mark.parametrize("engine", ["psync", "mmap"])
+@pytest.mark.parametrize("target", ["block", "scratch"])
+def test_fio(mount: Mounted, target: str, engine: str) -> None:
+    path = mount.block(1) if target == "block" else mount.point / "scratch"
+    done = run(
+        *("fio", "--name=verify", f"--filename={path}", f"--size={SIZE}", f"--ioengine={engine}", "--rw=randrw"),
+        *(
+            f"--bsrange={4096 if engine == 'mmap' else 512}-128k",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--do_verify=1",
+            "--randseed=1",
+            "--fsync=50",
+        ),
+        cwd=mount.file.parent,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "err= 0" in done.stdout
+    (mount.point / "scratch").unlink(missing_ok=True)
+
+
+@needs("stress-ng")
+@pytest.mark.parametrize("options", ["wr-seq,rd-seq,fsync", "wr-rnd,rd-rnd,utimes,fdatasync"])
+def test_stress_ng(mount: Mounted, options: str) -> None:
+    done = run(
+        *("stress-ng", "--hdd", "2", "--hdd-ops", "300", "--hdd-bytes", "4m", "--hdd-opts", options, "--verify"),
+        *("--temp-path", mount.point),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs("dbench")
+def test_dbench(mount: Mounted) -> None:
+    load = mount.file.parent / "client.txt"
+    lines = Path("/usr/share/dbench/client.txt").read_text().splitlines()
+    load.write_text("\n".join(lines[:6000]) + "\n")
+    done = run("dbench", "-c", load, "-D", mount.point, "-t", "4", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ERROR" not in done.stdout
+    assert run("rm", "-rf", mount.point / "clients").returncode == 0

@@ -1,0 +1,384 @@
+"""POSIX manners: what find, du, tar, cp -a, rsync, locks, sparse reads and odd flags expect of a file system."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.mounts import Mounted, asdffs, environment_in, mounted, run
+from support.samples import DATA, MASK, block_bytes, odd_file, opened
+
+pytestmark = pytest.mark.mount
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(padding=b" " * 500))
+    path.chmod(0o640)
+    return path
+
+
+@pytest.fixture
+def mount(file: Path) -> Iterator[Mounted]:
+    with mounted(file) as mount:
+        yield mount
+
+
+def test_stat(mount: Mounted, file: Path) -> None:
+    backing = file.stat()
+    for path, size in ((mount.tree, len(mount.tree.read_bytes())), (mount.block(0), 100), (mount.block(1), 40)):
+        found = path.stat()
+        assert stat.S_ISREG(found.st_mode)
+        assert (stat.S_IMODE(found.st_mode), found.st_nlink, found.st_size) == (0o640, 1, size)
+        assert found.st_blocks == -(-size // 512)
+        assert (found.st_uid, found.st_gid, found.st_mtime_ns) == (
+            backing.st_uid,
+            backing.st_gid,
+            backing.st_mtime_ns,
+        )
+    assert mount.point.stat().st_nlink == 4, "itself, its name, blocks and .asdffs"
+    assert (mount.point / ".asdffs").stat().st_nlink == 4
+    assert (mount.point / "blocks").stat().st_nlink == 2
+    assert stat.S_IMODE(mount.point.stat().st_mode) == 0o750
+    assert stat.S_IMODE((mount.point / ".asdffs/status.json").stat().st_mode) == 0o440
+
+
+def test_statfs_is_the_backing_file_system(mount: Mounted, file: Path) -> None:
+    shown, backing = os.statvfs(mount.point), os.statvfs(file)
+    assert (shown.f_blocks, shown.f_bsize, shown.f_namemax) == (backing.f_blocks, backing.f_bsize, 255)
+
+
+def test_find_du_and_ls(mount: Mounted) -> None:
+    found = run("find", mount.point, "-printf", "%y %P\n").stdout.splitlines()
+    assert sorted(found) == sorted(
+        ["d ", "d .asdffs", "d .asdffs/history", "d .asdffs/rejected", "d blocks", "f tree.yaml"]
+        + [f"f .asdffs/{name}" for name in ("committed.yaml", "error", "status.json")]
+        + ["f blocks/0000.bin", "f blocks/0001.bin"]
+    )
+    assert int(run("du", "-sb", mount.point / "blocks").stdout.split()[0]) == 140
+    assert int(run("du", "-s", "-B512", mount.block(0)).stdout.split()[0]) == 1
+    assert run("ls", "-lR", mount.point).returncode == 0
+
+
+def test_copies_by_cp_tar_and_rsync(mount: Mounted, tmp_path: Path) -> None:
+    tree = mount.tree.read_bytes()
+    assert run("cp", "-a", mount.point, tmp_path / "cp").returncode == 0
+    assert run("rsync", "-a", f"{mount.point}/", tmp_path / "rsync").returncode == 0
+    assert run("tar", "-S", "-C", mount.point, "-cf", tmp_path / "all.tar", ".").returncode == 0
+    (tmp_path / "tar").mkdir()
+    with tarfile.open(tmp_path / "all.tar") as archive:
+        archive.extractall(tmp_path / "tar", filter="data")
+    for copy in ("cp", "rsync", "tar"):
+        assert (tmp_path / copy / "tree.yaml").read_bytes() == tree
+        assert (tmp_path / copy / "blocks/0000.bin").read_bytes() == DATA
+        assert (tmp_path / copy / "blocks/0001.bin").read_bytes() == MASK
+        assert (tmp_path / copy / "tree.yaml").stat().st_mtime == pytest.approx(mount.tree.stat().st_mtime, abs=1)
+
+
+def test_rsync_there_and_back(mount: Mounted, tmp_path: Path, file: Path) -> None:
+    """What was copied out comes back, changed; a second time nothing has to be sent."""
+    copy = tmp_path / "copy"
+    assert run("rsync", "-a", "--exclude=.asdffs", f"{mount.point}/", copy).returncode == 0
+    (copy / "tree.yaml").write_bytes((copy / "tree.yaml").read_bytes().replace(b"value: 1", b"value: 2"))
+    (copy / "blocks/0001.bin").write_bytes(MASK[::-1])
+    for changed in ("tree.yaml", "blocks/0001.bin"):  # rsync compares whole seconds
+        os.utime(copy / changed, (10**9, 10**9))
+    assert run("rsync", "-a", f"{copy}/", mount.point).returncode == 0
+    again = run("rsync", "-ai", f"{copy}/", mount.point)
+    assert [line for line in again.stdout.splitlines() if line.startswith((">f", "<f"))] == []
+    run("sync", mount.point)
+    with opened(file) as found:
+        assert found["value"] == 2
+        assert found["mask"][:].tobytes() == MASK[::-1]
+
+
+def test_rm_r_is_refused_gently(mount: Mounted, file: Path) -> None:
+    before = file.read_bytes()
+    (mount.point / "scratch").mkdir()
+    (mount.point / "scratch/file").write_text("x")
+    done = run("rm", "-rf", mount.point / "blocks", mount.point / ".asdffs", mount.point / "scratch")
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert not (mount.point / "scratch").exists()
+    assert mount.block(0).read_bytes() == DATA
+    assert file.read_bytes() == before
+
+
+def test_locks(mount: Mounted) -> None:
+    code = "import fcntl, sys; f = open(sys.argv[1], 'r+b')"
+    code += "; getattr(fcntl, sys.argv[2])(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    for kind in ("lockf", "flock"):
+        with open(mount.block(0), "r+b") as file:
+            getattr(fcntl, kind)(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            assert "BlockingIOError" in run(sys.executable, "-c", code, mount.block(0), kind).stderr
+        assert run(sys.executable, "-c", code, mount.block(0), kind).returncode == 0
+
+
+def test_reads_at_and_past_the_end(mount: Mounted) -> None:
+    fd = os.open(mount.block(1), os.O_RDWR)
+    assert os.pread(fd, 100, 30) == MASK[30:]
+    assert os.pread(fd, 100, 40) == b""
+    assert os.pread(fd, 100, 10**15) == b""
+    assert os.pwrite(fd, b"", 10**6) == 0
+    assert os.fstat(fd).st_size == 40
+    assert os.lseek(fd, 0, os.SEEK_END) == 40
+    assert os.lseek(fd, 0, os.SEEK_DATA) == 0
+    assert os.lseek(fd, 0, os.SEEK_HOLE) == 40
+    os.close(fd)
+
+
+def test_sparse_writes_read_as_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK, slack=b"\xaa" * 9000)]))
+    with mounted(path) as mount:
+        fd = os.open(mount.block(1), os.O_RDWR)
+        os.pwrite(fd, b"end", 8000)
+        assert os.pread(fd, 9000, 0) == MASK + bytes(8000 - 40) + b"end"
+        os.close(fd)
+        assert mount.block(1).read_bytes() == MASK + bytes(8000 - 40) + b"end"
+
+
+def test_append_and_direct_opens(mount: Mounted) -> None:
+    fd = os.open(mount.block(1), os.O_WRONLY | os.O_APPEND)
+    assert os.write(fd, b"first") + os.write(fd, b"second") == 11
+    os.close(fd)
+    assert mount.block(1).read_bytes() == MASK + b"firstsecond"
+    fd = os.open(mount.block(1), os.O_RDONLY | os.O_DIRECT)
+    buffer = ctypes.create_string_buffer(8192)
+    start = -ctypes.addressof(buffer) % 4096
+    view = memoryview(buffer).cast("B")[start : start + 4096]
+    assert os.preadv(fd, [view], 0) == 51
+    assert bytes(view[:51]) == MASK + b"firstsecond"
+    os.close(fd)
+
+
+def test_names_of_255_bytes(mount: Mounted) -> None:
+    name = mount.point / ("é" * 127 + "x")
+    name.write_bytes(b"long")
+    assert name.read_bytes() == b"long"
+    name.unlink()
+    with pytest.raises(OSError, match="File name too long"):
+        (mount.point / ("x" * 256)).write_bytes(b"")
+
+
+def test_directories_keep_their_place_while_they_change(mount: Mounted) -> None:
+    """readdir goes on where it was, with thousands of entries and some of them removed meanwhile."""
+    folder = mount.point / "many"
+    folder.mkdir()
+    for number in range(2000):
+        (folder / f"{number:04d}").touch()
+    seen = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            seen.append(entry.name)
+            if len(seen) == 100:
+                for number in range(1500, 2000):
+                    (folder / f"{number:04d}").unlink()
+    assert len(seen) == len(set(seen))
+    assert set(seen) >= {f"{number:04d}" for number in range(1500)}
+    assert len(os.listdir(folder)) == 1500
+    assert run("rm", "-r", folder).returncode == 0
+
+
+def test_directories_in_scratch(file: Path) -> None:
+    with mounted(file, code=7) as mount:
+        deep = mount.point / "a/b/c"
+        deep.mkdir(parents=True)
+        (deep / "notes").write_bytes(b"kept")
+        (mount.point / "a").rename(mount.point / "z")
+        assert (mount.point / "z/b/c/notes").read_bytes() == b"kept"
+        for name, error in (("z", "not empty"), ("blocks", "not permitted")):
+            with pytest.raises(OSError, match=error):
+                (mount.point / name).rmdir()
+        (mount.point / "empty").mkdir()
+        os.rename(mount.point / "empty", mount.point / "other")
+        (mount.point / "other").rmdir()
+        assert mount.point.stat().st_nlink == 5
+    assert (file.parent / "data.asdf.leftover/z/b/c/notes").read_bytes() == b"kept"
+
+
+def test_special_files_are_refused(mount: Mounted) -> None:
+    with pytest.raises(OSError, match="Operation not permitted"):
+        os.mkfifo(mount.point / "fifo")
+
+
+def test_open_then_unlinked(mount: Mounted) -> None:
+    path = mount.point / "gone"
+    with open(path, "w+b", buffering=0) as file:
+        file.write(b"before")
+        path.unlink()
+        assert not path.exists()
+        file.write(b" and after")
+        os.fchmod(file.fileno(), 0o600)
+        os.ftruncate(file.fileno(), 12)
+        os.utime(file.fileno(), (1, 2))
+        assert os.fstat(file.fileno()).st_size == 12
+        assert os.fstat(file.fileno()).st_mtime == 2
+        os.fsync(file.fileno())
+        assert os.pread(file.fileno(), 100, 0) == b"before and a"
+    assert [name for name in os.listdir(mount.point) if name.startswith(".fuse")] == []
+
+
+def test_times(mount: Mounted) -> None:
+    path = mount.point / "scratch"
+    path.touch()
+    os.utime(path, ns=(10**9, 2 * 10**9))
+    run("touch", "-a", "-d", "@7", path)
+    assert (path.stat().st_atime_ns, path.stat().st_mtime_ns) == (7 * 10**9, 2 * 10**9)
+    run("touch", "-m", "-d", "@8", path)
+    assert (path.stat().st_atime_ns, path.stat().st_mtime_ns) == (7 * 10**9, 8 * 10**9)
+    path.unlink()
+
+
+def test_symbolic_and_hard_links_in_scratch(mount: Mounted) -> None:
+    (mount.point / "one").write_bytes(b"content")
+    os.link(mount.point / "one", mount.point / "two")
+    os.symlink("one", mount.point / ".#lock")
+    assert (mount.point / "two").stat().st_nlink == 2
+    (mount.point / "two").write_bytes(b"changed by the other name")
+    assert (mount.point / "one").read_bytes() == b"changed by the other name"
+    (mount.point / "one").unlink()
+    assert (mount.point / "two").stat().st_nlink == 1
+    assert os.readlink(mount.point / ".#lock") == "one"
+    (mount.point / "two").unlink()
+    with pytest.raises(OSError, match="not permitted"):
+        os.link(mount.block(0), mount.point / "block")
+
+
+RENAME_EXCHANGE, AT_FDCWD = 2, -100
+
+
+def test_rename_flags(mount: Mounted) -> None:
+    (mount.point / "one").write_bytes(b"1")
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = [os.fsencode(mount.point / name) for name in ("one", "tree.yaml")]
+    assert libc.renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == -1
+    assert ctypes.get_errno() == 22
+    assert (mount.point / "one").read_bytes() == b"1"
+    (mount.point / "one").unlink()
+
+
+def test_owner_options(file: Path) -> None:
+    with mounted(file, "-o", "uid=12,gid=34,umask=027") as mount:
+        found = mount.tree.stat()
+        assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12, 34, 0o640)
+        assert stat.S_IMODE(mount.point.stat().st_mode) == 0o750
+        (mount.point / ".x").write_bytes(b"")
+        assert (mount.point / ".x").stat().st_uid == 12
+
+
+def test_strict_refuses_what_else_is_a_warning(file: Path) -> None:
+    before = file.read_bytes()
+    with mounted(file, "-o", "strict", code=7) as mount:
+        text = mount.tree.read_bytes()
+        with pytest.raises(OSError, match="Bad message"):
+            mount.tree.write_bytes(text.replace(b"source: 1", b"source: 7"))
+        assert "source 7, and the file has 2 blocks" in mount.error
+        assert file.read_bytes() == before
+
+
+def test_pad_says_how_much_room_a_grown_tree_gets(tmp_path: Path) -> None:
+    for option, least in (("pad=64K", 65536), ("pad=500%", 4096)):
+        path = tmp_path / "data.asdf"
+        path.write_bytes(odd_file())
+        with mounted(path, "-o", option) as mount:
+            text = mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n" + b"# room\n" * 100)
+            mount.tree.write_bytes(text)
+            assert least <= mount.status["padding"] < least + 8192
+
+
+def test_spool_and_log_go_where_the_options_say(file: Path, tmp_path: Path) -> None:
+    spool, log = tmp_path / "big disk", tmp_path / "asdffs.log"
+    with mounted(file, "-o", f"spool={spool},log={log}", code=7) as mount:
+        (mount.point / "scratch").write_bytes(b"here")
+        assert [p.read_bytes() for p in spool.rglob("*scratch*")] == [b"here"]
+        with pytest.raises(OSError, match="Bad message"):
+            mount.tree.write_bytes(b"nonsense")
+    assert "refused: line 1" in log.read_text()
+    assert list(spool.rglob("*scratch*")) == []
+
+
+def test_a_killed_daemons_scratch_is_found_in_its_spool(file: Path, tmp_path: Path) -> None:
+    from support.processes import wait_for
+
+    spool = tmp_path / "big disk"
+    point = tmp_path / "mnt"
+    point.mkdir()
+    environment = environment_in(tmp_path)
+    assert asdffs("mount", file, point, "-o", f"spool={spool}", environment=environment).returncode == 0
+    (point / "notes").write_bytes(b"precious")
+    pid = int(run("pgrep", "-f", f"asdffs mount {file}").stdout.split()[0])
+    os.kill(pid, 9)
+    wait_for(pid)
+    run("umount", "-l", point)
+    done = asdffs("mount", file, point, environment=environment)
+    assert "data.asdf.leftover/notes" in done.stderr
+    assert asdffs("umount", point, environment=environment).returncode == 0
+    assert (tmp_path / "data.asdf.leftover/notes").read_bytes() == b"precious"
+
+
+def test_the_form_that_fstab_uses(file: Path, tmp_path: Path) -> None:
+    point = tmp_path / "mnt"
+    point.mkdir()
+    environment = environment_in(tmp_path)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "asdffs",
+            file,
+            point,
+            "-o",
+            "ro,dev,suid,exec,noatime,user,_netdev,x-systemd.automount",
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "fuse.asdffs" in run("findmnt", "-no", "FSTYPE,OPTIONS", point).stdout
+    assert run("findmnt", "-no", "OPTIONS", point).stdout.startswith("ro,")
+    assert asdffs("umount", point, environment=environment).returncode == 0
+
+
+def test_in_a_user_namespace(file: Path, tmp_path: Path) -> None:
+    """As ``unshare -Urm`` gives it: root there, nobody special outside."""
+    if run("unshare", "-Urm", "true").returncode != 0:
+        pytest.skip("no right to make a user namespace")
+    point = tmp_path / "mnt"
+    point.mkdir()
+    script = f"""
+        {sys.executable} -m asdffs mount {file} {point} &&
+        sed -i 's/value: 1/value: 2/' {point}/tree.yaml && cat {point}/blocks/0001.bin > {tmp_path}/copy &&
+        {sys.executable} -m asdffs umount {point}
+    """
+    done = run("unshare", "-Urm", "sh", "-ec", script, env=environment_in(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "copy").read_bytes() == MASK
+    with opened(file) as found:
+        assert found["value"] == 2
+
+
+def test_history_is_a_ring(file: Path) -> None:
+    with mounted(file) as mount:
+        text = mount.tree.read_bytes()
+        for number in range(2, 14):
+            mount.tree.write_bytes(text.replace(b"value: 1\n", b"value: %d\n" % number))
+        history = mount.point / ".asdffs/history"
+        found = sorted(history.iterdir(), key=lambda path: int(path.stem))
+        assert [path.stem for path in found] == [str(n) for n in range(6, 14)]
+        assert [path.read_bytes() for path in found] == [
+            text.replace(b"value: 1\n", b"value: %d\n" % n) for n in range(6, 14)
+        ]
+    with mounted(file) as mount:
+        assert len(os.listdir(mount.point / ".asdffs/history")) == 8, "it stays for the next mount"
