@@ -1,0 +1,215 @@
+"""Measures asdffs beside native files, bindfs and the asdf library, all in one run.
+
+One block of ``--size`` MiB at an offset that is no multiple of a page.  Every round runs every peer once, in turn
+(A B C A B C), after several GiB of RAM were touched; the table shows medians and ratios, which are worth more than
+the figures on a noisy machine.  "cold" is a fresh mount over a file in the page cache, "warm" the second pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PIECE = 1 << 20
+STATS, RANDOM_READS, OPENS = 20_000, 8_000, 3_000
+
+
+class Peer:
+    """Something that shows the same bytes: ``data``, and a text ``tree``, in ``folder``."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self.point = folder / f"mnt-{name}"
+        self.point.mkdir()
+
+    @contextmanager
+    def ready(self) -> Iterator[tuple[Path, Path]]:
+        raise NotImplementedError
+
+
+class Native(Peer):
+    @contextmanager
+    def ready(self) -> Iterator[tuple[Path, Path]]:
+        yield self.folder / "plain" / "data", self.folder / "plain" / "tree.yaml"
+
+
+class Bindfs(Peer):
+    @contextmanager
+    def ready(self) -> Iterator[tuple[Path, Path]]:
+        subprocess.run(["bindfs", self.folder / "plain", self.point], check=True)
+        try:
+            yield self.point / "data", self.point / "tree.yaml"
+        finally:
+            subprocess.run(["umount", self.point], check=True)
+
+
+class Asdffs(Peer):
+    binding = "auto"
+
+    @contextmanager
+    def ready(self) -> Iterator[tuple[Path, Path]]:
+        command = [sys.executable, "-m", "asdffs"]
+        file = self.folder / "data.asdf"
+        subprocess.run([*command, "mount", "--binding", self.name, file, self.point], check=True)
+        try:
+            yield self.point / "blocks/0000.bin", self.point / "tree.yaml"
+        finally:
+            subprocess.run([*command, "umount", self.point], check=True)
+
+
+def timed(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def read_all(path: Path) -> int:
+    buffer, total = bytearray(PIECE), 0
+    with open(path, "rb", buffering=0) as file:
+        while got := file.readinto(buffer):
+            total += got
+    return total
+
+
+def write_all(path: Path, size: int) -> None:
+    piece = os.urandom(PIECE)
+    with open(path, "r+b", buffering=0) as file:
+        for _ in range(size // PIECE):
+            file.write(piece)
+
+
+def read_randomly(path: Path, size: int) -> None:
+    rng = random.Random(1)
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        for _ in range(RANDOM_READS):
+            os.pread(file.fileno(), 4096, rng.randrange(size // 4096) * 4096)
+
+
+def stat_often(path: Path) -> None:
+    for _ in range(STATS):
+        os.stat(path)
+
+
+def open_often(path: Path) -> None:
+    for _ in range(OPENS):
+        with open(path, "rb", buffering=0) as file:
+            file.read(4096)
+
+
+def save(tree: Path, number: int) -> None:
+    subprocess.run(["sed", "-i", f"s/^value: .*/value: {number % 10}/", tree], check=True)
+
+
+def measure(peer: Peer, size: int, number: int) -> dict[str, float]:
+    """One round; each row as a rate, larger is better."""
+    mib = size / PIECE
+    found = {}
+    with peer.ready() as (data, tree):
+        found["seq read cold MiB/s"] = mib / timed(lambda: read_all(data))
+        found["seq read warm MiB/s"] = mib / timed(lambda: read_all(data))
+        found["stat /s"] = STATS / timed(lambda: stat_often(data))
+        found["open+read+close /s"] = OPENS / timed(lambda: open_often(tree))
+        found["save (sed -i) /s"] = 1 / timed(lambda: save(tree, number))
+    with peer.ready() as (data, tree):
+        found["random 4 KiB cold /s"] = RANDOM_READS / timed(lambda: read_randomly(data, size))
+        found["seq write MiB/s"] = mib / timed(lambda: write_all(data, size))
+    return found
+
+
+def save_by_library(file: Path, number: int) -> float:
+    """The same edit by ``update()`` of the asdf library, per second."""
+    import asdf
+
+    def edit() -> None:
+        with asdf.open(file, mode="rw") as opened:
+            opened["value"] = number
+            opened.update()
+
+    return 1 / timed(edit)
+
+
+def touch_memory(gib: int) -> None:
+    held = bytearray(gib << 30)
+    for place in range(0, len(held), 4096):
+        held[place] = 1
+
+
+def prepare(folder: Path, size: int) -> None:
+    import asdf
+    import numpy as np
+
+    plain = folder / "plain"
+    plain.mkdir()
+    content = np.frombuffer(os.urandom(PIECE) * (size // PIECE), dtype="u1")
+    asdf.AsdfFile({"value": 1, "data": content}).write_to(folder / "data.asdf", pad_blocks=0.1)
+    shutil.copy(folder / "data.asdf", folder / "library.asdf")
+    content.tofile(plain / "data")
+    with open(folder / "data.asdf", "rb") as file:
+        head = file.read(100_000)
+    (plain / "tree.yaml").write_bytes(head[: head.index(b"\n...\n") + 5])
+    if (head.index(b"\xd3BLK") + 54) % 4096 == 0:
+        raise SystemExit("the block begins at a page; change the size")
+
+
+def run(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str, list[float]]]:
+    size = arguments.size * PIECE
+    prepare(folder, size)
+    touch_memory(arguments.touch)
+    peers = [
+        Native("native", folder),
+        Bindfs("bindfs", folder),
+        *(Asdffs(name, folder) for name in arguments.binding),
+    ]
+    found: dict[str, dict[str, list[float]]] = {}
+    for number in range(arguments.rounds):
+        for name in ("data.asdf", "library.asdf", "plain/data"):
+            read_all(folder / name)
+        for peer in peers:
+            for row, rate in measure(peer, size, number).items():
+                found.setdefault(row, {}).setdefault(peer.name, []).append(rate)
+        rate = save_by_library(folder / "library.asdf", number)
+        found["save (sed -i) /s"].setdefault("asdf update()", []).append(rate)
+        print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
+    return found
+
+
+def table(found: dict[str, dict[str, list[float]]]) -> str:
+    lines = []
+    for row, rates in found.items():
+        medians = {name: statistics.median(values) for name, values in rates.items()}
+        for name, median in medians.items():
+            ratios = "  ".join(f"{median / medians[other]:6.2f} x {other}" for other in ("native", "bindfs"))
+            lines.append(f"{row:<22} {name:<14} {median:>12,.{0 if median > 100 else 2}f}   {ratios}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=512, help="of the block, in MiB (default 512)")
+    parser.add_argument("--rounds", type=int, default=5, help="default 5")
+    parser.add_argument("--touch", type=int, default=3, help="GiB of RAM to touch first (default 3)")
+    parser.add_argument("--binding", action="append", choices=["mfusepy", "fusepy"], help="default: both")
+    parser.add_argument("--folder", help="where to put the files (default: the temporary directory)")
+    parser.add_argument("--json", action="store_true", help="print every figure as one JSON object")
+    arguments = parser.parse_args()
+    arguments.binding = arguments.binding or ["mfusepy", "fusepy"]
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        found = run(arguments, Path(folder))
+    print(json.dumps(found) if arguments.json else table(found))
+
+
+if __name__ == "__main__":
+    main()
