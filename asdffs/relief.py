@@ -39,9 +39,10 @@ class Alone:
 
 
 class Exclusive:
-    """One at a time does something that may wait half-way; the others queue, and are waited for.
+    """One at a time does something that may wait half-way; the others queue.
 
-    Whoever enters holds the turn.  ``wanted`` tells the one inside that somebody queues.
+    Whoever enters holds the turn.  ``wanted`` tells the one inside that somebody queues who is
+    to go first: not mere readers.
     """
 
     def __init__(self, relief: Relief) -> None:
@@ -51,7 +52,7 @@ class Exclusive:
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits to come in."""
+        """Whether somebody waits to come in, and wants it soon."""
         return self._queue > 0
 
     @property
@@ -60,15 +61,15 @@ class Exclusive:
         return self._lock.locked()
 
     @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
-        """Be the one inside."""
+    def entered(self, *, patiently: bool = False) -> Iterator[None]:
+        """Be the one inside; ``patiently``: without being ``wanted``."""
         if not self._lock.acquire(blocking=False):
-            self._queue += 1  # the turn is held here and below: no race
+            self._queue += not patiently  # the turn is held here and below: no race
             try:
                 with self._relief.waiting():
                     self._lock.acquire()
             finally:
-                self._queue -= 1
+                self._queue -= not patiently
         try:
             yield
         finally:

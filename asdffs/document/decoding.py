@@ -43,6 +43,7 @@ class DecodedBlock:
         self._decoder = codec.decoder()
         self._next = 0
         self._done = 0
+        self._unkept = b""
         self._spool: BinaryIO = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115 - lives as long as self
 
     def read(self, offset: int, length: int) -> Extent:
@@ -69,12 +70,15 @@ class DecodedBlock:
             self._check_end()
 
     def _decode_piece(self) -> None:
-        piece, more = self._decode(min(_DECODED_PIECE, self._size - self._done))
-        if not piece and not more:
-            raise self._damaged(f"it decodes to {self._done} bytes instead of {self._size}")
+        """Decode a piece and keep it; one for which there was no room is kept first at the next try."""
+        if not self._unkept:
+            self._unkept, more = self._decode(min(_DECODED_PIECE, self._size - self._done))
+            if not self._unkept and not more:
+                raise self._damaged(f"it decodes to {self._done} bytes instead of {self._size}")
         with self._relief.waiting():
-            _write_all(self._spool.fileno(), piece, self._done)
-        self._done += len(piece)
+            _write_all(self._spool.fileno(), self._unkept, self._done)
+        self._done += len(self._unkept)
+        self._unkept = b""
 
     def _check_end(self) -> None:
         """After the last byte: the stream must end here, which is where it verifies itself."""

@@ -95,7 +95,7 @@ class Document:
 
     def read_text(self, offset: int, length: int) -> bytes | Extent:
         """Bytes of the committed text, fewer at its end; not while it is being changed.  Raises ``OSError``."""
-        with self._change.entered():
+        with self._change.entered(patiently=True):
             return self._tree.read(offset, length)
 
     @property

@@ -18,12 +18,10 @@ from typing import Any
 from asdffs.document.document import Document
 from asdffs.errors import KeptEditsError, MountError, UnfinishedError
 from asdffs.mount.binding import Binding
-from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.relief import Loop
-from asdffs.mount.session import Session
 from asdffs.vfs.vfs import Places, Vfs
 
 logger = logging.getLogger(__name__)
@@ -63,13 +61,10 @@ def serve(
     document.check_tree()
     operations = Operations(vfs, loop, binding.caller_pid, ready=started, ended=ended)
 
-    def served(session: Session) -> None:
-        operations.invalidator = Invalidator(session)
-        loop.serve(session)
-        operations.invalidator.end()
-
     try:
-        binding.run(operations, mountpoint, served, **fuse_options(options, document.path, libfuse2=binding.libfuse2))
+        binding.run(
+            operations, mountpoint, loop.serve, **fuse_options(options, document.path, libfuse2=binding.libfuse2)
+        )
     except RuntimeError as err:
         raise MountError(f"FUSE refused the mount (status {err}); see the message above", path=mountpoint) from err
     _conclude(document, places)

@@ -87,15 +87,27 @@ def _handle(info: Any) -> int | None:
     return info.contents.fh if info else None
 
 
-def mended2(base: Any, suffix: str = "") -> Any:
-    """``base`` for libfuse 2, of either binding; ``suffix``: of its names for callbacks that libfuse 3 changed."""
+def _mended(base: Any) -> Any:
+    """What both libraries need."""
 
     class Mended(base):  # type: ignore[misc]
-        def read(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
-            return _fill(buffer, self.operations.read(path, size, offset, info.contents.fh))
+        def open(self, path: bytes, info: Any) -> int:
+            super().open(path, info)
+            info.contents.direct_io = self.operations.is_snapshot(info.contents.fh)
+            return 0
 
         def write(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
             return int(self.operations.write(path, _window(buffer, size), offset, info.contents.fh))
+
+    return Mended
+
+
+def mended2(base: Any, suffix: str = "") -> Any:
+    """``base`` for libfuse 2, of either binding; ``suffix``: of its names for callbacks that libfuse 3 changed."""
+
+    class Mended(_mended(base)):  # type: ignore[misc]
+        def read(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
+            return _fill(buffer, self.operations.read(path, size, offset, info.contents.fh))
 
     def readdir(self: Any, path: bytes, buffer: Any, filler: Any, offset: int, info: Any) -> int:
         return _list(self.operations, info.contents.fh, offset, lambda name, at: filler(buffer, name, None, at))
@@ -112,19 +124,17 @@ def mended2(base: Any, suffix: str = "") -> Any:
 def mended3(module: Any) -> Any:
     """mfusepy's class for libfuse 3."""
 
-    class Mended(module.FUSE):  # type: ignore[misc]
+    class Mended(_mended(module.FUSE)):  # type: ignore[misc]
         def init_fuse_3(self, connection: Any, config: Any) -> None:
             wanted = connection.contents
             wanted.want = (wanted.want | _SPLICE_WRITE & wanted.capable) & ~_SPLICE_READ
+            self.operations.configuration = config.contents  # libfuse's own, read at every answer
             super().init_fuse_3(connection, config)
 
         def read_buf(self, path: bytes, vector: Any, size: int, offset: int, info: Any) -> int:
             found = self.operations.read(path, size, offset, info.contents.fh)
             ctypes.cast(vector, POINTER(c_void_p))[0] = _vector_of(found)
             return 0
-
-        def write(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
-            return int(self.operations.write(path, _window(buffer, size), offset, info.contents.fh))
 
         def readdir_fuse_3(self, path: bytes, buffer: Any, filler: Any, offset: int, info: Any, flags: int) -> int:
             return _list(

@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError, NotPermittedError
 from asdffs.mount.caller import was_killed
 from asdffs.mount.errno_map import SILENT, errno_of
-from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.relief import Loop
 from asdffs.storage.store import Extent
 from asdffs.vfs.namespace import is_hidden
@@ -39,36 +39,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _answered(
-    method: Callable[Concatenate[Operations, P], R], *, changes: bool
-) -> Callable[Concatenate[Operations, P], R]:
-    """Has the turn; domain errors become errno, refusals are remembered with their sentence.
-
-    With ``changes``, and after a refusal, the kernel learns what changed besides what it asked for.
-    """
+def _answered(method: Callable[Concatenate[Operations, P], R]) -> Callable[Concatenate[Operations, P], R]:
+    """Has the turn; domain errors become errno, refusals are remembered with their sentence."""
 
     @functools.wraps(method)
     def call(self: Operations, /, *arguments: P.args, **named: P.kwargs) -> R:
-        tell = changes
-        try:
-            with self._loop.turn:
+        with self._loop.turn:
+            try:
                 return method(self, *arguments, **named)
-        except AsdffsError as err:
-            tell = self._remember(err) or tell
-            code = errno_of(err)
-            raise OSError(code, os.strerror(code)) from err
-        except OSError as err:
-            tell = self._remember(err)
-            raise OSError(err.errno or errno.EIO, os.strerror(err.errno or errno.EIO)) from err
-        finally:
-            if tell:
-                self._tell_kernel()
+            except AsdffsError as err:
+                if not isinstance(err, SILENT):
+                    self.vfs.document.report.refuse(err)
+                code = errno_of(err)
+                raise OSError(code, os.strerror(code)) from err
+            except OSError as err:
+                self.vfs.document.report.refuse(err)
+                raise OSError(err.errno or errno.EIO, os.strerror(err.errno or errno.EIO)) from err
 
     return call
-
-
-_asks = functools.partial(_answered, changes=False)
-_changes = functools.partial(_answered, changes=True)
 
 
 class Operations:
@@ -91,7 +79,7 @@ class Operations:
         ended: Callable[[], None],
     ) -> None:
         self.vfs = vfs
-        self.invalidator: Invalidator | None = None
+        self.configuration: Any = None  # libfuse 3's, live
         self.read_buf: Any = None  # set by a binding whose libfuse takes extents
         self._loop = loop
         self._caller_pid = caller_pid
@@ -106,135 +94,149 @@ class Operations:
         """The mount is gone; finish the file."""
         self._ended()
 
-    @_asks
+    @_answered
     def getattr(self, path: str | None, fh: int | None = None) -> dict[str, int]:
-        """What stat shows."""
-        return _stat(self.vfs.attributes(path, fh))
+        """What stat shows, and whether the kernel may keep it.
 
-    @_asks
+        The choice holds for the answer to this request, because libfuse reads its configuration
+        after it; beside other threads' requests nothing is kept.
+        """
+        shown = self.vfs.attributes(path, fh)
+        if self.configuration is not None:
+            self.configuration.attr_timeout = KEPT_SECONDS if shown.steady and self._loop.alone else 0
+        return _stat(shown)
+
+    @_answered
     def opendir(self, path: str) -> int:
         """Open a directory."""
         return self.vfs.opendir(path)
 
-    @_asks
+    @_answered
     def readdir(self, path: str | None, fh: int) -> list[str]:
         """All names of an open directory."""
         return self.vfs.entries_from(fh, 0)
 
-    @_asks
+    @_answered
     def readdir_from(self, fh: int, start: int) -> list[str]:
         """Names of an open directory from entry ``start``; those of one reading stay what they are."""
         return self.vfs.entries_from(fh, start)
 
-    @_asks
+    @_answered
     def releasedir(self, path: str | None, fh: int) -> None:
         """Close a directory."""
         self.vfs.closedir(fh)
 
-    @_asks
+    @_answered
     def readlink(self, path: str) -> str:
         """Target of a symbolic link."""
         return self.vfs.readlink(path)
 
-    @_changes
+    @_answered
     def open(self, path: str, flags: int) -> int:
         """Open; O_TRUNC arrives here on libfuse 3, as a truncate of its own on libfuse 2."""
         write = flags & os.O_ACCMODE != os.O_RDONLY
-        return self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC))
+        handle = self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC))
+        if self.vfs.is_changed(handle):
+            self._loop.forget_attributes()
+        return handle
 
-    @_changes
+    def is_snapshot(self, fh: int) -> bool:
+        """Whether the kernel must not keep what is read through ``fh``: each open has its own bytes."""
+        return self.vfs.is_snapshot(fh)
+
+    @_answered
     def create(self, path: str, mode: int, fi: Any = None) -> int:
         """Create and open."""
         return self.vfs.create(path, mode)
 
-    @_asks
+    @_answered
     def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes | Extent:
         """Bytes, fewer only at the end; or where they are, when nothing can move them meanwhile."""
         found = self.vfs.read(fh, offset, size)
         return found if self._loop.alone else read_bytes(found)
 
-    @_changes
+    @_answered
     def write(self, path: str | None, data: memoryview, offset: int, fh: int) -> int:
         """Bytes written: all of them.  ``data`` is valid during the call."""
         return self.vfs.write(fh, offset, data)
 
-    @_changes
+    @_answered
     def truncate(self, path: str | None, length: int, fh: int | None = None) -> None:
         """Set the size."""
         self.vfs.truncate(path, length, fh)
 
-    @_changes
+    @_answered
     def flush(self, path: str | None, fh: int) -> None:
         """A descriptor was closed: the moment at which a save is judged."""
         self.vfs.flush(fh, killed=self.vfs.is_dirty(fh) and was_killed(self._caller_pid()))
 
-    @_changes
+    @_answered
     def fsync(self, path: str | None, datasync: int, fh: int) -> None:
         """Make one file durable."""
         self.vfs.fsync(fh)
 
-    @_changes
+    @_answered
     def fsyncdir(self, path: str | None, datasync: int, fh: int) -> None:
         """``sync MNT``: finish the file; other directories have nothing to sync."""
         if self.vfs.is_root(fh):
             self.vfs.finish()
 
-    @_changes
+    @_answered
     def release(self, path: str | None, fh: int) -> None:
         """The last descriptor is gone."""
         self.vfs.release(fh)
 
-    @_changes
+    @_answered
     def mkdir(self, path: str, mode: int) -> None:
         """A directory in scratch."""
         self.vfs.names.mkdir(path, mode)
 
-    @_changes
+    @_answered
     def mknod(self, path: str, mode: int, dev: int) -> None:
         """Regular files are made by create; there are no others."""
         raise NotPermittedError("only regular files, directories and symbolic links can be created here")
 
-    @_changes
+    @_answered
     def rmdir(self, path: str) -> None:
         """Remove an empty directory of scratch."""
         self.vfs.names.rmdir(path)
 
-    @_changes
+    @_answered
     def unlink(self, path: str) -> None:
         """Take a name away."""
         self.vfs.names.unlink(path)
 
-    @_changes
+    @_answered
     def rename(self, old: str, new: str, flags: int = 0) -> None:
         """Rename; of the flags only RENAME_NOREPLACE is supported."""
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
         if is_hidden(new):
-            self.vfs.hide(old, new, replaced=self._loop.opcode in _RENAMES)
+            self.vfs.names.hide(old, new, replaced=self._loop.opcode in _RENAMES)
             return
-        self.vfs.rename(old, new, replace=not flags)
+        self.vfs.names.rename(old, new, replace=not flags)
 
-    @_changes
+    @_answered
     def symlink(self, target: str, source: str) -> None:
         """``target`` is the new name, ``source`` what it leads to: the bindings' names."""
         self.vfs.names.symlink(target, source)
 
-    @_changes
+    @_answered
     def link(self, target: str, source: str) -> None:
         """``target`` is the new name, ``source`` the existing one."""
         self.vfs.names.link(source, target)
 
-    @_changes
+    @_answered
     def chmod(self, path: str | None, mode: int, fh: int | None = None) -> None:
         """Set the mode."""
         self.vfs.chmod(path, mode, fh)
 
-    @_changes
+    @_answered
     def chown(self, path: str | None, uid: int, gid: int, fh: int | None = None) -> None:
         """Set the owner."""
         self.vfs.chown(path, uid, gid, fh)
 
-    @_changes
+    @_answered
     def utimens(
         self, path: str | None, times: tuple[int | None, int | None] | None = None, fh: int | None = None
     ) -> None:
@@ -242,48 +244,32 @@ class Operations:
         now = time.time_ns()
         self.vfs.utimens(path, *(times or (now, now)), fh)
 
-    @_asks
+    @_answered
     def listxattr(self, path: str) -> list[str]:
         """Names of extended attributes."""
         return self.vfs.xattrs(path)
 
-    @_asks
+    @_answered
     def getxattr(self, path: str, name: str, position: int = 0) -> bytes:
         """One extended attribute."""
         return self.vfs.xattr(path, name)
 
-    @_asks
+    @_answered
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> None:
         """Not supported yet."""
         raise ForeignAttributeError(f"the attribute {name!r} cannot be set")
 
-    @_asks
+    @_answered
     def removexattr(self, path: str, name: str) -> None:
         """Not supported."""
         raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
 
-    @_asks
+    @_answered
     def statfs(self, path: str) -> dict[str, int]:
         """The file system that holds the ASDF file."""
         found = os.statvfs(os.path.dirname(self.vfs.document.path))
         fields = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail")
         return {**{name: getattr(found, name) for name in fields}, "f_namemax": _NAME_MAX}
-
-    def _remember(self, err: AsdffsError | OSError) -> bool:
-        """Show a refusal in the mount; whether it is one."""
-        if isinstance(err, SILENT):
-            return False
-        with self._loop.turn:
-            self.vfs.document.report.refuse(err)
-        return True
-
-    def _tell_kernel(self) -> None:
-        """What changed by itself; others are served meanwhile, because the kernel may wait for a request."""
-        with self._loop.turn:
-            paths, names = self.vfs.take_changed()
-            if (paths or names) and self.invalidator is not None:
-                with self._loop.waiting():
-                    self.invalidator.ask(paths, names)
 
 
 def _stat(shown: Attributes) -> dict[str, int]:

@@ -22,8 +22,8 @@ _TOLERATED: Final = (
 _SIZE = re.compile(r"(\d+)([kKmMgG]?)")
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_PERCENT: Final = 1000
-#: How long the kernel keeps attributes and names, in seconds; what changes by itself is invalidated.
-_CACHED: Final = 60
+#: How long the kernel keeps names, and attributes of what changes only through it, in seconds (libfuse 3).
+KEPT_SECONDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +128,17 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
 def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> dict[str, Any]:
     """Keyword arguments for the binding.
 
-    Attributes, names and content are cached by the kernel; what the mount changes by itself is
-    invalidated (``invalidate``), and an open compares mtime and size (``auto_cache``).
+    libfuse 3: the kernel keeps names, and per answer the attributes of what is steady
+    (``operations.getattr``); content until its mtime or size moves.  libfuse 2 has one choice for
+    all files, so nothing but content is kept, and that until an open finds that mtime or size moved.
     """
+    kept = 0 if libfuse2 else KEPT_SECONDS
     source = options.fsname or path
     chosen: dict[str, Any] = {
         "fsname": source.replace("\\", "\\\\").replace(",", "\\,"),
         "subtype": "asdffs",
-        "attr_timeout": _CACHED,
-        "entry_timeout": _CACHED,
+        "attr_timeout": 0,
+        "entry_timeout": kept,
         "negative_timeout": 0,
         "auto_cache": True,
         "ac_attr_timeout": 0,

@@ -7,9 +7,9 @@ usual case is one thread (threads make a Python file system slower), and a secon
 only while somebody waits.
 
 Rules.  1. Callbacks, posted calls and ``resumed`` sections hold the *turn*, a fair lock.
-2. One thread leads; only the leader receives, so nobody is left blocked in a read of the device.
-3. ``alone`` is true while one thread answers a request: only then may an answer refer to
-bytes of the file (an extent), because nothing can move them before the answer is sent.
+2. One thread leads; only the leader receives.
+3. ``alone`` is true for a leader while nobody else answers a request: only then may an answer
+refer to bytes of the file (an extent), because nothing can move them before it is sent.
 
 A request that libfuse itself holds up (its locks on paths) makes its thread busy as well, and
 the next idle thread takes the lead.  Users: ``daemon``, ``operations``.
@@ -18,6 +18,7 @@ the next idle thread takes the lead.  Users: ``daemon``, ``operations``.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import signal
@@ -29,6 +30,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from asdffs.mount.session import Session
+
+logger = logging.getLogger(__name__)
 
 #: A leader that is busy for longer, in seconds, is relieved while somebody waits.
 _TICK: Final = 0.005
@@ -84,15 +87,17 @@ class Loop:
 
     @property
     def alone(self) -> bool:
-        """Whether no other thread is at work on a request."""
-        return len(self._answering) <= 1
+        """Whether no other thread is at work on a request, or can begin with one before this one's answer is sent."""
+        return len(self._answering) <= 1 and self._leader == threading.get_ident()
 
     @property
     def opcode(self) -> int:
         """Of the request that this thread is answering (linux/fuse.h)."""
-        if self._session is None:
-            raise RuntimeError("nothing is served")
-        return self._session.opcode(self._answering[threading.get_ident()])
+        return self._serving.opcode(self._answering[threading.get_ident()])
+
+    def forget_attributes(self) -> None:
+        """Have the kernel ask again for the attributes of the file that this thread's request is about."""
+        self._serving.forget_attributes(self._answering[threading.get_ident()])
 
     def post(self, call: Callable[[], object]) -> None:
         """Have ``call`` run between requests, with the turn.  Any thread may ask."""
@@ -140,6 +145,7 @@ class Loop:
 
     def serve(self, session: Session) -> None:
         """Serve until the mount is gone or a signal ends it.  In the main thread."""
+        os.set_blocking(session.fd, False)  # a request may be withdrawn between poll and receive
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._session = session
         before = {number: signal.signal(number, lambda *_: self.stop()) for number in _SIGNALS}
@@ -158,10 +164,20 @@ class Loop:
 
     def _work(self) -> None:
         """Lead, or be idle, until the end."""
-        session = self._session
-        if session is None:
+        session = self._serving
+        buffer = session.new_buffer()
+        try:
+            self._serve_requests(session, buffer, threading.get_ident())
+        finally:
+            session.free(buffer)
+
+    @property
+    def _serving(self) -> Session:
+        if self._session is None:
             raise RuntimeError("nothing is served")
-        buffer, me = session.new_buffer(), threading.get_ident()
+        return self._session
+
+    def _serve_requests(self, session: Session, buffer: Any, me: int) -> None:
         poller = select.poll()
         poller.register(session.fd, select.POLLIN)
         poller.register(self._wake, select.POLLIN)
@@ -215,9 +231,12 @@ class Loop:
     def _have_a_spare(self, least: int = 1) -> None:
         if self._idle < least and not self._stopping:
             thread = threading.Thread(target=self._work_quietly, name="relief", daemon=True)
-            self._threads = [known for known in self._threads if known.is_alive()]
-            self._threads.append(thread)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # the system gives no more threads: others wait until this one is done
+                logger.warning("no thread could be started; others wait")
+                return
+            self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
     def _work_quietly(self) -> None:
         """Signals are for the main thread."""

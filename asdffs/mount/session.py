@@ -1,22 +1,28 @@
-"""One FUSE session of libfuse 2 or 3: receive a request, answer it, invalidate what the kernel caches.
+"""One FUSE session of libfuse 2 or 3: receive a request, answer it.
 
 libfuse's own loop has no place where another thread could take over (``relief``), so the
 binding's ``fuse_main_real`` is replaced by ``main_of``, which sets the session up with
 libfuse's documented functions, lets ``Loop`` serve it, and takes it down.  User:
 ``binding``.  Each function of libfuse that is used here may be called from any thread.
+
+Nothing here, and nothing else in the daemon, may touch its own mount or have the kernel wait for
+its pages or names: a thread that waits for a lock in there keeps even SIGKILL from ending it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Final, Protocol
 
-#: The root of every FUSE mount (fuse_lowlevel.h).
-_ROOT_INODE: Final = 1
+#: An offset that means: attributes only (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
+_NO_PAGES: Final = -1
 _FAILED: Final = 1
+
+_libc = ctypes.CDLL(None)
+_libc.free.argtypes = (c_void_p,)
+_libc.free.restype = None
 
 
 class Session(Protocol):
@@ -31,7 +37,7 @@ class Session(Protocol):
         """Take one request; False when there was none."""
 
     def opcode(self, buffer: Any) -> int:
-        """Which request it is (``struct fuse_in_header``: 4 bytes length, 4 bytes opcode)."""
+        """Which request it is (linux/fuse.h)."""
 
     def process(self, buffer: Any) -> None:
         """Run the request's callback and send the answer."""
@@ -39,11 +45,14 @@ class Session(Protocol):
     def exited(self) -> bool:
         """Whether the mount is gone."""
 
-    def invalidate(self, path: str) -> None:
-        """Have the kernel forget attributes and content of ``path``.  May block: never in a callback."""
+    def forget_attributes(self, buffer: Any) -> None:
+        """Have the kernel ask again for the attributes of the file that the request is about.
 
-    def invalidate_name(self, name: str) -> None:
-        """Have the kernel look ``name`` in the root up again.  May block: never in a callback."""
+        Never blocks: it concerns no page and no name.
+        """
+
+    def free(self, buffer: Any) -> None:
+        """Give a buffer back."""
 
 
 class _Buffer(ctypes.Structure):
@@ -80,14 +89,12 @@ def main_of(library_name: str, *, libfuse2: bool, serve: Callable[[Session], Non
 
 class _Session3:
     def __init__(self, library: ctypes.CDLL, fuse: int) -> None:
-        self._fuse = fuse
         self._session = _declared(library, "fuse_get_session", c_void_p, c_void_p)(fuse)
         self._receive = _declared(library, "fuse_session_receive_buf", c_int, c_void_p, POINTER(_Buffer))
         self._process = _declared(library, "fuse_session_process_buf", None, c_void_p, POINTER(_Buffer))
         self._exited = _declared(library, "fuse_session_exited", c_int, c_void_p)
-        self._invalidate = _declared(library, "fuse_invalidate_path", c_int, c_void_p, c_char_p)
-        self._invalidate_entry = _declared(
-            library, "fuse_lowlevel_notify_inval_entry", c_int, c_void_p, c_uint64, c_char_p, c_size_t
+        self._invalidate = _declared(
+            library, "fuse_lowlevel_notify_inval_inode", c_int, c_void_p, c_uint64, c_int64, c_int64
         )
         self.fd: int = _declared(library, "fuse_session_fd", c_int, c_void_p)(self._session)
 
@@ -106,12 +113,12 @@ class _Session3:
     def exited(self) -> bool:
         return bool(self._exited(self._session))
 
-    def invalidate(self, path: str) -> None:
-        self._invalidate(self._fuse, os.fsencode(path))
+    def forget_attributes(self, buffer: Any) -> None:
+        self._invalidate(self._session, c_uint64.from_address(buffer.mem + 16).value, _NO_PAGES, 0)
 
-    def invalidate_name(self, name: str) -> None:
-        raw = os.fsencode(name)
-        self._invalidate_entry(self._session, _ROOT_INODE, raw, len(raw))
+    def free(self, buffer: Any) -> None:
+        _libc.free(buffer.mem)
+        buffer.mem = None
 
 
 def _main3(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
@@ -158,8 +165,7 @@ class _Buffer2:
 
 
 class _Session2:
-    def __init__(self, library: ctypes.CDLL, fuse: int, mountpoint: str) -> None:
-        self._mountpoint = mountpoint
+    def __init__(self, library: ctypes.CDLL, fuse: int) -> None:
         self._session = _declared(library, "fuse_get_session", c_void_p, c_void_p)(fuse)
         next_channel = _declared(library, "fuse_session_next_chan", c_void_p, c_void_p, c_void_p)
         self._channel = next_channel(self._session, None)
@@ -168,12 +174,6 @@ class _Session2:
         )
         self._process = _declared(library, "fuse_session_process_buf", None, c_void_p, POINTER(_Buffer), c_void_p)
         self._exited = _declared(library, "fuse_session_exited", c_int, c_void_p)
-        self._invalidate = _declared(
-            library, "fuse_lowlevel_notify_inval_inode", c_int, c_void_p, c_uint64, c_int64, c_int64
-        )
-        self._invalidate_entry = _declared(
-            library, "fuse_lowlevel_notify_inval_entry", c_int, c_void_p, c_uint64, c_char_p, c_size_t
-        )
         self._size: int = _declared(library, "fuse_chan_bufsize", c_size_t, c_void_p)(self._channel)
         self.fd: int = _declared(library, "fuse_chan_fd", c_int, c_void_p)(self._channel)
 
@@ -193,17 +193,11 @@ class _Session2:
     def exited(self) -> bool:
         return bool(self._exited(self._session))
 
-    def invalidate(self, path: str) -> None:
-        """libfuse 2 knows paths only inside; the inode it gave the kernel is what stat shows."""
-        try:
-            inode = os.lstat(self._mountpoint + path).st_ino
-        except OSError:
-            return  # gone, and so is what the kernel knew of it
-        self._invalidate(self._channel, inode, 0, 0)
+    def forget_attributes(self, buffer: Any) -> None:
+        """Nothing to do: on libfuse 2 the kernel caches none (``options``)."""
 
-    def invalidate_name(self, name: str) -> None:
-        raw = os.fsencode(name)
-        self._invalidate_entry(self._channel, _ROOT_INODE, raw, len(raw))
+    def free(self, buffer: Any) -> None:
+        """Its memory is Python's."""
 
 
 def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
@@ -227,7 +221,7 @@ def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
         if not fuse:
             return _FAILED
         try:
-            serve(_Session2(library, fuse, os.fsdecode(values[count - 1])))
+            serve(_Session2(library, fuse))
         finally:
             teardown(fuse, mountpoint)
         return 0
@@ -236,6 +230,7 @@ def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
 
 
 def _opcode_at(address: int) -> int:
+    """``struct fuse_in_header``: 4 bytes length, 4 opcode, 8 unique, 8 inode."""
     return int(c_uint32.from_address(address + 4).value)
 
 

@@ -12,13 +12,13 @@ from asdffs.vfs.namespace import DirectoryNode, FileNode
 class Handle:
     """One open file.  ``dirty``: written through since its last flush, fsync or release.
 
-    ``path``: by which it was opened, or what that was renamed to.
+    ``snapshot``: what it reads, if that is made when it is opened.
     """
 
     node: FileNode
     writable: bool
     dirty: bool = False
-    path: str = ""
+    snapshot: bytes | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -60,12 +60,6 @@ class Handles:
     def find(self, number: int | None) -> Handle | DirectoryHandle | None:
         """The handle, if there is one."""
         return self._open.get(number) if number is not None else None
-
-    def renamed(self, old: str, new: str) -> None:
-        """What was opened by the path ``old`` is at ``new`` now."""
-        for handle in self._open.values():
-            if isinstance(handle, Handle) and handle.path == old:
-                handle.path = new
 
     def remove(self, number: int) -> Handle | DirectoryHandle:
         """Forget the handle.  Raises ``KeyError``."""

@@ -56,13 +56,12 @@ class Names:
         self._spool = spool
         self._owner = owner
         self._views: dict[DirectoryNode, View] = {}
-        self._restored: list[str] = []
         self._replaced: dict[str, str] = {}
         self._staging: Staging
-        self.root = self._directory(None, "")
+        self.root = self._directory(None)
         for view_class in plugins("views"):
             view: View = view_class(document)
-            node = self._directory(view, f"/{view.directory}")
+            node = self._directory(view)
             self._views[node] = view
             self.root.fixed[view.directory] = node
 
@@ -71,7 +70,6 @@ class Names:
         self._staging = staging
         if staging.node is not None:
             self.root.fixed[TREE] = staging.node
-            staging.node.path = f"/{TREE}"
 
     def file_node(self, file: SpoolFile, mode: int) -> FileNode:
         """A new node of the mount's owner, of now, or of the file's time where it shows the file."""
@@ -83,17 +81,9 @@ class Names:
         try:
             return walk(self.root, [part for part in path.split("/") if part])
         except KeyError:
-            if path in self._replaced:
+            if path in self._replaced:  # the kernel asked by it before it knew of the replacement
                 return self.find(self._replaced[path])
             raise NoSuchNameError("no such file in the mount", path=path) from None
-
-    def was_replaced(self, path: str) -> bool:
-        """Whether ``path`` is the hidden name of a file that another one has replaced, and is gone.
-
-        A request that the kernel made before it knew of the replacement still comes by it, and
-        means the file that has the name now.
-        """
-        return path in self._replaced
 
     def create(self, path: str, mode: int) -> FileNode:
         """A new empty file: scratch, or the tree after an unlink.
@@ -158,7 +148,6 @@ class Names:
         folder.scratch[name] = node
         folder.touch()
         node.names += 1
-        node.aliased = True
 
     def unlink(self, path: str) -> None:
         """Take a name away.  The ASDF file is never touched by it.
@@ -185,9 +174,9 @@ class Names:
         Raises as ``create``, ``unlink``, ``rmdir`` and ``Staging.adopt``.
         """
         with self._guard(old, new):
-            self._rename_or_restore(old, new, replace=replace)
+            self._rename_guarded(old, new, replace=replace)
 
-    def _rename_or_restore(self, old: str, new: str, *, replace: bool) -> None:
+    def _rename_guarded(self, old: str, new: str, *, replace: bool) -> None:
         folder, name, node = self._named(old)
         target, new_name = self._split(new)
         found = self._try_find(target, new_name)
@@ -195,11 +184,7 @@ class Names:
             raise NameExistsError("exists", path=new)
         if node is found:
             return  # two names of one file: rename(2) does nothing
-        try:
-            self._rename(folder, name, node, target, new_name)
-        except BaseException:
-            self._keep_name(target, new_name)
-            raise
+        self._rename(folder, name, node, target, new_name)
         folder.touch()
         target.touch()
 
@@ -281,25 +266,6 @@ class Names:
                 self._take_name(folder, name)
                 folder.touch()
 
-    def _keep_name(self, target: DirectoryNode, name: str) -> None:
-        """A rename was refused for which libfuse had renamed its node already: the kernel must look again."""
-        node = self._try_find(target, name)
-        if node is not None and any(found is node for found in target.hidden.values()):
-            node.aliased = True
-            if target is self.root:
-                self._restored.append(name)
-
-    def paths_of(self, node: Node) -> Iterator[str]:
-        """Every path that leads to ``node``, libfuse's hidden names included."""
-        for folder, above in _folders(self.root, ""):
-            for names in (folder.fixed, folder.scratch, folder.hidden):
-                yield from (f"{above}/{name}" for name, found in names.items() if found is node)
-
-    def take_restored(self) -> list[str]:
-        """Names in the root that lead, since the last call, to another node than libfuse thinks."""
-        restored, self._restored = self._restored, []
-        return restored
-
     def _take_name(self, folder: DirectoryNode, name: str) -> None:
         """Remove a name that may not be there; a node without names and handles gives its spool file back."""
         for names in (folder.fixed, folder.scratch, folder.hidden):
@@ -322,10 +288,10 @@ class Names:
         concerned = any(path == f"/{TREE}" for path in paths)
         return self._staging.turn.entered() if concerned else contextlib.nullcontext()
 
-    def _directory(self, view: View | None, path: str) -> DirectoryNode:
+    def _directory(self, view: View | None) -> DirectoryNode:
         owner = self._owner
         mode = owner.mode | (owner.mode & 0o444) >> 2
-        return DirectoryNode(mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, view=view, path=path)
+        return DirectoryNode(mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, view=view)
 
     def _split(self, path: str) -> tuple[DirectoryNode, str]:
         above, _, name = path.rpartition("/")
@@ -376,13 +342,6 @@ class Names:
             return folder.find(name)
         except KeyError:
             return None
-
-
-def _folders(folder: DirectoryNode, path: str) -> Iterator[tuple[DirectoryNode, str]]:
-    yield folder, path
-    for name, node in (*folder.fixed.items(), *folder.scratch.items()):
-        if isinstance(node, DirectoryNode):
-            yield from _folders(node, f"{path}/{name}")
 
 
 def _files_in(folder: DirectoryNode, prefix: str) -> Iterator[tuple[str, str]]:

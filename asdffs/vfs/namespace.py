@@ -26,8 +26,7 @@ def is_hidden(path: str) -> bool:
 class Node:
     """What all nodes have.  ``mode``: permission bits.  Times in ns.
 
-    ``opens``: handles on it; ``names``: names that lead to it; ``aliased``: whether it had
-    several, each of which is a file of its own for the kernel's cache.
+    ``opens``: handles on it; ``names``: names that lead to it.
     """
 
     mode: int
@@ -37,7 +36,6 @@ class Node:
     atime_ns: int
     opens: int = 0
     names: int = 1
-    aliased: bool = False
 
     def touch(self) -> None:
         """The content changed now; the mtime always moves, because it tells the kernel."""
@@ -48,13 +46,14 @@ class Node:
 class FileNode(Node):
     """A regular file; ``file`` is what it shows.
 
-    ``path``: where a view shows it.  ``cached``: whether the kernel may know attributes or
-    content.  ``version``: of the file when it was last looked at.
+    ``changed``: it is another one than the kernel may know by its name.  ``steady``: it changes
+    only by what is asked of its one path; drafts and scratch may have several, each a file
+    of its own for the kernel.  ``version``: of the file when it was last looked at.
     """
 
     file: ViewFile = field(default_factory=ViewFile)
-    path: str = ""
-    cached: bool = False
+    steady: bool = False
+    changed: bool = False
     version: int | None = None
 
     def look(self) -> bool:
@@ -78,14 +77,14 @@ class LinkNode(Node):
 class DirectoryNode(Node):
     """A directory: entries of a view, and what was created in it (``scratch``).
 
-    ``path``: of a view's directory; ``created``: whether it is scratch itself.  ``fixed``:
-    entries that no view lists; ``hidden``: open nodes that have lost their name; ``seen``: nodes
-    of the view.
+    ``created``: whether it is scratch itself.  ``fixed``: entries that no view lists; ``hidden``:
+    open nodes that have lost their name; ``seen``: nodes of the view; ``reread``: whether the view
+    showed another file before.
     """
 
     view: ViewDirectory | None = None
-    path: str = ""
     created: bool = False
+    reread: bool = False
     fixed: dict[str, Node] = field(default_factory=dict)
     scratch: dict[str, Node] = field(default_factory=dict)
     hidden: dict[str, Node] = field(default_factory=dict)
@@ -112,22 +111,21 @@ class DirectoryNode(Node):
             raise KeyError(name)
         child = self.view.child(name)
         if name not in self.seen:
-            self.seen[name] = self._node(child, name)
+            self.seen[name] = self._node(child)
         return self.seen[name]
 
-    def forget(self) -> Iterator[str]:
-        """The document was read again: nodes of the view start anew; paths of those the kernel may know."""
-        for node in self.seen.values():
-            if isinstance(node, FileNode) and node.cached:
-                yield node.path
+    def forget(self) -> None:
+        """The document was read again: nodes of the view start anew."""
         self.seen.clear()
+        self.reread = True
 
-    def _node(self, child: ViewFile | ViewDirectory, name: str) -> Node:
-        path = f"{self.path}/{name}"
-        if isinstance(child, ViewFile):
-            mode = self.mode & (0o666 if child.writable else 0o444)
-            return FileNode(mode, self.uid, self.gid, self.mtime_ns, self.atime_ns, file=child, path=path)
-        return DirectoryNode(self.mode, self.uid, self.gid, self.mtime_ns, self.atime_ns, view=child, path=path)
+    def _node(self, child: ViewFile | ViewDirectory) -> Node:
+        if not isinstance(child, ViewFile):
+            return DirectoryNode(self.mode, self.uid, self.gid, self.mtime_ns, self.atime_ns, view=child)
+        mode = self.mode & (0o666 if child.writable else 0o444)
+        node = FileNode(mode, self.uid, self.gid, self.mtime_ns, self.atime_ns, file=child, changed=self.reread)
+        node.steady = child.version() is None
+        return node
 
 
 def walk(root: DirectoryNode, parts: list[str]) -> Node:

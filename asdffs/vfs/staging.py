@@ -109,7 +109,6 @@ class Staging:
         self.leave(before, replaced=True)
         spooled(node).give(self._committed, same=len(text) == self._document.tree.size)
         spooled(node).rename(TREE)
-        node.path = f"/{TREE}"
         self.node, self.state = node, Draft.CLEAN
 
     def leave(self, text: bytes | None = None, *, replaced: bool = False) -> None:
@@ -125,12 +124,11 @@ class Staging:
             self._keep(spooled(node).content())
         if not replaced or node.opens or node.names > 1:
             spooled(node).take(self._document.tree.text() if text is None else text)
-        node.path = ""
         self.node, self.state = None, Draft.CLEAN
 
     def enter(self, node: FileNode) -> None:
         """``node`` gets the name of the tree without a save: a new file, or one whose renaming was refused."""
-        self.node, node.path = node, f"/{TREE}"
+        self.node = node
         spooled(node).rename(TREE)
         if spooled(node).content() == self._document.tree.text():
             spooled(node).give(self._committed, same=True)

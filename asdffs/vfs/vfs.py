@@ -38,7 +38,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What stat shows.  ``size`` in bytes, times in ns, ``mode`` permission bits."""
+    """What stat shows.  ``size`` in bytes, times in ns, ``mode`` permission bits.
+
+    ``steady``: it changes only by what is asked of this very path.
+    """
 
     kind: Literal["file", "directory", "link"]
     mode: int
@@ -48,6 +51,7 @@ class Attributes:
     uid: int
     gid: int
     links: int
+    steady: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,6 @@ class Vfs:
         self.staging = Staging(document, self._spool, places.rejected, history, tree)
         self.names.bind(self.staging)
         self._handles = Handles()
-        self._watched: dict[FileNode, None] = {}
-        self._changed: list[str] = []
         document.report.settled = False
 
     # -- attributes ---------------------------------------------------------
@@ -102,8 +104,8 @@ class Vfs:
             return _attributes(node, "directory", 0, 2 + node.directories())
         if not isinstance(node, FileNode):
             raise TypeError("a node is a file, a directory or a link")
-        self._watch(node)
-        return _attributes(node, "file", node.file.size(), max(0, node.names))
+        node.look()
+        return _attributes(node, "file", node.file.size(), max(0, node.names), steady=node.steady)
 
     def readlink(self, path: str) -> str:
         """Target of a symbolic link.  Raises ``NameRefusedError``."""
@@ -117,7 +119,6 @@ class Vfs:
         node = self._changeable(path, handle)
         if self._is_scratch(node):
             node.mode = mode & 0o7777
-            self._other_names_changed(node, path)
 
     def chown(self, path: str | None, uid: int, gid: int, handle: int | None = None) -> None:
         """Set the owner of scratch (-1: keep); elsewhere it succeeds and changes nothing."""
@@ -125,7 +126,6 @@ class Vfs:
         if self._is_scratch(node):
             node.uid = node.uid if uid == -1 else uid
             node.gid = node.gid if gid == -1 else gid
-            self._other_names_changed(node, path)
 
     def utimens(
         self, path: str | None, atime_ns: int | None, mtime_ns: int | None, handle: int | None = None
@@ -134,7 +134,6 @@ class Vfs:
         node = self._changeable(path, handle)
         node.atime_ns = node.atime_ns if atime_ns is None else atime_ns
         node.mtime_ns = node.mtime_ns if mtime_ns is None else mtime_ns
-        self._other_names_changed(node, path)
 
     def xattrs(self, path: str) -> list[str]:
         """Names of the extended attributes."""
@@ -147,16 +146,6 @@ class Vfs:
         if not isinstance(node, FileNode):
             raise NoAttributeError("only files have attributes", path=path)
         return node.file.attribute(name)
-
-    def rename(self, old: str, new: str, *, replace: bool = True) -> None:
-        """Rename.  Raises as ``Names.rename``."""
-        self.names.rename(old, new, replace=replace)
-        self._handles.renamed(old, new)
-
-    def hide(self, path: str, hidden: str, *, replaced: bool) -> None:
-        """libfuse is about to take the name of an open file away.  Raises as ``Names.hide``."""
-        self.names.hide(path, hidden, replaced=replaced)
-        self._handles.renamed(path, hidden)
 
     # -- directories --------------------------------------------------------
 
@@ -195,26 +184,33 @@ class Vfs:
             node.file.open_for_writing()
         else:
             node.file.open_for_reading()
-        if self.names.was_replaced(path):
-            self._changed.append(path)  # the kernel knows the size of the one that was replaced
-        opened = Handle(node, write, path=path)
-        number = self._handles.add(opened)
+        opened = Handle(node, write, snapshot=node.file.snapshot())
         if truncate and write:
             with self.staging.guard(node):
                 node.file.truncate(0)
                 self._dirtied(opened)
-        return number
+        return self._handles.add(opened)
+
+    def is_changed(self, handle: int) -> bool:
+        """Whether the file is another one than when the kernel last asked: asked once, after an open."""
+        node = self._handles.get(handle).node
+        changed, node.changed = node.changed, False
+        return changed
 
     def create(self, path: str, mode: int) -> int:
         """Create and open a file.  Raises as ``Names.create``."""
-        return self._handles.add(Handle(self.names.create(path, mode), writable=True, path=path))
+        return self._handles.add(Handle(self.names.create(path, mode), writable=True))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """Bytes, or where they are."""
-        node = self._handles.get(handle).node
-        if not node.cached:
-            self._watch(node)
-        return node.file.read(offset, length)
+        opened = self._handles.get(handle)
+        if opened.snapshot is not None:
+            return opened.snapshot[offset : offset + length]
+        return opened.node.file.read(offset, length)
+
+    def is_snapshot(self, handle: int) -> bool:
+        """Whether the handle reads what was there when it was opened: nothing that the kernel could share."""
+        return self._handles.get(handle).snapshot is not None
 
     def write(self, handle: int, offset: int, payload: bytes | memoryview) -> int:
         """Write; bytes written."""
@@ -235,7 +231,7 @@ class Vfs:
             node.file.truncate(size)
             writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
             for opened in writers or [Handle(node, writable=True)]:
-                self._dirtied(opened, by=path or opened.path)
+                self._dirtied(opened)
         if not writers:
             node.file.settle(durable=False)
 
@@ -279,16 +275,6 @@ class Vfs:
                 self._handles.remove(handle)
                 self.names.discard(node)
 
-    def take_changed(self) -> tuple[list[str], list[str]]:
-        """What the kernel must forget since the last call: paths of files, and names in the root."""
-        paths, self._changed = self._changed, []
-        for node in [node for node in self._watched if node.look()]:
-            del self._watched[node]
-            node.cached = False
-            if node.path:
-                paths.append(node.path)
-        return paths, self.names.take_restored()
-
     # -- ending -------------------------------------------------------------
 
     def finish(self) -> None:
@@ -298,16 +284,19 @@ class Vfs:
         ``Document.finish``.
         """
         refused: AsdffsError | OSError | None = None
-        writing = self.staging.node is not None and any(h.dirty for h in self._handles.of(self.staging.node))
-        if self.staging.state in (Draft.DIRTY, Draft.REJECTED) and not writing:
+        with self.staging.turn.entered():  # before it is looked at who is writing: a write may have queued
             try:
-                with self.staging.turn.entered():
-                    self.staging.judge()
+                self._judge_unless_written()
             except (AsdffsError, OSError) as err:
                 refused = err
         self.document.finish()
         if refused is not None:
             raise refused
+
+    def _judge_unless_written(self) -> None:
+        writing = self.staging.node is not None and any(h.dirty for h in self._handles.of(self.staging.node))
+        if self.staging.state in (Draft.DIRTY, Draft.REJECTED) and not writing:
+            self.staging.judge()
 
     def end(self) -> None:
         """Finish, and keep what is not in the file beside it.  Failures go into the report.
@@ -351,19 +340,13 @@ class Vfs:
             for node in (self.names.root, *self.names.root.fixed.values()):
                 node.mtime_ns = now
                 if isinstance(node, DirectoryNode):
-                    self._changed.extend(node.forget())
+                    node.forget()
 
-    def _dirtied(self, opened: Handle, by: str | None = None) -> None:
-        """The kernel knows that ``by`` changed (default: where the handle is), and not of its other names."""
+    def _dirtied(self, opened: Handle) -> None:
         opened.dirty = True
         opened.node.touch()
-        self._other_names_changed(opened.node, by or opened.path)
         if opened.node is self.staging.node:
             self.staging.written()
-
-    def _other_names_changed(self, node: Node, by: str | None) -> None:
-        if node.aliased:
-            self._changed.extend(path for path in self.names.paths_of(node) if path != by)
 
     def _is_scratch(self, node: Node) -> bool:
         if isinstance(node, FileNode):
@@ -385,13 +368,6 @@ class Vfs:
     def _writers(self, node: FileNode) -> Iterator[Handle]:
         return (opened for opened in self._handles.of(node) if opened.writable)
 
-    def _watch(self, node: FileNode) -> None:
-        """The kernel is about to know ``node``: from now on it is told when it changes by itself."""
-        node.look()
-        node.cached = True
-        if node.version is not None:
-            self._watched[node] = None
-
     def _check_writable(self) -> None:
         if not self.document.writable:
             raise ReadOnlyError("the mount is read-only")
@@ -408,5 +384,7 @@ def _owner(document: Document, shown: Shown) -> Owner:
     )
 
 
-def _attributes(node: Node, kind: Literal["file", "directory", "link"], size: int, links: int) -> Attributes:
-    return Attributes(kind, node.mode, size, node.mtime_ns, node.atime_ns, node.uid, node.gid, links)
+def _attributes(
+    node: Node, kind: Literal["file", "directory", "link"], size: int, links: int, *, steady: bool = True
+) -> Attributes:
+    return Attributes(kind, node.mode, size, node.mtime_ns, node.atime_ns, node.uid, node.gid, links, steady=steady)

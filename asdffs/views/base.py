@@ -33,6 +33,10 @@ class ViewFile:
         """Another number for other content, for files that change by themselves; None: they do not."""
         return None
 
+    def snapshot(self) -> bytes | None:
+        """All of it as it is now, for small files that are made when they are looked at; None: read as you go."""
+        return None
+
     def open_for_reading(self) -> None:
         """Refuse what has no size: the kernel asks for no byte of an empty file.  Raises ``AsdffsError``."""
 

@@ -34,6 +34,10 @@ class _Rendered(ViewFile):
         """The content now."""
         return self.render()[offset : offset + length]
 
+    def snapshot(self) -> bytes:
+        """The content now: a reader sees one state, not some of two."""
+        return self.render()
+
     def version(self) -> int:
         """A checksum of the content."""
         return zlib.crc32(self.render())

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import resource
 import struct
 from pathlib import Path
 
+import asdf
+import numpy as np
 import pytest
 from support.crashes import record
 from support.plans import scan
@@ -264,4 +267,22 @@ def test_regression_seek_past_the_end_of_a_stream_makes_a_hole() -> None:
     steps = record(folder, lambda: document.write_block(1, 50_000, b"end"))
     assert [len(details[1]) for kind, _, details in steps if kind == "write"] == [3]
     assert read_bytes(document.read_block(1, 49_990, 99)) == bytes(10) + b"end"
+    document.close()
+
+
+def test_regression_a_full_spool_leaves_no_wrong_bytes(tmp_path: Path) -> None:
+    """The piece that could not be kept was decoded already; the next try wrote the one after it in its place."""
+    content = np.random.default_rng(3).integers(0, 50, 4 << 20).astype("u1")
+    path = tmp_path / "data.asdf"
+    asdf.AsdfFile({"a": content}).write_to(path, all_array_compression="zlib")
+    document = open_document(str(path), writable=False, settings=Settings(spool=str(tmp_path)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((5 << 20) // 2, limits[1]))
+        for _ in range(3):
+            with pytest.raises(OSError, match="too large"):
+                document.read_block(0, 0, 4 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert read_bytes(document.read_block(0, 0, 4 << 20)) == content.tobytes()
     document.close()

@@ -49,7 +49,7 @@ def test_every_save_is_seen_at_once(file: Path) -> None:
             late += view[:200] != new[:200]
         view.close()
         os.close(descriptor)
-        assert late <= SAVES // 50, "an open descriptor may be behind for a moment, not as a rule"
+        assert late == 0 or mount.status["binding"] == "fusepy", "libfuse 2 keeps what an open descriptor has read"
 
 
 def test_an_error_is_seen_at_once(file: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.mounts import Mounted, mounted, run
+from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted, run
+from support.processes import wait_for
 from support.samples import DATA, MASK
 from support.slow import CONTENT, SECONDS, install, slow_file
 
@@ -162,3 +165,79 @@ def test_a_judgement_keeps_what_is_written_meanwhile(tmp_path: Path) -> None:
         check_worst(waits)
     with opened_without_slow(path) as found:
         assert found["value"] == 3
+
+
+KEYS = 150_000
+
+
+def large(text: bytes, value: int) -> bytes:
+    """A tree that takes a while to check."""
+    return text.replace(b"value: 1\n", b"value: %d\n" % value + b"".join(b"k%d: [1, 2]\n" % n for n in range(KEYS)))
+
+
+def wait_until_judged(mount: Mounted) -> None:
+    """A save is being judged: its draft is all there, and not clean."""
+    while mount.status["draft"] != "dirty":
+        others(mount, 0)
+
+
+def test_regression_sync_does_not_commit_a_write_that_queued(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(slow_file(2))
+    with mounted(path, code=7) as mount:
+        first = large(mount.tree.read_bytes(), 2)
+        saving = Slow(lambda: mount.tree.write_bytes(first))
+        wait_until_judged(mount)
+        fd = os.open(mount.tree, os.O_RDWR)
+        writing = Slow(lambda: os.pwrite(fd, b"# half", 0))
+        run("sync", mount.point)
+        committed = (mount.point / ".asdffs/committed.yaml").read_bytes()
+        assert saving.join() == len(first)
+        assert writing.join() == 6
+        assert committed == first
+        with pytest.raises(OSError, match="Bad message"):
+            os.close(fd)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_regression_a_signal_ends_it_whatever_waits(tmp_path: Path, number: signal.Signals) -> None:
+    """A save is judged, others queue behind it, readers hold the tree open: the daemon ends, and so do they."""
+    path = tmp_path / "data.asdf"
+    path.write_bytes(slow_file(2))
+    point, environment = tmp_path / "mnt", environment_in(tmp_path)
+    point.mkdir()
+    assert asdffs("mount", path, point, environment=environment).returncode == 0
+    mount = Mounted(path, point, environment)
+    pid, text = mount.status["pid"], mount.tree.read_bytes()
+    for name in ("one", "two"):
+        (point / name).write_bytes(large(text, len(name)))
+    held = os.open(mount.tree, os.O_RDONLY)
+
+    def replace(name: str) -> object:
+        try:
+            return os.rename(point / name, mount.tree)
+        except OSError as err:
+            return err.errno
+
+    try:
+        waiting = [Slow(lambda name=name: replace(name)) for name in ("one", "two")]
+        waiting += [Slow(lambda: read_or_fail(mount)) for _ in range(2)]
+        for wait in range(20):
+            os.path.exists(point / f"missing-{wait}")
+        os.kill(pid, number)
+        wait_for(pid)
+        for thread in waiting:
+            thread.join()
+        with contextlib.suppress(OSError):
+            os.close(held)
+    finally:
+        lazily_unmount(point)
+    assert asdffs("mount", path, point, environment=environment).returncode == 0, "the next mount recovers"
+    assert asdffs("umount", point, environment=environment).returncode == 0
+
+
+def read_or_fail(mount: Mounted) -> object:
+    try:
+        return (mount.point / ".asdffs/committed.yaml").read_bytes()
+    except OSError as err:
+        return err.errno
