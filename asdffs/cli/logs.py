@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import os
 from typing import Final
+
+from asdffs.errors import MountError
 
 #: The option that means the system's log.
 SYSLOG: Final = "syslog"
 _SYSLOG_SOCKET: Final = "/dev/log"
+
+
+def check_log(place: str) -> None:
+    """Raise ``MountError`` when nothing can be logged there: the daemon could not say so any more."""
+    if place == SYSLOG:
+        if not os.path.exists(_SYSLOG_SOCKET):
+            raise MountError(f"log=syslog: there is no {_SYSLOG_SOCKET}; start a system log, or give a file")
+        return
+    try:
+        open(place, "a").close()
+    except OSError as err:
+        raise MountError(f"log={place}: cannot be written: {err.strerror}") from err
 
 
 def log_to(place: str, *, keep: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from asdffs.cli.logs import log_to
+from asdffs.cli.logs import check_log, log_to
 from asdffs.cli.places import clear, make, past_spools, places_of, private_places, take_report
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
@@ -39,6 +39,8 @@ _NESTED = {
 def run(arguments: argparse.Namespace) -> int:
     """Mount; returns when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
     options = parse_options(arguments.options)
+    if options.log is not None:
+        check_log(options.log)
     path = os.path.join(*resolve(arguments.file))
     mountpoint = _check_mountpoint(arguments.mountpoint)
     _check_device()
@@ -57,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.foreground:
         return work(lambda: print(f"mounted {path} at {mountpoint}", file=sys.stderr))
-    log = options.log or places.log
-    return run_in_background(_reporting(work), lambda: log_to(log, keep=options.log is not None))
+    log, keep = options.log or places.log, options.log is not None
+    return run_in_background(_reporting(work), lambda: log_to(log, keep=keep))
 
 
 def _serve(

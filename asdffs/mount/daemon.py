@@ -52,6 +52,7 @@ def serve(
     def started() -> None:
         raise_read_ahead(mountpoint)
         ready()
+        logger.info("%s is mounted at %s (%s)", document.path, mountpoint, binding.name)
 
     def ended() -> None:
         with contextlib.suppress(OSError):  # the note is information for others, the end is not
@@ -74,6 +75,7 @@ def _conclude(document: Document, places: Places) -> None:
     """Leave a report for whoever asks, and raise what it says."""
     report = document.report
     kept, failures = report.kept, report.failures
+    logger.info("%s was unmounted and finished; kept beside it: %d", document.path, len(kept))
     if places.report:  # also when all went well: a daemon that left none did not come to its end
         with open(places.report, "w") as file:
             json.dump({"file": document.path, "kept": kept, "failures": failures}, file)

@@ -363,6 +363,12 @@ def test_options_that_are_not_understood(place: Place, kind: str) -> None:
     place.refused(2, words[1].split(",")[-1].partition("=")[0], *words)
 
 
+def test_a_log_that_cannot_be_written(place: Place) -> None:
+    place.refused(6, "log=/nowhere/log: cannot be written: No such file", "-o", "log=/nowhere/log")
+    if not os.path.exists("/dev/log"):
+        place.refused(6, "there is no /dev/log", "-o", "log=syslog")
+
+
 def test_umount_where_nothing_is_mounted(place: Place) -> None:
     done = asdffs("umount", place.point, environment=place.environment)
     assert (done.returncode, len(done.stderr.splitlines())) == (6, 1)

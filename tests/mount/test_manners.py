@@ -304,6 +304,8 @@ def test_spool_and_log_go_where_the_options_say(file: Path, tmp_path: Path) -> N
         with pytest.raises(OSError, match="Bad message"):
             mount.tree.write_bytes(b"nonsense")
     assert "refused: line 1" in log.read_text()
+    assert f"data.asdf is mounted at {mount.point}" in log.read_text()
+    assert "was unmounted and finished; kept beside it: 2" in log.read_text()
     assert list(spool.rglob("*scratch*")) == []
 
 
