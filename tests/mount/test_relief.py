@@ -175,9 +175,9 @@ def large(text: bytes, value: int) -> bytes:
     return text.replace(b"value: 1\n", b"value: %d\n" % value + b"".join(b"k%d: [1, 2]\n" % n for n in range(KEYS)))
 
 
-def wait_until_judged(mount: Mounted) -> None:
-    """A save is being judged: its draft is all there, and not clean."""
-    while mount.status["draft"] != "dirty":
+def wait_until_judged(mount: Mounted, saving: Slow) -> None:
+    """A save is being judged: its draft is there, and not clean."""
+    while mount.status["draft"] != "dirty" and saving.running:
         others(mount, 0)
 
 
@@ -187,7 +187,7 @@ def test_regression_sync_does_not_commit_a_write_that_queued(tmp_path: Path) -> 
     with mounted(path, code=7) as mount:
         first = large(mount.tree.read_bytes(), 2)
         saving = Slow(lambda: mount.tree.write_bytes(first))
-        wait_until_judged(mount)
+        wait_until_judged(mount, saving)
         fd = os.open(mount.tree, os.O_RDWR)
         writing = Slow(lambda: os.pwrite(fd, b"# half", 0))
         run("sync", mount.point)
