@@ -51,6 +51,7 @@ class Transaction:
         self._journal = journal
         self._signature = store.signature()
         self._failure = ""
+        self._replaced: Store | None = None
         self.changed = False
 
     @property
@@ -71,8 +72,9 @@ class Transaction:
     def commit(self, plan: Plan) -> None:
         """Carry out ``plan``, whole or not at all, and durably.
 
-        After a plan that moves blocks the caller updates its offsets and then calls
-        ``check_healthy``: the new file has the name even when that could not be made durable.
+        After a plan that moves blocks the caller updates its offsets, then calls
+        ``release_replaced`` and ``check_healthy``: the new file has the name even when that could not be
+        made durable.
         Raises ``StaleFileError``, ``FailedFileError``, ``NoRoomError``, ``ReadOnlyError`` or
         ``OSError``; after each but FAILED the file is as it was.
         """
@@ -107,6 +109,13 @@ class Transaction:
         self.check_unchanged()
         self._store.truncate(size)
         self._note_change()
+
+    def release_replaced(self) -> None:
+        """Give up the file that a growth replaced: its last close frees its blocks, which takes a while."""
+        replaced, self._replaced = self._replaced, None
+        if replaced is not None:
+            with self._relief.waiting():
+                replaced.close()
 
     def sync(self) -> None:
         """Return when all content is durable.  Raises ``FailedFileError`` when that failed (invariant 7)."""
@@ -159,6 +168,7 @@ class Transaction:
             else:
                 self._journal.discard()
         self._journal = None
+        self.release_replaced()
         self._store.close()
 
     @property
@@ -215,8 +225,7 @@ class Transaction:
                 self._folder.sync()
             except OSError as err:
                 failure = err
-        self._store.close()
-        self._store = new
+        self._replaced, self._store = self._store, new
         if failure is not None:
             self._fail(f"the new copy's name could not be made durable ({failure.strerror})")
 

@@ -88,6 +88,7 @@ class TreeEditor:
         shift = plan.move.target - plan.move.source if plan.move else 0
         moved = layout.with_text(header, text_start, len(new), shift, plan.new_size)
         table.update(moved if plan.move is None else moved.without_tail(plan.new_size), self._transaction.store)
+        self._transaction.release_replaced()
         self._transaction.check_healthy()
         return arrays
 
