@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from asdffs.cli.logs import check_log, log_to
-from asdffs.cli.places import clear, make, past_spools, places_of, private_places, take_report
+from asdffs.cli.places import clear, make, past_spools, places_of, private_places, state_home, take_report
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
@@ -39,10 +39,11 @@ _NESTED = {
 def run(arguments: argparse.Namespace) -> int:
     """Mount; returns when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
     options = parse_options(arguments.options)
-    if options.log is not None:
-        check_log(options.log)
     path = os.path.join(*resolve(arguments.file))
     mountpoint = _check_mountpoint(arguments.mountpoint)
+    _check_outside(mountpoint, path, options)
+    if options.log is not None:
+        check_log(options.log)
     _check_device()
     _check_helper()
     options = _downgraded(options, path)
@@ -142,6 +143,13 @@ def _check_mountpoint(path: str) -> str:
     except OSError as err:
         raise MountError(f"the mount point cannot be used: {err.strerror}", path=path) from err
     return real
+
+
+def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
+    """The daemon must not touch its own mount: it would wait for itself, for good."""
+    for place in (path, options.spool, options.log, state_home()):
+        if place is not None and os.path.commonpath([os.path.realpath(place), mountpoint]) == mountpoint:
+            raise MountError("lies inside the mount point; choose another place for one of them", path=place)
 
 
 def _check_helper() -> None:

@@ -62,7 +62,7 @@ def private_places(spool: str | None = None) -> Places:
 
 def _top_of(path: str) -> str:
     name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
-    return os.path.join(_state_home(), "asdffs", name)
+    return os.path.join(_usable_state_home(), "asdffs", name)
 
 
 def make(places: Places) -> None:
@@ -90,8 +90,13 @@ def take_report(path: str) -> tuple[list[str], list[str]] | None:
     return list(report.get("kept", [])), list(report.get("failures", []))
 
 
-def _state_home() -> str:
-    chosen = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+def state_home() -> str:
+    """Where the user wants state: ``$XDG_STATE_HOME``, else ``~/.local/state``."""
+    return os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+
+
+def _usable_state_home() -> str:
+    chosen = state_home()
     try:
         os.makedirs(chosen, mode=0o700, exist_ok=True)
     except OSError:

@@ -21,6 +21,7 @@ from asdffs.mount.caller import was_killed
 from asdffs.mount.errno_map import SILENT, errno_of
 from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.relief import Loop
+from asdffs.mount.session import FUSE_RENAME, FUSE_RENAME2
 from asdffs.storage.store import Extent
 from asdffs.vfs.namespace import is_hidden
 from asdffs.vfs.scratch import read_bytes
@@ -31,8 +32,6 @@ logger = logging.getLogger(__name__)
 _KINDS = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "link": stat.S_IFLNK}
 _BLOCK = 512
 _RENAME_NOREPLACE = 1
-#: FUSE_RENAME and FUSE_RENAME2 (linux/fuse.h).
-_RENAMES = (12, 45)
 _NAME_MAX = 255
 
 P = ParamSpec("P")
@@ -212,9 +211,17 @@ class Operations:
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
         if is_hidden(new):
-            self.vfs.names.hide(old, new, replaced=self._loop.opcode in _RENAMES)
+            self.vfs.names.hide(old, new, replaced=self._is_replacing())
             return
         self.vfs.names.rename(old, new, replace=not flags)
+
+    def _is_replacing(self) -> bool:
+        """Whether libfuse hides a name because another takes it, not because it was unlinked."""
+        if self._loop.opcode not in (FUSE_RENAME, FUSE_RENAME2):
+            return False
+        if is_hidden(os.fsdecode(self._loop.rename_target)):
+            raise NameRefusedError("names that begin with .fuse_hidden are libfuse's own")
+        return True
 
     @_answered
     def symlink(self, target: str, source: str) -> None:

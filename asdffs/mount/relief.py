@@ -95,6 +95,11 @@ class Loop:
         """Of the request that this thread is answering (linux/fuse.h)."""
         return self._serving.opcode(self._answering[threading.get_ident()])
 
+    @property
+    def rename_target(self) -> bytes:
+        """The new name in the request to rename that this thread is answering."""
+        return self._serving.rename_target(self._answering[threading.get_ident()])
+
     def forget_attributes(self) -> None:
         """Have the kernel ask again for the attributes of the file that this thread's request is about."""
         self._serving.forget_attributes(self._answering[threading.get_ident()])

@@ -16,6 +16,9 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Final, Protocol
 
+#: Requests (linux/fuse.h).
+FUSE_RENAME: Final = 12
+FUSE_RENAME2: Final = 45
 #: An offset that means: attributes only (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
 _NO_PAGES: Final = -1
 _FAILED: Final = 1
@@ -38,6 +41,9 @@ class Session(Protocol):
 
     def opcode(self, buffer: Any) -> int:
         """Which request it is (linux/fuse.h)."""
+
+    def rename_target(self, buffer: Any) -> bytes:
+        """The new name in a request to rename, as the program gave it."""
 
     def process(self, buffer: Any) -> None:
         """Run the request's callback and send the answer."""
@@ -106,6 +112,9 @@ class _Session3:
 
     def opcode(self, buffer: Any) -> int:
         return _opcode_at(buffer.mem)
+
+    def rename_target(self, buffer: Any) -> bytes:
+        return _rename_target_at(buffer.mem)
 
     def process(self, buffer: Any) -> None:
         self._process(self._session, byref(buffer))
@@ -187,6 +196,9 @@ class _Session2:
     def opcode(self, buffer: Any) -> int:
         return _opcode_at(buffer.buffer.mem)
 
+    def rename_target(self, buffer: Any) -> bytes:
+        return _rename_target_at(buffer.buffer.mem)
+
     def process(self, buffer: Any) -> None:
         self._process(self._session, byref(buffer.buffer), self._channel)
 
@@ -232,6 +244,12 @@ def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
 def _opcode_at(address: int) -> int:
     """``struct fuse_in_header``: 4 bytes length, 4 opcode, 8 unique, 8 inode."""
     return int(c_uint32.from_address(address + 4).value)
+
+
+def _rename_target_at(address: int) -> bytes:
+    """After the header of 40 bytes: 8 new directory, for FUSE_RENAME2 8 of flags, old name, NUL, new name, NUL."""
+    start = address + 40 + (8 if _opcode_at(address) == FUSE_RENAME else 16)
+    return ctypes.string_at(start + len(ctypes.string_at(start)) + 1)
 
 
 def _declared(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:

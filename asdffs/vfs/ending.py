@@ -43,8 +43,12 @@ class Keeper:
         if any(map(is_disposable, path.split("/"))) or os.path.getsize(source) == 0:
             return
         try:
-            folder = os.path.join(self._leftover_folder(), above)
-            os.makedirs(folder, exist_ok=True)
+            top = self._leftover_folder()
+            folder = os.path.join(top, above)
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):  # a file of the other directory has that name
+                folder, name = top, path.replace("/", "-")
         except OSError as err:
             self._failed(source, err)
             return

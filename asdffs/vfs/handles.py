@@ -41,6 +41,7 @@ class Handles:
         number, self._next = self._next, self._next + 1
         self._open[number] = handle
         handle.node.opens += 1
+        handle.node.writers += isinstance(handle, Handle) and handle.writable
         return number
 
     def get(self, number: int) -> Handle:
@@ -65,6 +66,7 @@ class Handles:
         """Forget the handle.  Raises ``KeyError``."""
         handle = self._open.pop(number)
         handle.node.opens -= 1
+        handle.node.writers -= isinstance(handle, Handle) and handle.writable
         return handle
 
     def of(self, node: FileNode) -> Iterator[Handle]:

@@ -48,9 +48,15 @@ class History:
             return
         number = int(os.path.basename(self.paths[-1]).partition(".")[0]) + 1 if self.paths else 1
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        with open(self._path(number), "xb") as file:
-            file.write(text)
-        self.paths.append(self._path(number))
+        path = self._path(number)
+        try:
+            with open(path, "xb") as file:
+                file.write(text)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
+        self.paths.append(path)
 
     def _path(self, number: int) -> str:
         return os.path.join(self._directory, f"{number}.yaml")

@@ -124,7 +124,7 @@ class Names:
         if not node.created:
             raise NotPermittedError("a directory of the mount cannot be removed", path=path)
         _check_empty(node, path)
-        folder.scratch.pop(name)
+        self._take_name(folder, name)
         folder.touch()
 
     def symlink(self, path: str, target: str) -> None:
@@ -199,6 +199,8 @@ class Names:
         elif self._is_view_file(target, new_name):
             if is_tree:
                 raise NotPermittedError(f"{TREE} cannot become a block")
+            if node.writers:  # what it still writes would go nowhere
+                raise InUseError(f"{name} is open for writing; close it before it becomes a block")
             self._copy_onto(node, target.find(new_name))
             node.names -= 1
             self.discard(node)
@@ -223,6 +225,7 @@ class Names:
         if not isinstance(source, FileNode) or not isinstance(target, FileNode):
             raise NotPermittedError("only a file can be renamed onto a block")
         target.file.open_for_writing()
+        target.touch()  # also for a copy that fails half-way
         size = source.file.size()
         target.file.truncate(size)
         relief = self._document.relief
@@ -270,9 +273,13 @@ class Names:
         """Remove a name that may not be there; a node without names and handles gives its spool file back."""
         for names in (folder.fixed, folder.scratch, folder.hidden):
             node = names.pop(name, None)
-            if node is not None:
-                node.names -= 1
-                self.discard(node)
+            if node is None:
+                continue
+            node.names -= 1
+            self.discard(node)
+            if isinstance(node, DirectoryNode):  # libfuse has no path any more by which to unlink these
+                for hidden in list(node.hidden):
+                    self._take_name(node, hidden)
 
     def discard(self, node: Node) -> None:
         """Give the spool file of ``node`` back if nothing leads to it any more."""

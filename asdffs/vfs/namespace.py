@@ -26,7 +26,7 @@ def is_hidden(path: str) -> bool:
 class Node:
     """What all nodes have.  ``mode``: permission bits.  Times in ns.
 
-    ``opens``: handles on it; ``names``: names that lead to it.
+    ``opens``: handles on it, ``writers``: those that may write; ``names``: names that lead to it.
     """
 
     mode: int
@@ -35,6 +35,7 @@ class Node:
     mtime_ns: int
     atime_ns: int
     opens: int = 0
+    writers: int = 0
     names: int = 1
 
     def touch(self) -> None:

@@ -73,7 +73,7 @@ class ErrorFile(_Rendered):
     def render(self) -> bytes:
         """The sentence of the last refusal, or nothing."""
         error = self._document.report.error
-        return f"{error}\n".encode() if error else b""
+        return os.fsencode(f"{error}\n") if error else b""
 
 
 class _KeptFile(ViewFile):

@@ -246,6 +246,15 @@ def test_a_tree_that_is_not_utf8(place: Place) -> None:
     place.umount(code=7)
 
 
+def test_a_refusal_that_names_odd_bytes(place: Place) -> None:
+    assert place.mount().returncode == 0
+    (place.point / os.fsdecode(b"z\xff") / "k").mkdir(parents=True)
+    with pytest.raises(OSError, match="not empty"):
+        (place.point / os.fsdecode(b"z\xff")).rmdir()
+    assert b"z\xff" in (place.point / ".asdffs/error").read_bytes()
+    place.umount()
+
+
 def test_a_path_of_4000_characters(place: Place) -> None:
     folder = place.folder
     while len(str(folder)) < 3800:
@@ -367,6 +376,18 @@ def test_a_log_that_cannot_be_written(place: Place) -> None:
     place.refused(6, "log=/nowhere/log: cannot be written: No such file", "-o", "log=/nowhere/log")
     if not os.path.exists("/dev/log"):
         place.refused(6, "there is no /dev/log", "-o", "log=syslog")
+
+
+@pytest.mark.parametrize("option", ["spool", "log", "XDG_STATE_HOME"])
+def test_nothing_of_the_mount_lies_inside_it(place: Place, option: str) -> None:
+    """The daemon would wait for itself."""
+    inside, words = place.point / "inside", []
+    if option.isupper():
+        place.environment[option] = str(inside)
+    else:
+        words = ["-o", f"{option}={inside}"]
+    place.refused(6, "lies inside the mount point; choose another place", *words)
+    assert list(place.point.iterdir()) == []
 
 
 def test_umount_where_nothing_is_mounted(place: Place) -> None:

@@ -384,3 +384,45 @@ def test_history_is_a_ring(file: Path) -> None:
         ]
     with mounted(file) as mount:
         assert len(os.listdir(mount.point / ".asdffs/history")) == 8, "it stays for the next mount"
+
+
+def test_regression_an_open_file_does_not_become_a_block(mount: Mounted) -> None:
+    """What it wrote after the rename went nowhere."""
+    path = mount.point / "new"
+    with open(path, "w+b", buffering=0) as file:
+        file.write(b"A" * 40)
+        with pytest.raises(OSError, match="busy"):
+            os.rename(path, mount.block(1))
+    assert mount.block(1).read_bytes() == MASK
+    os.rename(path, mount.block(1))
+    assert mount.block(1).read_bytes() == b"A" * 40
+
+
+def test_regression_hidden_names_are_libfuses_own(mount: Mounted) -> None:
+    (mount.point / "mine").write_bytes(b"mine")
+    with pytest.raises(OSError, match="Invalid argument"):
+        os.rename(mount.point / "mine", mount.point / ".fuse_hidden1")
+    assert (mount.point / "mine").read_bytes() == b"mine"
+    (mount.point / "mine").unlink()
+
+
+def test_regression_unlinked_in_a_directory_that_is_gone(mount: Mounted) -> None:
+    folder = mount.point / "d"
+    folder.mkdir()
+    with open(folder / "f", "w+b", buffering=0) as file:
+        file.write(b"x" * 1000)
+        (folder / "f").unlink()
+        folder.rmdir()
+        assert os.pread(file.fileno(), 5, 0) == b"xxxxx"
+    spool = mount.file.parent / "state"
+    run("sync", mount.point)
+    assert list(spool.rglob("*-f")) == []
+
+
+def test_regression_leftovers_of_one_name(file: Path) -> None:
+    with mounted(file, code=7) as mount:
+        (mount.point / "dd").write_text("1")
+        (mount.point / "blocks/dd").mkdir()
+        (mount.point / "blocks/dd/x").write_text("2")
+    kept = file.parent / "data.asdf.leftover"
+    assert sorted(path.read_text() for path in kept.rglob("*") if path.is_file()) == ["1", "2"]
