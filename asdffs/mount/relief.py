@@ -25,11 +25,11 @@ import signal
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from asdffs.mount.session import Session
+from asdffs.mount.session import FUSE_WRITE, Session
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +78,7 @@ class Loop:
         self._leader = 0
         self._busy_since = 0.0
         self._waiting = 0
+        self._parked: Counter[int] = Counter()
         self._idle = 0
         self._answering: dict[int, Any] = {}
         self._threads: list[threading.Thread] = []
@@ -122,6 +123,8 @@ class Loop:
         if self._session is None:  # nobody to serve: before the first request and after the last
             yield
             return
+        me = threading.get_ident()
+        self._parked[me] += 1
         self._change_waiting(1)
         self.turn.__exit__()
         try:
@@ -129,6 +132,7 @@ class Loop:
         finally:
             self.turn.__enter__()
             self._change_waiting(-1)
+            self._parked[me] -= 1
 
     @contextlib.contextmanager
     def resumed(self) -> Iterator[None]:
@@ -195,8 +199,8 @@ class Loop:
                 self.stop()
 
     def _answer(self, session: Session, buffer: Any, me: int) -> None:
-        self._busy_since = time.monotonic()
         self._answering[me] = buffer
+        self._busy_since = time.monotonic()
         try:
             session.process(buffer)
         finally:
@@ -224,7 +228,16 @@ class Loop:
 
     def _is_overdue(self) -> bool:
         """Whether requests may be queueing behind the one that the leader is at."""
-        return self._waiting > 0 and 0 < self._busy_since < time.monotonic() - _TICK
+        if not self._waiting or not 0 < self._busy_since < time.monotonic() - _TICK:
+            return False
+        return not self._is_writing()
+
+    def _is_writing(self) -> bool:
+        """Whether the leader is at a write that has not come to wait: a read behind it must not overtake it."""
+        buffer = self._answering.get(self._leader)
+        if buffer is None or self._parked[self._leader]:
+            return False
+        return self._serving.opcode(buffer) == FUSE_WRITE
 
     def _take_lead(self, me: int) -> None:
         """Under the lock: a leader that is not busy keeps the lead."""

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 #: Requests (linux/fuse.h).
 FUSE_RENAME: Final = 12
+FUSE_WRITE: Final = 16
 FUSE_RENAME2: Final = 45
 #: An offset that means: attributes only (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
 _NO_PAGES: Final = -1

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from asdffs.errors import NotDirectoryError
+from asdffs.relief import Exclusive
 from asdffs.views.base import ViewDirectory, ViewFile
 
 #: libfuse gives an open file that is unlinked or replaced such a name until its last close.
@@ -49,13 +50,15 @@ class FileNode(Node):
 
     ``changed``: it is another one than the kernel may know by its name.  ``steady``: it changes
     only by what is asked of its one path; drafts and scratch may have several, each a file
-    of its own for the kernel.  ``version``: of the file when it was last looked at.
+    of its own for the kernel.  ``version``: of the file when it was last looked at.  ``changing``: who
+    changes its bytes now; None until somebody first does.
     """
 
     file: ViewFile = field(default_factory=ViewFile)
     steady: bool = False
     changed: bool = False
     version: int | None = None
+    changing: Exclusive | None = None
 
     def look(self) -> bool:
         """Whether the file changed by itself since the last look; its mtime then moves."""

@@ -6,6 +6,7 @@ User: ``mount/operations``.  One thread at a time, whoever has the turn (``asdff
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -23,6 +24,7 @@ from asdffs.errors import (
     NotDirectoryError,
     ReadOnlyError,
 )
+from asdffs.relief import Exclusive
 from asdffs.storage.store import Extent
 from asdffs.vfs.ending import Keeper, distinct
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
@@ -186,7 +188,7 @@ class Vfs:
             node.file.open_for_reading()
         opened = Handle(node, write, snapshot=node.file.snapshot())
         if truncate and write:
-            with self.staging.guard(node):
+            with self._changing(node):
                 node.file.truncate(0)
                 self._dirtied(opened)
         return self._handles.add(opened)
@@ -206,6 +208,7 @@ class Vfs:
         opened = self._handles.get(handle)
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
+        self._await_change(opened.node)
         return opened.node.file.read(offset, length)
 
     def is_snapshot(self, handle: int) -> bool:
@@ -215,7 +218,7 @@ class Vfs:
     def write(self, handle: int, offset: int, payload: bytes | memoryview) -> int:
         """Write; bytes written."""
         opened = self._handles.get(handle)
-        with self.staging.guard(opened.node):
+        with self._changing(opened.node):
             opened.node.file.write(offset, payload)
             self._dirtied(opened)
         return len(payload)
@@ -225,7 +228,7 @@ class Vfs:
         node = self._changeable(path, handle)
         if not isinstance(node, FileNode):
             raise FileExpectedError("is a directory", path=path)
-        with self.staging.guard(node):
+        with self._changing(node):
             if handle is None:
                 node.file.open_for_writing()
             node.file.truncate(size)
@@ -347,6 +350,21 @@ class Vfs:
         opened.node.touch()
         if opened.node is self.staging.node:
             self.staging.written()
+
+    @contextlib.contextmanager
+    def _changing(self, node: FileNode) -> Iterator[None]:
+        """Changes of one node happen one after the other, and not while it is judged."""
+        if node.changing is None:
+            node.changing = Exclusive(self.document.relief)
+        with node.changing.entered(), self.staging.guard(node):
+            yield
+
+    @staticmethod
+    def _await_change(node: FileNode) -> None:
+        """A read that came after a write must not be answered before it: the kernel would keep the old bytes."""
+        if node.changing is not None and node.changing.taken:
+            with node.changing.entered(patiently=True):
+                pass
 
     def _is_scratch(self, node: Node) -> bool:
         if isinstance(node, FileNode):

@@ -152,10 +152,6 @@ def reads_block(
         else:
             with open(mount.block(number), "rb", buffering=0) as file:
                 raw = os.pread(file.fileno(), 8, slot * 4096)
-        if COUNTER.unpack(raw)[0] < least and os.environ.get("ASDFFS_BINDING") == "fusepy":
-            # docs/semantics.md, Limits today: seen on libfuse 2 on an overloaded machine; a new open is right
-            with open(mount.block(number), "rb", buffering=0) as file:
-                raw = os.pread(file.fileno(), 8, slot * 4096)
         assert COUNTER.unpack(raw)[0] >= least, "stale"
 
     return step

@@ -167,6 +167,32 @@ def test_a_judgement_keeps_what_is_written_meanwhile(tmp_path: Path) -> None:
         assert found["value"] == 3
 
 
+def test_regression_a_read_does_not_overtake_a_write_that_waits(tmp_path: Path) -> None:
+    """Else the kernel keeps the bytes from before the write: its page was unlocked while the write was on the way."""
+    path = tmp_path / "data.asdf"
+    path.write_bytes(slow_file(2))
+    with mounted(path) as mount:
+        text = mount.tree.read_bytes()
+        fd = os.open(mount.block(0), os.O_RDWR)
+        assert os.pread(fd, 6, 0) == DATA[:6]
+        os.pwrite(fd, b"before", 0)
+        (mount.point / "new").write_bytes(large(text, 2))
+        saving = Slow(lambda: os.rename(mount.point / "new", mount.tree))
+        for number in range(20):  # the save is being judged after these
+            others(mount, number)
+        rounds = 0
+        while saving.running:
+            content = b"%06d" % rounds
+            writing = Slow(lambda content=content: os.pwrite(fd, content, 0))
+            while writing.running:  # an open drops the page, because the write before moved the mtime
+                with open(mount.block(0), "rb", buffering=0) as file:
+                    file.read(6)
+            assert os.pread(fd, 6, 0) == content
+            rounds += 1
+        assert rounds
+        os.close(fd)
+
+
 KEYS = 150_000
 
 
