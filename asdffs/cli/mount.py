@@ -12,7 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from asdffs.cli.logs import check_log, log_to
-from asdffs.cli.places import clear, make, past_spools, places_of, private_places, state_home, take_report
+from asdffs.cli.places import (
+    clear,
+    forget_past_spools,
+    make,
+    past_spools,
+    places_of,
+    private_places,
+    state_home,
+    take_report,
+)
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
@@ -93,6 +102,7 @@ def _tell_the_past(document: Document, places: Places) -> None:
         logger.warning("%s: the last mount ended with: %s", document.path, sentence)
     for spool in past_spools(document.path, places):
         kept += _keep_past(document, replace(places, spool=spool))
+    forget_past_spools(document.path, places)
     for found in kept:
         logger.warning("%s: kept from the last mount: %s", document.path, found)
     make(places)

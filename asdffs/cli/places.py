@@ -16,7 +16,7 @@ import tempfile
 
 from asdffs.vfs.vfs import Places
 
-#: In the state directory of a file: the spool of its last mount.
+#: In the state directory of a file: the spools of mounts whose scratch may not be kept yet.
 _SPOOLS = "spools.json"
 
 
@@ -44,10 +44,23 @@ def past_spools(path: str, places: Places) -> list[str]:
         with open(note) as file:
             known = [place for place in json.load(file) if os.path.isdir(place)]
     except (OSError, ValueError):
-        known = []
-    with open(note, "w") as file:
-        json.dump([places.spool], file)
-    return [*known, *([] if places.spool in known else [places.spool])]
+        known = [os.path.join(_top_of(path), "spool")]
+    spools = [*known, *([] if places.spool in known else [places.spool])]
+    _note_spools(path, spools)
+    return spools
+
+
+def forget_past_spools(path: str, places: Places) -> None:
+    """What mounts before left is kept: only the mount of now may leave scratch any more.  Raises ``OSError``."""
+    _note_spools(path, [places.spool])
+
+
+def _note_spools(path: str, spools: list[str]) -> None:
+    """Replace the note as a whole: half of it would hide scratch from the next mount."""
+    note = os.path.join(_top_of(path), _SPOOLS)
+    with open(f"{note}.new", "w") as file:
+        json.dump(spools, file)
+    os.replace(f"{note}.new", note)
 
 
 def private_places(spool: str | None = None) -> Places:

@@ -8,7 +8,6 @@ time decodes, and others are served meanwhile.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from typing import BinaryIO
@@ -16,6 +15,7 @@ from typing import BinaryIO
 from asdffs.codecs.base import Codec
 from asdffs.errors import DamagedBlockError
 from asdffs.relief import Exclusive, Relief
+from asdffs.storage.file_store import write_all
 from asdffs.storage.store import Extent
 
 _STORED_PIECE = 1 << 18
@@ -76,7 +76,7 @@ class DecodedBlock:
             if not self._unkept and not more:
                 raise self._damaged(f"it decodes to {self._done} bytes instead of {self._size}")
         with self._relief.waiting():
-            _write_all(self._spool.fileno(), self._unkept, self._done)
+            write_all(self._spool.fileno(), self._unkept, self._done)
         self._done += len(self._unkept)
         self._unkept = b""
 
@@ -103,10 +103,3 @@ class DecodedBlock:
 
     def _damaged(self, reason: str) -> DamagedBlockError:
         return DamagedBlockError(reason, block=self._number)
-
-
-def _write_all(fd: int, payload: bytes, offset: int) -> None:
-    rest = memoryview(payload)
-    while rest:
-        written = os.pwrite(fd, rest, offset)
-        offset, rest = offset + written, rest[written:]

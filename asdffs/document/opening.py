@@ -6,8 +6,10 @@ The one place that chooses real files; tests put a ``MemoryFolder`` in.  Users: 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from asdffs.codecs.base import Codec
@@ -73,24 +75,16 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
     story: list[str] = []
     chosen = settings or Settings()
 
-    def open_parts() -> Parts:
-        try:
-            return _open_parts(folder, name, story, chosen.relief, writable=writable)
-        except AsdffsError as err:
-            err.path = err.path or folder.path(name)
-            raise
-
     def reopen_parts(current: Transaction) -> Parts:
-        try:
+        with _naming(folder.path(name)):
             return _reopen_parts(folder, name, current)
-        except AsdffsError as err:
-            err.path = err.path or folder.path(name)
-            raise
 
+    with _naming(folder.path(name)):
+        parts = _open_parts(folder, name, story, chosen.relief, writable=writable)
     codecs: dict[bytes, Codec] = {codec.id: codec for codec in plugins("codecs")}
     document = Document(
         folder.path(name),
-        open_parts(),
+        parts,
         codecs,
         reopen=reopen_parts,
         relief=chosen.relief,
@@ -100,6 +94,16 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
     )
     document.report.recovery = "; ".join(story)
     return document
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
+    except AsdffsError as err:
+        err.path = err.path or path
+        raise
 
 
 def _open_parts(folder: Folder, name: str, story: list[str], relief: Relief, *, writable: bool) -> Parts:
@@ -112,7 +116,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], relief: Relief, *, 
         if writable:
             journal = _open_recovered(folder, store, story)
         layout, dialect = _scan(store)
-    except BaseException:
+    except BaseException:  # an interrupt as well: nothing stays open, and it goes on
         if journal is not None:
             journal.discard()
         store.close()
@@ -129,7 +133,7 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
         store = open_locked(folder, name, patience=0)
     try:
         layout, dialect = _scan(store)
-    except BaseException:
+    except BaseException:  # as above
         if store is not current.store:
             store.close()
         raise

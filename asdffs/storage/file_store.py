@@ -62,11 +62,8 @@ class FileStore:
         return b"".join(pieces)
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write all of ``payload``; raises ``OSError`` (a short write is followed by its reason)."""
-        rest = memoryview(payload)
-        while rest:
-            written = os.pwrite(self._fd, rest, offset)
-            offset, rest = offset + written, rest[written:]
+        """Write all of ``payload``; raises ``OSError``."""
+        write_all(self._fd, payload, offset)
 
     def truncate(self, size: int) -> None:
         """Cut or extend with zeros; raises ``OSError``."""
@@ -172,6 +169,14 @@ class FileFolder:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:
+    """Write all of ``payload`` at ``offset`` of ``fd``; raises ``OSError``."""
+    rest = memoryview(payload)
+    while rest:
+        written = os.pwrite(fd, rest, offset)
+        offset, rest = offset + written, rest[written:]
 
 
 def _fd(store: Store) -> int:

@@ -46,7 +46,7 @@ def _copy(folder: Folder, store: Store, plan: Plan, expected: Signature) -> Stor
         if not folder.lock(temporary):
             raise LockedError("another program locked the new copy", path=folder.path(name))
         new = folder.replace(temporary, store.name)
-    except BaseException:
+    except BaseException:  # an interrupt as well: no temporary is left, and it goes on
         temporary.close()
         with contextlib.suppress(OSError):  # recovery removes what cannot be removed now
             folder.remove(name)

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
+from asdffs.storage.file_store import FileFolder
 from asdffs.vfs.scratch import is_disposable
 
 #: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
@@ -139,16 +140,8 @@ def _copy_new(source: str, name_of: Callable[[int], str], mode: int) -> str:
             shutil.copyfileobj(old, new)
             new.flush()
             os.fsync(new.fileno())
-        _sync_directory(os.path.dirname(target))
+        FileFolder(os.path.dirname(target)).sync()
     except OSError:
         os.unlink(target)
         raise
     return target
-
-
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -1,7 +1,8 @@
 """The last committed trees, for what no check can see: a save that was valid and still wrong.
 
 ``.asdffs/history/N.yaml``, the oldest first; they stay in the state directory when the mount
-ends.  Not synced: the file itself is, and a ring that cannot be written never refuses a save.
+ends.  A tree is there whole or not at all, the one that a save replaces before that save
+begins.  Not synced: the file itself is, and a ring that cannot be written never refuses a save.
 User: ``staging``.
 """
 
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 #: Trees that are kept.
 LENGTH: Final = 8
+_TEMPORARY: Final = "new"
 _NAME = re.compile(r"(\d+)\.yaml")
 
 
@@ -31,30 +33,28 @@ class History:
                 numbers = sorted(int(m[1]) for name in os.listdir(directory) if (m := _NAME.fullmatch(name)))
                 paths.extend(self._path(number) for number in numbers)
 
-    def note(self, before: bytes, after: bytes) -> None:
-        """``after`` was committed over ``before``."""
-        if not self._directory or before == after:
+    def note(self, text: bytes) -> None:
+        """``text`` is the committed tree: about to be replaced, or new."""
+        if not self._directory or (self.paths and _read(self.paths[-1]) == text):
             return
         try:
-            for text in (before, after):
-                self._add(text)
+            self._add(text)
             while len(self.paths) > LENGTH:
                 os.unlink(self.paths.pop(0))
         except OSError as err:
             logger.warning("the committed tree could not be kept in %s: %s", self._directory, err.strerror)
 
     def _add(self, text: bytes) -> None:
-        if self.paths and _read(self.paths[-1]) == text:
-            return
         number = int(os.path.basename(self.paths[-1]).partition(".")[0]) + 1 if self.paths else 1
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        path = self._path(number)
+        path, temporary = self._path(number), os.path.join(self._directory, _TEMPORARY)
         try:
-            with open(path, "xb") as file:
+            with open(temporary, "wb") as file:
                 file.write(text)
+            os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                os.unlink(temporary)
             raise
         self.paths.append(path)
 

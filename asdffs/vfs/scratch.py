@@ -12,6 +12,7 @@ import re
 from urllib.parse import quote
 
 from asdffs.relief import Alone, Relief
+from asdffs.storage.file_store import write_all
 from asdffs.storage.store import Extent
 from asdffs.views.base import ViewFile
 
@@ -90,7 +91,7 @@ class SpoolFile(ViewFile):
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write; raises ``OSError`` when the spool is full."""
         self.take(None)
-        _write_all(self._fd, offset, payload)
+        write_all(self._fd, payload, offset)
 
     def truncate(self, size: int) -> None:
         """Cut or extend with zeros."""
@@ -143,19 +144,12 @@ class SpoolFile(ViewFile):
         path = self._spool.create(self._name)
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            _write_all(fd, 0, content)
+            write_all(fd, content, 0)
         except OSError:
             os.close(fd)
             os.unlink(path)
             raise
         self._fd, self.path = fd, path
-
-
-def _write_all(fd: int, offset: int, payload: bytes | memoryview) -> None:
-    rest = memoryview(payload)
-    while rest:
-        written = os.pwrite(fd, rest, offset)
-        offset, rest = offset + written, rest[written:]
 
 
 def read_bytes(found: bytes | Extent) -> bytes:

@@ -154,6 +154,8 @@ class Staging:
 
     def _commit(self, text: bytes) -> None:
         before = self._document.tree.text()
+        if text != before:
+            self._history.note(before)
         try:
             self._document.commit_tree(text)
         except (AsdffsError, OSError) as err:
@@ -161,7 +163,7 @@ class Staging:
             self._keep(text)
             raise
         self._document.report.error = ""
-        self._history.note(before, self._document.tree.text())
+        self._history.note(self._document.tree.text())
 
     def _keep(self, text: bytes) -> None:
         """Keep ``text``, durably, unless it is empty, the committed one, or kept already.

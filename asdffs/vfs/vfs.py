@@ -310,7 +310,7 @@ class Vfs:
         try:
             if self.document.writable:
                 self.finish()
-        except Exception as err:
+        except Exception as err:  # whatever it was, what was typed is still kept beside the file
             logger.exception("the file could not be finished")
             report.failures.append(str(err))
         self._keep_beside()

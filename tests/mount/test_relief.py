@@ -179,7 +179,7 @@ def test_regression_a_read_does_not_overtake_a_write_that_waits(tmp_path: Path) 
         (mount.point / "new").write_bytes(large(text, 2))
         saving = Slow(lambda: os.rename(mount.point / "new", mount.tree))
         for number in range(20):  # the save is being judged after these
-            others(mount, number)
+            os.path.exists(mount.point / f"missing-{number}")
         rounds = 0
         while saving.running:
             content = b"%06d" % rounds

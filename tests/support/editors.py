@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from support.mounts import Mounted, run
@@ -151,25 +151,18 @@ def follow(terminal: Terminal, steps: tuple[str, ...]) -> None:
             terminal.type(step)
 
 
+_NANO = Keys(
+    "nano -I +{line} {tree}",
+    "GNU nano",
+    ("C-o", "see:File Name to Write", "Enter"),
+    "Wrote",
+    "Error writing",
+    ("C-x",),
+    ("C-x", "see:Save modified buffer", "n"),
+)
 TERMINAL_PROGRAMS: dict[str, Keys] = {
-    "nano": Keys(
-        "nano -I +{line} {tree}",
-        "GNU nano",
-        ("C-o", "see:File Name to Write", "Enter"),
-        "Wrote",
-        "Error writing",
-        ("C-x",),
-        ("C-x", "see:Save modified buffer", "n"),
-    ),
-    "nano -B": Keys(
-        "nano -I -B +{line} {tree}",
-        "GNU nano",
-        ("C-o", "see:File Name to Write", "Enter"),
-        "Wrote",
-        "Error writing",
-        ("C-x",),
-        ("C-x", "see:Save modified buffer", "n"),
-    ),
+    "nano": _NANO,
+    "nano -B": replace(_NANO, start="nano -I -B +{line} {tree}"),
     "emacs -nw": Keys(
         "emacs -nw -Q +{line} {tree}",
         "(Fundamental",
