@@ -81,6 +81,10 @@ class FailedFileError(StorageError):
     """A write or sync failed such that the file must not be written any more."""
 
 
+class RecoveryError(StorageError):
+    """A journal is there that cannot be brought together with the file; nothing was changed."""
+
+
 class NoRoomError(StorageError):
     """The change needs space inside the file that cannot be made there."""
 

@@ -38,6 +38,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.LockedError: ExitCode.IN_USE,
     errors.StaleFileError: ExitCode.UNFINISHED,
     errors.FailedFileError: ExitCode.UNFINISHED,
+    errors.RecoveryError: ExitCode.UNFINISHED,
     errors.NoRoomError: ExitCode.UNFINISHED,
     errors.ReadOnlyError: ExitCode.UNFINISHED,
     errors.NoSuchNameError: ExitCode.NO_FILE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import Any
 
 from asdffs.document.arrays import Ndarray
@@ -12,6 +13,8 @@ from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.header import standard_version
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.journal import read_owner
 from asdffs.views.blocks import compression_name
 
 
@@ -43,7 +46,14 @@ def describe(document: Document) -> dict[str, Any]:
         "arrays": [_array(array) for array in document.tree.arrays()],
         "blocks": blocks,
         "index": _index_state(document),
+        "mount": _mount(document.path),
     }
+
+
+def _mount(path: str) -> dict[str, Any] | None:
+    """Who has the file mounted for writing, if anybody: process, mount point, state, how blocks were moved last."""
+    directory, name = os.path.split(path)
+    return read_owner(FileFolder(directory), name) or None
 
 
 def _block(document: Document, number: int) -> dict[str, Any]:

@@ -78,7 +78,9 @@ def _serve(
 ) -> None:
     binding = load_binding(wanted)
     loop = Loop()
-    settings = Settings(places.spool, loop, options.padding, options.strict)
+    settings = Settings(
+        places.spool, loop, options.padding, options.strict, growth=options.growth, journal=options.journal
+    )
     # the spool belongs to whoever holds the lock: it is touched only after the file is open
     document = open_document(path, writable=not options.read_only, settings=settings)
     try:
@@ -131,7 +133,10 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
             print(f"asdffs: {err}", file=sys.stderr)
             return exit_code_of(err)
         except OSError as err:
-            print(f"asdffs: cannot be mounted for writing: {err}; make room, or mount with -o ro", file=sys.stderr)
+            print(
+                f"asdffs: cannot be mounted for writing: {err}; make room, or mount with -o ro or -o nojournal",
+                file=sys.stderr,
+            )
             return ExitCode.UNFINISHED
 
     return wrapped
@@ -178,10 +183,12 @@ def _check_device() -> None:
 
 
 def _downgraded(options: MountOptions, path: str) -> MountOptions:
-    """Read-only where the file or its directory cannot be written, and say so."""
-    folder = os.path.dirname(path)
-    refusing = next((place for place in (path, folder) if not os.access(place, os.W_OK)), None)
+    """Read-only where the file, or the directory that is to hold its journal, cannot be written; and say so."""
+    needed = {path: ""}
+    if options.journal:
+        needed[os.path.dirname(path)] = " (the journal goes there; '-o nojournal' does without)"
+    refusing = next((place for place in needed if not os.access(place, os.W_OK)), None)
     if options.read_only or refusing is None:
         return options
-    logger.warning("%s: cannot be written; mounting read-only", refusing)
+    logger.warning("%s: cannot be written%s; mounting read-only", refusing, needed[refusing])
     return replace(options, read_only=True)

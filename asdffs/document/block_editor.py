@@ -4,7 +4,8 @@ Rules (docs/semantics.md, Blocks).  Before the first content write a checksum is
 zero, durably: a crash then leaves "unchecked", never a wrong sum.  A size changes in memory
 first and reaches the header at ``settle`` (close, fsync, finish), after the content is
 durable.  The last block grows by reserving room with the journalled header before content
-is written there.  ``finish`` returns what was reserved too much and writes the checksums.
+is written there, any other by a gap behind it.  ``finish`` returns what was reserved too much for
+the last block and writes the checksums.
 
 Users: ``document``.  One thread.
 """
@@ -22,7 +23,7 @@ from asdffs.errors import DamagedBlockError, NoRoomError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.padding import Padding
-from asdffs.format.plan import plan_block_header, plan_cut_tail
+from asdffs.format.plan import plan_block_growth, plan_block_header, plan_cut_tail
 from asdffs.relief import Relief
 
 logger = logging.getLogger(__name__)
@@ -138,7 +139,8 @@ class BlockEditor:
                 del self._edits[number]
 
     def _finish_block(self, number: int, edit: _Edit, header: BlockHeader, checksum: bytes) -> None:
-        allocated = max(edit.used, edit.kept)
+        last = number + 1 == len(self._table)
+        allocated = max(edit.used, edit.kept) if last else header.allocated_size
         self._put(number, replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum))
         edit.fresh = min(edit.fresh, allocated)
 
@@ -164,21 +166,36 @@ class BlockEditor:
                 self._put(number, header)  # the file ends inside the slack
             return
         if number + 1 < len(self._table):
-            raise NoRoomError(
-                f"the block has room for {header.allocated_size} bytes and {needed} are needed; "
-                "only the last block can grow",
-                block=number,
-            )
+            self._open_gap(number, header, needed)
+            return
         self._cut_tail()
         allocated = self._policy.allocation(needed, header.allocated_size)
         self._put(number, replace(header, allocated_size=allocated))
 
+    def _open_gap(self, number: int, header: BlockHeader, needed: int) -> None:
+        """Move the blocks behind block ``number``.  Raises ``NoRoomError`` with its number, or as ``Transaction``."""
+        table = self._table
+        table.check_all()
+        plan = plan_block_growth(table.layout, number, header, self._policy, needed)
+        shift = plan.checked_move.shift
+
+        def adopt() -> None:
+            table.update(table.layout.with_gap(number, shift, plan.new_size), self._transaction.store)
+            table.put(number, replace(header, allocated_size=header.allocated_size + shift))
+
+        try:
+            self._transaction.commit(plan, adopt)
+        except NoRoomError as err:
+            err.block = number
+            raise
+
     def _cut_tail(self) -> None:
         """Remove the index and NULs behind the last block: the layout is about to change."""
         self._table.check_all()
-        plan = plan_cut_tail(self._table.layout)
-        self._transaction.commit(plan)
-        self._table.update(self._table.layout.without_tail(plan.new_size))
+        table = self._table
+        plan = plan_cut_tail(table.layout)
+        cut = table.layout.without_tail(plan.new_size)
+        self._transaction.commit(plan, lambda: table.update(cut, self._transaction.store))
 
     def _put(self, number: int, header: BlockHeader) -> None:
         """Commit the header of block ``number``; the file is extended, or cut, to its allocation's end."""
@@ -187,10 +204,13 @@ class BlockEditor:
         end = table.offset(number) + header.full_size + header.allocated_size
         moved = header.allocated_size != old.allocated_size or end > table.layout.size
         plan = plan_block_header(table.layout, table.offset(number), old, header, resize_to=end if moved else None)
-        self._transaction.commit(plan)
-        table.put(number, header)
-        if moved:
-            table.update(replace(table.layout, size=plan.new_size, blocks_end=end))
+        layout = replace(table.layout, size=plan.new_size, blocks_end=end) if moved else table.layout
+
+        def adopt() -> None:
+            table.put(number, header)
+            table.update(layout, self._transaction.store)
+
+        self._transaction.commit(plan, adopt)
 
     def _start(self, number: int) -> int:
         return self._table.offset(number) + self._table.header(number).full_size

@@ -8,6 +8,7 @@ Several documents may be open in one process; they share nothing.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from asdffs.errors import DamagedBlockError, InvalidTreeError, NotSupportedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
-from asdffs.format.plan import plan_cut_tail, plan_index
+from asdffs.format.plan import Plan, plan_cut_tail, plan_index
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.store import Extent, Signature
 
@@ -69,6 +70,8 @@ class Document:
         self._spool = spool
         self._decoded: dict[int, DecodedBlock] = {}
         self._generation = 0
+        self._note: dict[str, Any] = {}
+        self._noted_growth = ""
         self._adopt(parts)
 
     # -- what is there ----------------------------------------------------
@@ -114,10 +117,12 @@ class Document:
 
     def block_header(self, number: int) -> BlockHeader:
         """The header as it is on disk.  Raises ``DamagedBlockError``."""
+        self._await_move()
         return self._table.header(number)
 
     def block_size(self, number: int) -> int:
         """Decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
+        self._await_move()
         header = self._table.header(number)
         return header.data_size if header.compressed else self._blocks.used(number)
 
@@ -125,6 +130,7 @@ class Document:
 
     def read_block(self, number: int, offset: int, length: int) -> bytes | Extent:
         """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
+        self._await_move()
         header = self._table.header(number)
         length = max(0, min(length, self.block_size(number) - offset))
         if header.compressed:
@@ -136,17 +142,20 @@ class Document:
 
     def check_block_writable(self, number: int) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
+        self._await_move()
         self._blocks.check_writable(number)
 
     def write_block(self, number: int, offset: int, payload: bytes | memoryview) -> None:
         """Write content.  Raises as ``BlockEditor.write``."""
         with self._change.entered():
             self._blocks.write(number, offset, payload)
+            self._note_growth()
 
     def truncate_block(self, number: int, size: int) -> None:
         """Set the size of the content.  Raises as ``BlockEditor.write``."""
         with self._change.entered():
             self._blocks.truncate(number, size)
+            self._note_growth()
 
     def settle_block(self, number: int, *, durable: bool) -> None:
         """Bring the size into the header; with ``durable`` sync.  Raises as ``Transaction``."""
@@ -157,6 +166,7 @@ class Document:
         """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``."""
         with self._change.entered():
             arrays = self._tree.commit(draft, self._refuse if self._strict else None)
+            self._note_growth()
             self._warn(arrays)
 
     # -- ending -----------------------------------------------------------
@@ -179,7 +189,6 @@ class Document:
         if self._table.moved and self.layout.index is None and self._may_have_index():
             self._write_index()
         self._table.moved = False
-        self._transaction.sync()
 
     def refresh(self) -> bool:
         """Read the file again if another program changed it and nothing is pending; whether it did.
@@ -195,9 +204,21 @@ class Document:
         logger.info("%s was changed by another program; read again", self.path)
         return True
 
+    @property
+    def growth(self) -> str:
+        """By which strategy of ``storage/gap`` blocks were moved last; empty when they were not."""
+        return self._transaction.grown_by
+
     def note_owner(self, note: dict[str, Any]) -> None:
         """Tell others, through the journal's note, who holds the file.  Raises ``OSError``."""
-        self._transaction.note_owner(note)
+        self._note = note
+        self._transaction.note_owner({**note, "growth": self.growth})
+
+    def _note_growth(self) -> None:
+        if self._note and self.growth != self._noted_growth:
+            self._noted_growth = self.growth
+            with contextlib.suppress(OSError):  # the note is information for others, the change is not
+                self.note_owner(self._note)
 
     def check_tree(self) -> None:
         """Look for sources and shapes that do not fit the blocks; into ``report.warnings``."""
@@ -216,11 +237,12 @@ class Document:
 
     def _write_index(self) -> None:
         cut = plan_cut_tail(self.layout)
-        self._transaction.commit(cut)
-        self._table.update(self.layout.without_tail(cut.new_size))
+        self._commit(cut, self.layout.without_tail(cut.new_size))
         plan = plan_index(self.layout)
-        self._transaction.commit(plan)
-        self._table.update(self.layout.with_index(plan.new_size - plan.old_size))
+        self._commit(plan, self.layout.with_index(plan.new_size - plan.old_size))
+
+    def _commit(self, plan: Plan, layout: Layout) -> None:
+        self._transaction.commit(plan, lambda: self._table.update(layout, self._transaction.store))
 
     def _adopt(self, parts: Parts) -> None:
         self._transaction, self._dialect = parts.transaction, parts.dialect
@@ -235,6 +257,12 @@ class Document:
             relief=self.relief,
             version=self._generation,
         )
+
+    def _await_move(self) -> None:
+        """While blocks move within the file nobody reads them: they are neither at the old nor at the new offsets."""
+        if self._transaction.moving.taken:
+            with self._transaction.moving.entered(patiently=True):
+                pass
 
     def _forget(self) -> None:
         for decoded in self._decoded.values():
@@ -261,6 +289,7 @@ class Document:
 
     def _read_stored(self, number: int, offset: int, length: int) -> bytes:
         """Stored bytes of a block, wherever it lies now."""
+        self._await_move()
         span = self._table.content(number).clip(offset, length)
         return self._transaction.store.read_at(span.start, len(span)) if span else b""
 

@@ -10,12 +10,13 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.document import Document, Parts
-from asdffs.document.transaction import Transaction
+from asdffs.document.transaction import Manner, Transaction
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError
 from asdffs.format.header import Header
 from asdffs.format.layout import Layout
@@ -24,12 +25,18 @@ from asdffs.format.scanner import drive, scan_layout
 from asdffs.registry import plugins
 from asdffs.relief import Alone, Relief
 from asdffs.storage.file_store import FileFolder
-from asdffs.storage.journal import Journal, journal_name, read_record
+from asdffs.storage.gap import AUTO
+from asdffs.storage.journal import Journal, journal_name, read_progress, read_record
 from asdffs.storage.lock import open_locked
-from asdffs.storage.overlay import OverlayStore
-from asdffs.storage.recovery import belongs, recover
+from asdffs.storage.recovery import recover
 from asdffs.storage.store import Folder, Store
+from asdffs.storage.unfinished import as_recovered, belongs
 
+#: Largest block of a file system that blocks of the file are moved by, in bytes.
+_LARGEST_UNIT: Final = 1 << 16
+#: The journal has room for both images of a text of that size; of a larger one when it is needed; in bytes.
+_LARGEST_RESERVE: Final = 128 << 20
+_LEAST_RESERVE: Final = 1 << 14
 #: How long an open waits for a daemon that is finishing the same file, in seconds.
 PATIENCE = 600.0
 
@@ -52,13 +59,17 @@ def resolve(path: str) -> tuple[str, str]:
 class Settings:
     """How a document behaves.  ``spool``: directory for decoded blocks, or None for the system's.
 
-    ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it.
+    ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``growth``: the
+    strategy by which blocks are moved, or ``auto``; ``journal``: False where none can be kept, and crashes
+    in the middle of a change may leave half of it.
     """
 
     spool: str | None = None
     relief: Relief = field(default_factory=Alone)
     padding: Padding = field(default_factory=Padding)
     strict: bool = False
+    growth: str = AUTO
+    journal: bool = True
 
 
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
@@ -80,7 +91,7 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
             return _reopen_parts(folder, name, current)
 
     with _naming(folder.path(name)):
-        parts = _open_parts(folder, name, story, chosen.relief, writable=writable)
+        parts = _open_parts(folder, name, story, chosen, writable=writable)
     codecs: dict[bytes, Codec] = {codec.id: codec for codec in plugins("codecs")}
     document = Document(
         folder.path(name),
@@ -88,7 +99,7 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
         codecs,
         reopen=reopen_parts,
         relief=chosen.relief,
-        policy=chosen.padding,
+        policy=_fitting(chosen.padding, parts.transaction.store),
         spool=chosen.spool,
         strict=chosen.strict,
     )
@@ -106,7 +117,13 @@ def _naming(path: str) -> Iterator[None]:
         raise
 
 
-def _open_parts(folder: Folder, name: str, story: list[str], relief: Relief, *, writable: bool) -> Parts:
+def _fitting(policy: Padding, store: Store) -> Padding:
+    """Blocks move by whole blocks of the file system as well, where those are not huge (a network's are)."""
+    unit = store.unit()
+    return replace(policy, alignment=unit) if policy.alignment < unit <= _LARGEST_UNIT else policy
+
+
+def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings, *, writable: bool) -> Parts:
     journal = None
     if writable:
         store: Store = open_locked(folder, name, patience=PATIENCE)
@@ -114,14 +131,17 @@ def _open_parts(folder: Folder, name: str, story: list[str], relief: Relief, *, 
         store = _with_pending_record(folder, folder.open(name, writable=False))
     try:
         if writable:
-            journal = _open_recovered(folder, store, story)
+            journal = _open_recovered(folder, store, story, create=settings.journal)
         layout, dialect = _scan(store)
+        if journal is not None:
+            journal.reserve(2 * min(layout.padding.stop, _LARGEST_RESERVE) + _LEAST_RESERVE)
     except BaseException:  # an interrupt as well: nothing stays open, and it goes on
         if journal is not None:
             journal.discard()
         store.close()
         raise
-    return Parts(Transaction(folder, store, journal, relief), layout, dialect)
+    manner = Manner(writable, settings.growth)
+    return Parts(Transaction(folder, store, journal, settings.relief, manner), layout, dialect)
 
 
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
@@ -145,14 +165,20 @@ def _scan(store: Store) -> tuple[Layout, Dialect]:
     return layout, _find_dialect(layout)
 
 
-def _open_recovered(folder: Folder, store: Store, story: list[str]) -> Journal:
+def _open_recovered(folder: Folder, store: Store, story: list[str], *, create: bool) -> Journal | None:
+    """The journal after recovery; without ``create`` none, and one that a dead process left is removed."""
+    if not create and journal_name(store.name) not in folder.names():
+        return None
     journal = Journal.open(folder, store.name)
     _, sentence = recover(folder, store, journal)
-    if not sentence:
+    if sentence:
+        story.append(sentence)
+        journal.close()
+        journal = Journal.open(folder, store.name)
+    if create:
         return journal
-    story.append(sentence)
-    journal.close()
-    return Journal.open(folder, store.name)
+    journal.discard()
+    return None
 
 
 def _with_pending_record(folder: Folder, store: Store) -> Store:
@@ -163,11 +189,12 @@ def _with_pending_record(folder: Folder, store: Store) -> Store:
         return store
     try:
         record = read_record(sidecar)
+        progress = read_progress(sidecar, record) if record is not None else None
     finally:
         sidecar.close()
     if record is None or not belongs(store, record):
         return store
-    return OverlayStore(store, record)
+    return as_recovered(store, record, progress)
 
 
 def _find_dialect(layout: Layout) -> Dialect:

@@ -1,25 +1,37 @@
-"""The one module that changes the file.
+"""Every change of the file goes through here.
 
 Definitions.  *Plan*: what must change (``format/plan``).  *In place*: a plan without a
-move; it is journalled.  *Content*: bytes of a block within its allocation; they are
-written through, because old or new they are a legal file.  *Signature*: (device, inode,
-size, mtime, ctime) of the file as we last left it.
+move; it is journalled.  *Growth*: a plan with a move; ``storage/gap`` chooses how.  *Content*:
+bytes of a block within its allocation; they are written through, because old or new they are a
+legal file.  *Signature*: (device, inode, size, mtime, ctime) of the file as we last left it.
+*Record*: what the journal holds of a pending change.
 
-Invariants
- 1. Before any change the signature is checked; a foreign change is never overwritten.
- 2. An in-place change is in the journal, durable, before the first byte of the file changes.
- 3. The journal is retired only after the changed bytes are durable.
+Invariants; each write and sync below and in ``storage`` names the one that it serves
+ 1. Before any change, and again once its record is durable, the signature is checked; a foreign
+    change is never overwritten.
+ 2. A change of existing bytes, in place or by moving them, is in the journal, durable, before the
+    first byte of the file changes.
+ 3. The journal is retired only after the changed bytes, or the old ones again, are durable.
  4. A change that fails half-way is undone before the journal is retired.
- 5. A growth writes nothing into the file: the whole new file is durable before it gets the name.
+ 5. A growth by a new file writes nothing into the old one: the whole new file is durable before it
+    gets the name.
  6. Content is written only inside what the durable header allocates.
- 7. After a failed sync, undo or retire the state is FAILED and nothing is written any more;
-    the journal stays for recovery at the next open.
+ 7. After a failed sync, undo or retire the state is FAILED and nothing is written any more; the
+    journal stays for recovery at the next open.
+ 8. Before the file system opens a gap every byte of the file is on the disk, and its record holds
+    where: recovery tells by the addresses what has moved.
+ 9. Bytes are durable in their new place before anything is written where they were, and the gap
+    is closed only after what was written into it is durably undone.
+10. A piece of a shift is in the journal, durable, before it is written over the bytes behind it,
+    and durable there before the next piece is.
+11. The size that a record names is durable: a stream that was appended to is synced before.
 
 | state  | reads | commit, write_content | left by                                      |
 |--------|-------|-----------------------|----------------------------------------------|
 | READY  | yes   | yes                   | a failed sync, undo or retire -> FAILED      |
 | FAILED | yes   | FailedFileError       | never (close and open again)                 |
 
+Without a journal (the user's choice) invariants 2 to 4 hold as long as nothing is killed.
 While it waits for the disk others have the turn (``relief``); one change at a time, which
 ``Document`` sees to.  Users: ``tree_editor``, ``block_editor``, ``document``; under the exclusive lock.
 """
@@ -27,68 +39,96 @@ While it waits for the disk others have the turn (``relief``); one change at a t
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from asdffs.errors import FailedFileError, ReadOnlyError, StaleFileError
+from asdffs.errors import FailedFileError, ReadOnlyError
 from asdffs.format.plan import Plan
-from asdffs.relief import Alone, Relief
-from asdffs.storage.gap import open_gap
-from asdffs.storage.journal import Journal, Record, make_record
-from asdffs.storage.recovery import apply, undo
-from asdffs.storage.store import Folder, Signature, Store
+from asdffs.relief import Alone, Exclusive, Relief
+from asdffs.storage.gap import AUTO, open_gap
+from asdffs.storage.journal import Journal
+from asdffs.storage.open_file import OpenFile
+from asdffs.storage.record import Record, make_record
+from asdffs.storage.store import Folder, Store
+from asdffs.storage.unfinished import apply, as_recovered, undo
 
 logger = logging.getLogger(__name__)
 
 
-class Transaction:
-    """All changes of one open file.  ``journal`` is None for a file opened read-only."""
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How changes are made.  ``growth``: a strategy of ``gap``, or ``auto``; ``writable``: whether at all."""
 
-    def __init__(self, folder: Folder, store: Store, journal: Journal | None, relief: Relief | None = None) -> None:
-        self._folder = folder
-        self._relief = relief or Alone()
-        self._store = store
-        self._journal = journal
-        self._signature = store.signature()
-        self._failure = ""
-        self._replaced: Store | None = None
+    writable: bool = True
+    growth: str = AUTO
+
+
+class Transaction:
+    """All changes of one open file.  ``journal`` is None for one that is only read, or by the user's choice."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        store: Store,
+        journal: Journal | None,
+        relief: Relief | None = None,
+        manner: Manner | None = None,
+    ) -> None:
+        self._file = OpenFile(folder, store, journal, relief or Alone())
+        self._manner = manner or Manner(writable=journal is not None)
         self.changed = False
+        self._resized = False
+        self.grown_by = ""
 
     @property
     def store(self) -> Store:
         """The open file; another one after a growth."""
-        return self._store
+        return self._file.store
+
+    @property
+    def moving(self) -> Exclusive:
+        """Taken while blocks move within the file: who reads them waits."""
+        return self._file.moving
 
     @property
     def writable(self) -> bool:
         """Whether changes are possible at all."""
-        return self._journal is not None
+        return self._manner.writable
 
     @property
     def failure(self) -> str:
         """Why the state is FAILED; empty in READY."""
-        return self._failure
+        return self._file.failure
 
-    def commit(self, plan: Plan) -> None:
+    def commit(self, plan: Plan, adopt: Callable[[], None]) -> None:
         """Carry out ``plan``, whole or not at all, and durably.
 
-        After a plan that moves blocks the caller updates its offsets, then calls
-        ``release_replaced`` and ``check_healthy``: the new file has the name even when that could not be
-        made durable.
-        Raises ``StaleFileError``, ``FailedFileError``, ``NoRoomError``, ``ReadOnlyError`` or
-        ``OSError``; after each but FAILED the file is as it was.
+        ``adopt`` is called when the file is the new one, before anybody else has the turn; also when a
+        sync then fails, because recovery will make it so.  Raises ``StaleFileError``,
+        ``FailedFileError``, ``NoRoomError``, ``ReadOnlyError`` or ``OSError``; unless ``adopt`` was
+        called the file is as it was.
         """
         if plan.empty:
+            adopt()
             return
-        journal = self._check_ready()
-        self.check_unchanged()
-        if plan.old_size != self._store.size():
-            raise self._stale()
-        if plan.move is not None:
-            self._replace(plan)
+        self._check_ready()
+        self._file.check_unchanged()  # invariant 1
+        if plan.old_size != self.store.size():
+            raise self._file.stale()
+        if self._resized:
+            self.sync()  # invariant 11
+        replaced = None
+        if plan.move is None:
+            self._in_place(plan)
         else:
-            self._in_place(journal, plan)
+            replaced = self._grow(plan)
+        adopt()
         self._note_change()
+        if replaced is not None:  # its last close frees its blocks, which takes a while
+            with self._file.relief.waiting():
+                replaced.close()
+        self.check_healthy()
         logger.info("committed %d bytes, size %d -> %d", plan.written, plan.old_size, plan.new_size)
 
     def write_content(self, offset: int, payload: bytes | memoryview) -> None:
@@ -97,157 +137,115 @@ class Transaction:
         Not durable before ``sync``.  Raises as ``commit`` does; a part may be written then.
         """
         self._check_ready()
-        self.check_unchanged()
+        self._file.check_unchanged()  # invariant 1
+        size = self.store.size()
         try:
-            self._store.write_at(offset, payload)
+            self.store.write_at(offset, payload)
         finally:
+            self._resized = self._resized or self.store.size() != size
             self._note_change()
 
     def truncate_stream(self, size: int) -> None:
         """Set the size of a file that ends with a streamed block.  Raises as ``commit`` does."""
         self._check_ready()
-        self.check_unchanged()
-        self._store.truncate(size)
+        self._file.check_unchanged()  # invariant 1
+        self.store.truncate(size)
+        self._resized = True
         self._note_change()
-
-    def release_replaced(self) -> None:
-        """Give up the file that a growth replaced: its last close frees its blocks, which takes a while."""
-        replaced, self._replaced = self._replaced, None
-        if replaced is not None:
-            with self._relief.waiting():
-                replaced.close()
 
     def sync(self) -> None:
         """Return when all content is durable.  Raises ``FailedFileError`` when that failed (invariant 7)."""
-        self.check_healthy()
-        try:
-            with self._relief.waiting():
-                self._store.sync()
-        except OSError as err:
-            raise self._fail(f"writing to the disk failed ({err.strerror})") from err
+        self._file.sync()
+        self._resized = False
 
     def check_healthy(self) -> None:
         """Raise ``FailedFileError`` in the state FAILED."""
-        if self._failure:
-            raise FailedFileError(self._failure, path=self._path)
+        self._file.check_healthy()
 
     def is_foreign(self) -> bool:
         """Whether the name leads to a file that is not as we left it; not when the name is gone."""
+        file = self._file
         try:
-            return not self._is_ours(self._folder.signature(self._store.name))
+            return not file.is_ours(file.folder.signature(file.store.name))
         except FileNotFoundError:
             return False
 
     def check_unchanged(self) -> None:
         """Raise ``StaleFileError`` unless the file is as we left it (invariant 1)."""
-        try:
-            current = self._is_ours(self._folder.signature(self._store.name))
-        except FileNotFoundError as err:
-            raise StaleFileError("the file was removed under the mount", path=self._path) from err
-        if not current:
-            raise self._stale()
+        self._file.check_unchanged()
 
     def note_owner(self, note: dict[str, Any]) -> None:
         """Write the owner note, if there is a journal.  Raises ``OSError``."""
-        if self._journal is not None:
-            self._journal.note_owner(note)
+        if self._file.journal is not None:
+            self._file.journal.note_owner(note)
+
+    def reserve(self, size: int) -> None:
+        """Have room in the journal for changes of ``size`` bytes.  Raises ``OSError``."""
+        if self._file.journal is not None:
+            self._file.journal.reserve(size)
 
     def hand_over(self, store: Store) -> Transaction:
         """The same file as another program left it, in ``store``; this object is done with."""
-        if store is not self._store:
-            self._store.close()
-        new = Transaction(self._folder, store, self._journal, self._relief)
-        self._journal = None
+        if store is not self.store:
+            self.store.close()
+        new = Transaction(self._file.folder, store, self._file.journal, self._file.relief, self._manner)
+        self._file.journal = None
         return new
 
     def close(self) -> None:
         """Remove the journal (kept when FAILED) and close the file, which unlocks it."""
-        if self._journal is not None:
-            if self._failure:
-                self._journal.close()
+        journal, self._file.journal = self._file.journal, None
+        if journal is not None:
+            if self.failure:
+                journal.close()
             else:
-                self._journal.discard()
-        self._journal = None
-        self.release_replaced()
-        self._store.close()
+                journal.discard()
+        self.store.close()
 
-    @property
-    def _path(self) -> str:
-        return self._folder.path(self._store.name)
-
-    def _check_ready(self) -> Journal:
+    def _check_ready(self) -> None:
         self.check_healthy()
-        if self._journal is None:
-            raise ReadOnlyError("the file is open read-only", path=self._path)
-        return self._journal
+        if not self.writable:
+            raise ReadOnlyError("the file is open read-only", path=self._file.path)
 
-    def _in_place(self, journal: Journal, plan: Plan) -> None:
-        record = make_record(self._store, plan)
-        self._write_journal(journal, record)  # invariant 2
+    def _in_place(self, plan: Plan) -> None:
+        """When it returns the file is the new one, or FAILED and will be after recovery."""
+        file = self._file
+        record = make_record(file.store, plan)
+        file.write_record(record)  # invariant 2
         try:
-            apply(self._store, record.images, record.new_size)
-        except OSError:
-            self._undo(journal, record)  # invariant 4
+            file.check_unchanged()  # invariant 1
+        except BaseException:  # whatever it was: nothing is changed, so the record must not stay
+            file.retire()
             raise
-        self.sync()  # invariant 3: before retire
-        self._retire(journal)
-
-    def _write_journal(self, journal: Journal, record: Record) -> None:
         try:
-            with self._relief.waiting():
-                journal.write(record)
+            apply(file.store, record.images, record.new_size)
         except OSError:
-            self._retire(journal)  # the record may be whole on the disk: it must not be replayed later
+            self._undo(record)  # invariant 4
             raise
-
-    def _undo(self, journal: Journal, record: Record) -> None:
         try:
-            undo(self._store, record.images, record.old_size)
+            file.sync()  # invariant 3
+            file.retire()
+        except FailedFileError:
+            file.store = as_recovered(file.store, record, None)
+
+    def _undo(self, record: Record) -> None:
+        file = self._file
+        try:
+            undo(file.store, record.images, record.old_size)
         except OSError as err:
-            raise self._fail(f"a change failed half-way and could not be undone ({err.strerror})") from err
-        self.sync()
-        self._retire(journal)
+            raise file.fail(f"a change failed half-way and could not be undone ({err.strerror})") from err
+        file.sync()  # invariant 3
+        file.retire()
         self._note_change()
 
-    def _retire(self, journal: Journal) -> None:
-        try:
-            with self._relief.waiting():
-                journal.retire()
-        except OSError as err:
-            raise self._fail(f"the journal could not be retired ({err.strerror})") from err
-
-    def _replace(self, plan: Plan) -> None:
-        """Until the caller knows the new offsets nobody else may have the turn: the old store serves to the end."""
-        failure = None
-        with self._relief.waiting():
-            new = open_gap(self._folder, self._store, plan, self._signature)  # invariant 5
-            try:
-                self._folder.sync()
-            except OSError as err:
-                failure = err
-        self._replaced, self._store = self._store, new
-        if failure is not None:
-            self._fail(f"the new copy's name could not be made durable ({failure.strerror})")
-
-    def _is_ours(self, now: Signature) -> bool:
-        """A new ctime alone is a chmod or a link: ours still, from now on with that ctime."""
-        if replace(now, ctime_ns=self._signature.ctime_ns) != self._signature:
-            return False
-        self._signature = now
-        return True
+    def _grow(self, plan: Plan) -> Store | None:
+        """The store that a new file replaced, if one did."""
+        before = self._file.store
+        opened = open_gap(self._file, plan, self._manner.growth)
+        self._file.store = opened.store
+        self.grown_by = opened.strategy
+        return before if opened.strategy in ("clone", "copy") else None
 
     def _note_change(self) -> None:
         self.changed = True
-        self._signature = self._store.signature()
-
-    def _stale(self) -> StaleFileError:
-        return StaleFileError(
-            "another program changed the file since it was read; nothing was written over it: "
-            "save your text elsewhere, unmount, and mount again",
-            path=self._path,
-        )
-
-    def _fail(self, reason: str) -> FailedFileError:
-        self._failure = f"{reason}; nothing more is written: unmount, and mount again to recover"
-        logger.error("%s: %s", self._path, self._failure)
-        return FailedFileError(self._failure, path=self._path)
+        self._file.note_signature()

@@ -83,13 +83,14 @@ class TreeEditor:
             table.check_all()
         layout = table.layout
         plan = plan_text(layout, old, self._padding_byte(), new, self._policy)
-        self._transaction.commit(plan)
-        self.version += 1
-        shift = plan.move.target - plan.move.source if plan.move else 0
-        moved = layout.with_text(header, text_start, len(new), shift, plan.new_size)
-        table.update(moved if plan.move is None else moved.without_tail(plan.new_size), self._transaction.store)
-        self._transaction.release_replaced()
-        self._transaction.check_healthy()
+
+        def adopt() -> None:
+            self.version += 1
+            shift = plan.move.shift if plan.move else 0
+            moved = layout.with_text(header, text_start, len(new), shift, plan.new_size)
+            table.update(moved if plan.move is None else moved.without_tail(plan.new_size), self._transaction.store)
+
+        self._transaction.commit(plan, adopt)
         return arrays
 
     def _padding_byte(self) -> bytes:

@@ -111,3 +111,8 @@ class Layout:
             offsets=tuple(offset + shift for offset in self.offsets) if shift else self.offsets,
             blocks_end=size if self.first_block is None else self.blocks_end + shift,
         )
+
+    def with_gap(self, number: int, shift: int, size: int) -> Layout:
+        """This layout with the blocks behind block ``number`` moved by ``shift`` bytes, without a tail."""
+        offsets = (*self.offsets[: number + 1], *(offset + shift for offset in self.offsets[number + 1 :]))
+        return replace(self, size=size, offsets=offsets, blocks_end=self.blocks_end + shift, index=None)

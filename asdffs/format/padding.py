@@ -11,25 +11,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Leave ``percent`` of the tree, at least ``minimum`` bytes, and land on ``alignment``.
+    """Leave ``percent`` of the tree, at least ``minimum`` bytes, and move by multiples of ``alignment``.
 
-    The defaults: 10 % and 4 KiB as the asdf library's own padding does, and the first
-    block on a 4 KiB boundary, so that file systems can move it by whole pages.
+    The defaults: 10 % and 4 KiB as the asdf library's own padding does.  Blocks that move by
+    whole pages need not be copied (decision 10); a first block on a 4 KiB boundary stays on one.
     """
 
     percent: int = 10
     minimum: int = 4096
     alignment: int = 4096
+    reserve: int = 1 << 20
 
-    def first_block(self, text_size: int) -> int:
-        """Offset of the first block, in bytes, when a tree that ends at ``text_size`` must grow."""
-        wanted = text_size + max(self.minimum, text_size * self.percent // 100)
-        return -(-wanted // self.alignment) * self.alignment
+    def shift(self, room: int, text_size: int) -> int:
+        """By how many bytes the blocks go back when a text of ``text_size`` does not fit into ``room`` bytes."""
+        return self.aligned(text_size + max(self.minimum, text_size * self.percent // 100) - room)
+
+    def aligned(self, size: int) -> int:
+        """``size`` rounded up to a multiple of ``alignment``."""
+        return -(-size // self.alignment) * self.alignment
 
     def allocation(self, needed: int, allocated: int) -> int:
-        """Bytes to allocate for a last block that needs ``needed`` and has ``allocated``.
+        """Bytes to allocate for a block that needs ``needed`` and has ``allocated``.
 
-        Grows by at least a quarter and 1 MiB, so that appending in small pieces changes
-        the header a logarithmic number of times; what stays unused is returned at the end.
+        Grows by at least a quarter and ``reserve`` bytes, so that appending in small pieces changes
+        the header a logarithmic number of times.  What stays unused behind the last block is
+        returned at the end.
         """
-        return max(needed, allocated + max(allocated // 4, 1 << 20))
+        return max(needed, allocated + max(allocated // 4, self.reserve))

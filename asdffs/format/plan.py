@@ -7,7 +7,7 @@ then ``Truncate``.  Used by ``document/transaction``.  Pure functions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from asdffs.errors import NoRoomError
 from asdffs.format.block_header import BlockHeader, build_block_header
@@ -29,11 +29,16 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Old bytes ``[source, source + length)`` go to ``target``."""
+    """Old bytes ``[source, source + length)`` go to ``target``; those before both stay, a gap between is zeros."""
 
     source: int
     target: int
     length: int
+
+    @property
+    def shift(self) -> int:
+        """By how many bytes they go back; negative when the blocks come forward."""
+        return self.target - self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +46,26 @@ class Plan:
     """Steps that turn a file of ``old_size`` bytes into one of ``new_size`` bytes.
 
     Without ``move`` the plan can be made in place; with it a gap must be opened or closed.
+    ``steady``: bytes before it are text and padding, which change by plans only, not by writes to blocks.
     """
 
     old_size: int
     new_size: int
     writes: tuple[Write, ...] = ()
     move: Move | None = None
+    steady: int = 0
 
     @property
     def empty(self) -> bool:
         """Whether nothing changes."""
         return not self.writes and self.move is None and self.old_size == self.new_size
+
+    @property
+    def checked_move(self) -> Move:
+        """The move of a plan that has one."""
+        if self.move is None:
+            raise ValueError("the plan moves nothing")
+        return self.move
 
     @property
     def written(self) -> int:
@@ -93,8 +107,8 @@ def plan_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: by
     if len(new_text) == room or (len(new_text) < room and _ends_with_tree(new_text)):
         return _plan_fitting_text(layout, old_text, padding_byte, new_text)
     # section Blocks: without a tree the first block follows the header without padding
-    first_block = policy.first_block(len(new_text)) if _ends_with_tree(new_text) else len(new_text)
-    return _plan_moved_blocks(layout, room, new_text, padding_byte, first_block)
+    target = room + policy.shift(room, len(new_text)) if _ends_with_tree(new_text) else len(new_text)
+    return _plan_moved_blocks(layout, room, new_text, padding_byte, target)
 
 
 def plan_block_header(
@@ -103,7 +117,20 @@ def plan_block_header(
     """Plan to change the header of the block at ``offset``, and the size of the file with ``resize_to``."""
     changed = difference(build_block_header(old), build_block_header(new))
     writes = (Write(offset + changed[0], changed[1]),) if changed else ()
-    return Plan(layout.size, layout.size if resize_to is None else resize_to, writes)
+    size = layout.size if resize_to is None else resize_to
+    return Plan(layout.size, size, writes, steady=layout.padding.stop)
+
+
+def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Padding, needed: int) -> Plan:
+    """Plan to give a block that is not the last one room for ``needed`` bytes: those behind it move.
+
+    Its header gets the larger allocation; the tail behind the last block is left behind, as when the tree grows.
+    """
+    source = layout.offsets[number + 1]
+    shift = policy.aligned(policy.allocation(needed, old.allocated_size) - old.allocated_size)
+    new = replace(old, allocated_size=old.allocated_size + shift)
+    header = plan_block_header(layout, layout.offsets[number], old, new)
+    return _moved(layout, header.writes, source, source + shift)
 
 
 def plan_cut_tail(layout: Layout) -> Plan:
@@ -116,13 +143,14 @@ def plan_cut_tail(layout: Layout) -> Plan:
             "bytes that are no block and no index follow the last block; they would be overwritten",
             offset=layout.blocks_end,
         )
-    return Plan(layout.size, min(layout.size, layout.blocks_end))
+    return Plan(layout.size, min(layout.size, layout.blocks_end), steady=layout.padding.stop)
 
 
 def plan_index(layout: Layout) -> Plan:
     """Plan to write the block index behind the last block of a file that has no tail."""
     text = build_block_index(layout.offsets, newline=layout.header.newline)
-    return Plan(layout.size, layout.blocks_end + len(text), (Write(layout.blocks_end, text),))
+    writes = (Write(layout.blocks_end, text),)
+    return Plan(layout.size, layout.blocks_end + len(text), writes, steady=layout.padding.stop)
 
 
 def _ends_with_tree(text: bytes) -> bool:
@@ -138,7 +166,7 @@ def _plan_last_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_te
     writes = [Write(*changed)] if changed else []
     if new_text[kept:]:
         writes.append(Write(kept, new_text[kept:]))
-    return Plan(layout.size, len(new_text), tuple(writes))
+    return Plan(layout.size, len(new_text), tuple(writes), steady=layout.size)
 
 
 def _plan_fitting_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes) -> Plan:
@@ -150,14 +178,19 @@ def _plan_fitting_text(layout: Layout, old_text: bytes, padding_byte: bytes, new
     changed = difference(old_text[:kept], new_text[:kept])
     tail = new_text[kept:]
     if changed is None:
-        return Plan(layout.size, layout.size, (Write(kept, tail),) if tail else ())
-    start, middle = changed
-    payload = new_text[start:] if tail else middle
-    return Plan(layout.size, layout.size, (Write(start, payload),))
+        writes = (Write(kept, tail),) if tail else ()
+    else:
+        writes = (Write(changed[0], new_text[changed[0] :] if tail else changed[1]),)
+    return Plan(layout.size, layout.size, writes, steady=layout.padding.stop)
 
 
 def _plan_moved_blocks(layout: Layout, source: int, new_text: bytes, padding_byte: bytes, target: int) -> Plan:
-    """New text, padding, then all blocks; the tail is left behind when it may be."""
-    stop = min(layout.blocks_end, layout.size) if layout.removable else layout.size
+    """New text, padding, then all blocks."""
     head = new_text + padding_byte * (target - len(new_text))
-    return Plan(layout.size, stop + target - source, (Write(0, head),), Move(source, target, stop - source))
+    return _moved(layout, (Write(0, head),), source, target)
+
+
+def _moved(layout: Layout, writes: tuple[Write, ...], source: int, target: int) -> Plan:
+    """All from ``source`` on goes to ``target``; the tail behind the last block is left behind when it may be."""
+    stop = min(layout.blocks_end, layout.size) if layout.removable else layout.size
+    return Plan(layout.size, stop + target - source, writes, Move(source, target, stop - source))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -29,3 +30,15 @@ class Span:
         """The part of this span that ``length`` bytes at ``offset`` (from its start) cover."""
         start = min(self.start + offset, self.stop)
         return Span(start, min(start + length, self.stop))
+
+
+def uncovered(whole: Span, taken: Iterable[Span]) -> list[Span]:
+    """The non-empty parts of ``whole`` that none of ``taken`` covers, in order."""
+    found, start = [], whole.start
+    for span in sorted(taken, key=lambda span: span.start):
+        if start < min(span.start, whole.stop):
+            found.append(Span(start, min(span.start, whole.stop)))
+        start = max(start, span.stop)
+    if start < whole.stop:
+        found.append(Span(start, whole.stop))
+    return found

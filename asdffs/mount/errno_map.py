@@ -21,6 +21,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.LockedError: errno.EBUSY,
     errors.StaleFileError: errno.ESTALE,
     errors.FailedFileError: errno.EIO,
+    errors.RecoveryError: errno.EIO,
     errors.NoRoomError: errno.EFBIG,
     errors.ReadOnlyError: errno.EROFS,
     errors.NoSuchNameError: errno.ENOENT,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from asdffs.errors import UsageError
 from asdffs.format.padding import Padding
+from asdffs.storage.gap import AUTO, STRATEGIES
 from asdffs.vfs.vfs import Shown
 
 #: mount(8) and fstab pass these; they mean nothing here or are the kernel's.
@@ -31,7 +32,8 @@ class MountOptions:
     """Parsed options.
 
     ``fsname``: the source shown by mount(8), or None for the file; ``spool``: directory for
-    scratch and decoded blocks, or None; ``log``: a file, ``syslog``, or None for the default.
+    scratch and decoded blocks, or None; ``log``: a file, ``syslog``, or None for the default; ``growth``: how
+    blocks are moved; ``journal``: whether there is one.
     """
 
     read_only: bool = False
@@ -42,6 +44,8 @@ class MountOptions:
     fsname: str | None = None
     spool: str | None = None
     log: str | None = None
+    growth: str = AUTO
+    journal: bool = True
     padding: Padding = field(default_factory=Padding)
     shown: Shown = field(default_factory=Shown)
 
@@ -98,6 +102,12 @@ def _set_padding(options: MountOptions, value: str) -> MountOptions:
     )
 
 
+def _set_growth(options: MountOptions, value: str) -> MountOptions:
+    if value not in (AUTO, *STRATEGIES):
+        raise UsageError(f"growth={value}: choose one of {', '.join((AUTO, *STRATEGIES))}")
+    return replace(options, growth=value)
+
+
 def _set_text(name: str) -> Setter:
     def set_it(options: MountOptions, value: str) -> MountOptions:
         chosen: dict[str, Any] = {name: value}
@@ -113,12 +123,14 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "allow_root": {"allow_root": True},
     "default_permissions": {"default_permissions": True},
     "strict": {"strict": True},
+    "nojournal": {"journal": False},
 }
 _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "fsname": ("NAME", _set_text("fsname")),
     "uid": ("N", _set_id("uid")),
     "gid": ("N", _set_id("gid")),
     "umask": ("OCTAL", _set_umask),
+    "growth": ("|".join((AUTO, *STRATEGIES)), _set_growth),
     "pad": ("SIZE|PERCENT%", _set_padding),
     "spool": ("DIR", _set_text("spool")),
     "log": ("FILE|syslog", _set_text("log")),

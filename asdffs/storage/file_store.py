@@ -12,7 +12,8 @@ import errno
 import fcntl
 import os
 
-from asdffs.storage.store import Extent, Signature, Store
+from asdffs.storage import linux_calls
+from asdffs.storage.store import Extent, PhysicalExtent, Signature, Store
 
 #: Pieces of a plain copy, in bytes.
 _PIECE = 1 << 20
@@ -72,6 +73,35 @@ class FileStore:
     def sync(self) -> None:
         """fdatasync; raises ``OSError``."""
         os.fdatasync(self._fd)
+
+    def allocate(self, offset: int, length: int) -> None:
+        """posix_fallocate; raises ``OSError``."""
+        os.posix_fallocate(self._fd, offset, length)
+
+    def unit(self) -> int:
+        """The block size of the file system."""
+        return os.fstatvfs(self._fd).f_bsize
+
+    def can_insert(self) -> bool:
+        """Ask for what is never done, an insertion behind the end: the refusal tells whether it is known at all."""
+        unit = self.unit()
+        try:
+            linux_calls.fallocate(self._fd, linux_calls.INSERT_RANGE, (self.size() // unit + 2) * unit, unit)
+        except OSError as err:
+            return err.errno == errno.EINVAL
+        return False
+
+    def insert_range(self, offset: int, length: int) -> None:
+        """FALLOC_FL_INSERT_RANGE; raises ``OSError``."""
+        linux_calls.fallocate(self._fd, linux_calls.INSERT_RANGE, offset, length)
+
+    def collapse_range(self, offset: int, length: int) -> None:
+        """FALLOC_FL_COLLAPSE_RANGE; raises ``OSError``."""
+        linux_calls.fallocate(self._fd, linux_calls.COLLAPSE_RANGE, offset, length)
+
+    def extents(self) -> list[PhysicalExtent]:
+        """FIEMAP; raises ``OSError``."""
+        return linux_calls.extents(self._fd)
 
     def extent(self, offset: int, length: int) -> Extent:
         """Where these bytes are."""
@@ -141,10 +171,20 @@ class FileFolder:
             _copy(_fd(source), first, _fd(target), to + first - start, last - first)
             offset = max(last, offset + 1)
 
+    def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+        """FICLONERANGE; raises ``OSError``."""
+        linux_calls.clone_range(_fd(source), start, _fd(target), to, length)
+
+    def free(self) -> int:
+        """statvfs, as an ordinary user may use it; raises ``OSError``."""
+        found = os.statvfs(self.directory)
+        return found.f_bavail * found.f_frsize
+
     def copy_attributes(self, source: Store, target: Store) -> None:
         """Mode, owner, extended attributes and with them ACLs; raises ``OSError``."""
         status = os.fstat(_fd(source))
-        with contextlib.suppress(PermissionError):  # only root may give files away; the group may still do
+        mine = os.fstat(_fd(target))
+        if (mine.st_uid, mine.st_gid) != (status.st_uid, status.st_gid):
             os.fchown(_fd(target), status.st_uid, status.st_gid)
         os.fchmod(_fd(target), status.st_mode & 0o7777)
         for name in os.listxattr(_fd(source)):

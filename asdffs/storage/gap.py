@@ -1,70 +1,79 @@
 """The one primitive of growth: carry out a plan that moves the blocks ("open a gap").
 
-Today there is one strategy, ``copy``: to a temporary in the same folder, and a rename over
-the file.  Cheaper ones (clone, insert range, shift) are further functions here, chosen by
-``open_gap``.
+The strategies, tried in this order until one suits the file and the file system:
 
-Guarantee of ``copy``: the name holds the old file or the whole new one at every instant,
-and the new one is durable when the folder is synced, which the caller does.  Limits: the
-file gets a new inode, so it refuses a file with several names; it needs room for a second
-copy.  User: ``document/transaction``, under the exclusive lock.
+| strategy | how                                              | needs                                  |
+|----------|--------------------------------------------------|----------------------------------------|
+| clone    | new file that shares the blocks, and a rename    | FICLONERANGE (XFS, btrfs), one name    |
+| insert   | the file system opens the gap                    | INSERT_RANGE (ext4, XFS), the journal  |
+| copy     | new file with copied blocks, and a rename        | room for a second copy, one name       |
+| shift    | the blocks are copied within the file, back first| the journal                            |
+
+``clone`` and ``insert`` need a gap of whole file-system blocks.  Guarantee of each: after a crash
+at any moment the file is the old or the new one, at once or after recovery
+(docs/design/journal.md).  User: ``document/transaction``, under the exclusive lock.
 """
 
 from __future__ import annotations
 
-import contextlib
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
-from asdffs.errors import LockedError, NoRoomError, StaleFileError
+from asdffs.errors import NoRoomError
 from asdffs.format.plan import Plan
-from asdffs.storage.recovery import temporary_prefix
-from asdffs.storage.store import Folder, Signature, Store
+from asdffs.storage.insert import insert
+from asdffs.storage.open_file import OpenFile
+from asdffs.storage.replace import clone, copy
+from asdffs.storage.shift import shift
+from asdffs.storage.store import Store
+from asdffs.storage.strategy import Unsuitable
+
+logger = logging.getLogger(__name__)
+
+STRATEGIES: Final[dict[str, Callable[[OpenFile, Plan], Store]]] = {
+    "clone": clone,
+    "insert": insert,
+    "copy": copy,
+    "shift": shift,
+}
+#: What lets ``open_gap`` choose.
+AUTO: Final = "auto"
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def open_gap(folder: Folder, store: Store, plan: Plan, expected: Signature) -> Store:
-    """Carry out ``plan`` and return the store to use from now on; the caller closes the old one.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The gap is open.  ``store``: to use from now on, another one after a replacement; ``strategy``: how."""
 
-    ``expected`` is checked once more at the last moment.  Raises ``NoRoomError``,
-    ``StaleFileError``, ``LockedError`` or ``OSError``; the file is then as it was.
+    store: Store
+    strategy: str
+
+
+def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
+    """Carry out ``plan``; ``growth`` forces one strategy.
+
+    When it returns the file is the new one, also where ``file.failure`` says that nothing more may
+    be written.  Raises ``NoRoomError``, ``StaleFileError``, ``LockedError``, ``FailedFileError`` or
+    ``OSError``; the file is then the old one.
     """
-    return _copy(folder, store, plan, expected)
-
-
-def _copy(folder: Folder, store: Store, plan: Plan, expected: Signature) -> Store:
-    """Temporary copy, synced, locked, renamed over the file; the caller syncs the folder."""
-    if folder.links(store.name) > 1:
-        raise NoRoomError(
-            "the tree needs more room, and a file with several hard links cannot be replaced by a larger copy; "
-            "give the mount a file with one name",
-            path=folder.path(store.name),
-        )
-    name = _free_name(folder, store.name)
-    temporary = folder.open(name, writable=True, create=True)
-    try:
-        _fill(folder, store, temporary, plan)
-        if folder.signature(store.name) != expected:
-            raise StaleFileError("another program changed the file", path=folder.path(store.name))
-        if not folder.lock(temporary):
-            raise LockedError("another program locked the new copy", path=folder.path(name))
-        new = folder.replace(temporary, store.name)
-    except BaseException:  # an interrupt as well: no temporary is left, and it goes on
-        temporary.close()
-        with contextlib.suppress(OSError):  # recovery removes what cannot be removed now
-            folder.remove(name)
-        raise
-    return new
-
-
-def _fill(folder: Folder, store: Store, temporary: Store, plan: Plan) -> None:
-    temporary.truncate(plan.new_size)
-    if plan.move:
-        folder.copy_range(store, plan.move.source, temporary, plan.move.target, plan.move.length)
-    for write in plan.writes:
-        temporary.write_at(write.offset, write.payload)
-    folder.copy_attributes(store, temporary)
-    temporary.sync()
-
-
-def _free_name(folder: Folder, name: str) -> str:
-    taken = set(folder.names())
-    prefix = temporary_prefix(name)
-    return next(f"{prefix}{n}.tmp" for n in range(len(taken) + 1) if f"{prefix}{n}.tmp" not in taken)
+    reasons: list[str] = []
+    shortage: OSError | None = None
+    for name in STRATEGIES if growth == AUTO else (growth,):
+        try:
+            store = STRATEGIES[name](file, plan)
+        except Unsuitable as err:
+            reasons.append(f"{name}: {err}")
+        except OSError as err:
+            if err.errno not in _FULL:
+                raise
+            shortage = err
+            reasons.append(f"{name}: {err.strerror}")
+        else:
+            logger.info("%s: opened a gap by %s%s", file.path, name, "".join(f"; not by {why}" for why in reasons))
+            return Opened(store, name)
+    if shortage is not None:
+        raise shortage
+    raise NoRoomError(f"the blocks cannot be moved to make room ({'; '.join(reasons)})", path=file.path)

@@ -1,19 +1,22 @@
-"""The journal: a redo record beside the file that makes an in-place change atomic.
+"""The journal: a record beside the file that makes an in-place change atomic.
 
 Guarantee: after ``write`` returned, the change described by the record is made whole by
 ``recovery`` whatever happens to the file; before, the file is untouched.  Limit: it says
-nothing about bytes that are not in the record.  Users: ``document/transaction`` and
-``recovery``.  One thread; the holder of the exclusive lock on the file.
+nothing about bytes that are not in the record.  Users: ``open_file`` and ``recovery``.  One
+thread; the holder of the exclusive lock on the file.
 
 The sidecar ``.NAME.asdffs-journal`` (integers big-endian; docs/design/journal.md)::
 
      0  4096  owner note: JSON, then spaces; who holds the file (information, not synced)
-  4096     8  magic "ASDFFSJ1"; zeros when no record is pending ("retired")
+  4096     8  magic "ASDFFSJ2"; zeros when no record is pending ("retired")
   4104     8  length of the body in bytes
   4112     4  CRC-32 of the body
-  4116        body: inode, old size, new size, witness offset, witness length (5 x 8 bytes),
-              witness CRC-32 (4), number of writes (4); then for each write its offset,
-              the length of its before-image and of its after-image (3 x 8), and both images
+  4116        body (``record``)
+     then, at the next two multiples of 4 KiB that leave room for a piece each, for a shift:
+     0     4  CRC-32 of the record's body
+     4    24  number of the piece, where it was read, its length (3 x 8)
+    28     4  CRC-32 of the piece and of the 28 bytes before
+  4096        the piece
 """
 
 from __future__ import annotations
@@ -28,42 +31,27 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from asdffs.format.plan import Plan
-from asdffs.format.span import Span
+from asdffs.storage.record import Record, build, parse
 from asdffs.storage.store import Folder, Store
 
 _NOTE_SIZE = 4096
-_MAGIC = b"ASDFFSJ1"
+_MAGIC = b"ASDFFSJ2"
 _COMMIT_MARK = struct.Struct(">8sQI")
-_BODY = struct.Struct(">QQQQQII")
-_WRITE = struct.Struct(">QQQ")
-#: Bytes beside the change that identify the file besides its inode and size.
-_WITNESS = 512
+_PROGRESS = struct.Struct(">IQQQ")
+_CRC = struct.Struct(">I")
+_PAGE = 4096
 _LONGEST_NAME = 255
 #: How the names of all sidecars end.
 JOURNAL_SUFFIX = ".asdffs-journal"
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """One write: the bytes before (shorter where the file ended) and after, at ``offset``."""
+class Progress:
+    """How far a shift has come: piece ``number``, read at ``low``, is being written; those behind it are moved."""
 
-    offset: int
-    before: bytes
-    after: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One pending change and what identifies the file it belongs to."""
-
-    inode: int
-    old_size: int
-    new_size: int
-    witness_offset: int
-    witness_length: int
-    witness_crc: int
-    images: tuple[Image, ...]
+    number: int
+    low: int
+    piece: bytes
 
 
 def journal_name(name: str) -> str:
@@ -72,29 +60,6 @@ def journal_name(name: str) -> str:
     if len(os.fsencode(plain)) <= _LONGEST_NAME:
         return plain
     return f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{JOURNAL_SUFFIX}"
-
-
-def make_record(store: Store, plan: Plan) -> Record:
-    """The record of an in-place ``plan`` on ``store``: reads the before-images and the witness."""
-    images = tuple(
-        Image(write.offset, store.read_at(write.offset, len(write.payload)), write.payload) for write in plan.writes
-    )
-    unchanged = _unchanged(plan)
-    start = unchanged.start
-    witness = store.read_at(start, min(_WITNESS, len(unchanged)))
-    inode = store.signature().inode
-    return Record(inode, plan.old_size, plan.new_size, start, len(witness), zlib.crc32(witness), images)
-
-
-def _unchanged(plan: Plan) -> Span:
-    """The longest run of bytes that ``plan`` leaves alone; empty when there is none."""
-    end = min(plan.old_size, plan.new_size)
-    writes = [Span(write.offset, write.offset + len(write.payload)) for write in plan.writes if write.offset < end]
-    writes.sort(key=lambda span: span.start)
-    starts = [0, *(span.stop for span in writes)]
-    stops = [*(span.start for span in writes), end]
-    spans = [Span(start, stop) for start, stop in zip(starts, stops, strict=True) if start <= stop]
-    return max(spans, key=len, default=Span(0, 0))
 
 
 class Journal:
@@ -121,10 +86,38 @@ class Journal:
     def write(self, record: Record) -> None:
         """Make ``record`` durable: from here on the change happens.  Raises ``OSError``."""
         self._check_named()
-        body = _build(record)
+        body = build(record)
         mark = _COMMIT_MARK.pack(_MAGIC, len(body), zlib.crc32(body))
         self._store.write_at(_NOTE_SIZE, mark + body)
         self._store.sync()
+
+    def can_insert(self) -> bool:
+        """Whether its file system can insert: asking touches the mtime, so the file itself is not asked."""
+        return self._store.can_insert()
+
+    def reserve(self, size: int) -> None:
+        """Have room for a record of ``size`` bytes, so that it can be written on a full disk.  Raises ``OSError``."""
+        self._store.allocate(0, _NOTE_SIZE + _COMMIT_MARK.size + size)
+
+    def reserve_progress(self, record: Record) -> None:
+        """Have room for the progress of the shift ``record``.  Raises ``OSError``."""
+        body = build(record)
+        first, second = (_slot(record, len(body), parity) for parity in (0, 1))
+        self._store.allocate(first, 2 * (second - first))
+
+    def note_progress(self, record: Record, progress: Progress) -> None:
+        """Make ``progress`` durable; the one before it stays.  Raises ``OSError``."""
+        body = build(record)
+        head = _PROGRESS.pack(zlib.crc32(body), progress.number, progress.low, len(progress.piece))
+        crc = zlib.crc32(progress.piece, zlib.crc32(head))
+        place = _slot(record, len(body), progress.number % 2)
+        self._store.write_at(place + _PAGE, progress.piece)
+        self._store.write_at(place, head + _CRC.pack(crc))
+        self._store.sync()
+
+    def progress(self, record: Record) -> Progress | None:
+        """How far the shift ``record`` has come; None when it has not begun."""
+        return read_progress(self._store, record)
 
     def pending(self) -> Record | None:
         """The record that waits to be applied; None when retired, torn or absent."""
@@ -160,11 +153,9 @@ class Journal:
 
 
 def _create(folder: Folder, sidecar: str) -> Store:
-    """A new sidecar with room for a small record, durable; nothing is left of it when that fails."""
+    """A new sidecar whose name is durable; nothing is left of it when that fails."""
     store = folder.open(sidecar, writable=True, create=True)
     try:
-        store.write_at(0, b" " * _NOTE_SIZE + bytes(_NOTE_SIZE))
-        store.sync()
         folder.sync()
     except OSError:
         store.close()
@@ -197,33 +188,31 @@ def read_record(store: Store) -> Record | None:
     if magic != _MAGIC or length > store.size():
         return None
     body = store.read_at(_NOTE_SIZE + _COMMIT_MARK.size, length)
-    return _parse(body) if len(body) == length and zlib.crc32(body) == crc else None
+    return parse(body) if len(body) == length and zlib.crc32(body) == crc else None
 
 
-def _build(record: Record) -> bytes:
-    pieces = [
-        _BODY.pack(
-            record.inode,
-            record.old_size,
-            record.new_size,
-            record.witness_offset,
-            record.witness_length,
-            record.witness_crc,
-            len(record.images),
-        )
-    ]
-    for image in record.images:
-        pieces += [_WRITE.pack(image.offset, len(image.before), len(image.after)), image.before, image.after]
-    return b"".join(pieces)
+def read_progress(store: Store, record: Record) -> Progress | None:
+    """The last complete progress in the sidecar ``store`` that belongs to ``record``, or None."""
+    body = build(record)
+    found = [progress for parity in (0, 1) if (progress := _read_slot(store, record, body, parity))]
+    return max(found, key=lambda progress: progress.number, default=None)
 
 
-def _parse(body: bytes) -> Record:
-    *fields, count = _BODY.unpack_from(body)
-    images = []
-    place = _BODY.size
-    for _ in range(count):
-        offset, before, after = _WRITE.unpack_from(body, place)
-        place += _WRITE.size
-        images.append(Image(offset, body[place : place + before], body[place + before : place + before + after]))
-        place += before + after
-    return Record(*(*fields, tuple(images)))
+def _read_slot(store: Store, record: Record, body: bytes, parity: int) -> Progress | None:
+    place = _slot(record, len(body), parity)
+    head = store.read_at(place, _PROGRESS.size + _CRC.size)
+    if len(head) < _PROGRESS.size + _CRC.size:
+        return None
+    crc, number, low, length = _PROGRESS.unpack_from(head)
+    if record.gap is None or crc != zlib.crc32(body) or length > record.gap.piece:
+        return None
+    piece = store.read_at(place + _PAGE, length)
+    right = zlib.crc32(piece, zlib.crc32(head[: _PROGRESS.size])) == _CRC.unpack_from(head, _PROGRESS.size)[0]
+    return Progress(number, low, piece) if right and len(piece) == length else None
+
+
+def _slot(record: Record, body_length: int, parity: int) -> int:
+    """Where the progress with an even or odd number is."""
+    end = _NOTE_SIZE + _COMMIT_MARK.size + body_length
+    piece = record.gap.piece if record.gap else 0
+    return -(-end // _PAGE) * _PAGE + parity * (_PAGE + -(-piece // _PAGE) * _PAGE)

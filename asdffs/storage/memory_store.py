@@ -8,23 +8,14 @@ tests replay.  One thread at a time.
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 from collections.abc import Callable
 
-from asdffs.storage.store import Signature, Store
+from asdffs.storage.memory_file import UNIT, MemoryFile
+from asdffs.storage.store import PhysicalExtent, Signature, Store
 
-_INODES = itertools.count(1)
-
-
-class MemoryFile:
-    """The bytes of a file, shared by the stores that opened it."""
-
-    def __init__(self, content: bytes = b"", inode: int | None = None) -> None:
-        self.content = bytearray(content)
-        self.inode = next(_INODES) if inode is None else inode
-        self.changes = 0
-        self.holder: int | None = None
+#: What a folder supports unless told otherwise: the range operations, and clones.
+FEATURES = frozenset({"insert", "clone"})
 
 
 class MemoryStore:
@@ -57,14 +48,12 @@ class MemoryStore:
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
         """Write all of ``payload``, zeros before it where the file was shorter."""
         self._change("write", offset, bytes(payload))
-        self._extend(offset)
-        self.file.content[offset : offset + len(payload)] = payload
+        self.file.write(offset, bytes(payload))
 
     def truncate(self, size: int) -> None:
         """Cut or extend with zeros."""
         self._change("truncate", size)
-        del self.file.content[size:]
-        self._extend(size)
+        self.file.resize(size)
 
     def sync(self) -> None:
         """Nothing to wait for; a step of the log."""
@@ -83,8 +72,42 @@ class MemoryStore:
         if self.file.holder == id(self):
             self.file.holder = None
 
-    def _extend(self, size: int) -> None:
-        self.file.content.extend(bytes(max(0, size - len(self.file.content))))
+    def allocate(self, offset: int, length: int) -> None:
+        """Give the pages addresses."""
+        self._change("allocate", offset, length)
+        self.file.allocate(offset, length)
+
+    def unit(self) -> int:
+        """The size of a page."""
+        return UNIT
+
+    def can_insert(self) -> bool:
+        """As the folder was made."""
+        return "insert" in self._folder.features
+
+    def insert_range(self, offset: int, length: int) -> None:
+        """Move what follows, an extent at a time; raises ``OSError``."""
+        self._check_range("insert", offset, length, most=self.size())
+        self._change("insert", offset, length)
+        for step in list(self.file.insertion(offset, length)):
+            self.file.take(step)
+
+    def collapse_range(self, offset: int, length: int) -> None:
+        """Close a gap; raises ``OSError``."""
+        self._check_range("insert", offset, length, most=self.size() - length)
+        self._change("collapse", offset, length)
+        for step in list(self.file.collapsing(offset, length)):
+            self.file.take(step)
+
+    def extents(self) -> list[PhysicalExtent]:
+        """Where the pages are."""
+        return self.file.extents()
+
+    def _check_range(self, feature: str, offset: int, length: int, *, most: int) -> None:
+        if feature not in self._folder.features:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        if offset % UNIT or length % UNIT or offset >= most:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
     def _change(self, kind: str, *details: object) -> None:
         if not self._writable:
@@ -96,11 +119,14 @@ class MemoryStore:
 class MemoryFolder:
     """A directory in memory.  See ``Folder``.
 
+    ``features``: which of ``FEATURES`` it supports; ``room``: what ``free`` says.
     ``step(kind, name, *details)`` is called before every change; a test replaces it to
     record the steps, or to stop at one.
     """
 
-    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+    def __init__(self, files: dict[str, bytes] | None = None, features: frozenset[str] = FEATURES) -> None:
+        self.features = features
+        self.room = 1 << 40
         self.files = {name: MemoryFile(content) for name, content in (files or {}).items()}
         self.step: Callable[..., None] = lambda kind, name, *details: None
 
@@ -141,6 +167,19 @@ class MemoryFolder:
     def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
         """Copy bytes."""
         target.write_at(to, source.read_at(start, length))
+
+    def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+        """Copy bytes; raises ``OSError`` where a real clone would."""
+        stop = start + length if length else source.size()
+        if "clone" not in self.features:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        if start % UNIT or to % UNIT or (stop % UNIT and stop != source.size()):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        target.write_at(to, source.read_at(start, stop - start))
+
+    def free(self) -> int:
+        """As the test says."""
+        return self.room
 
     def copy_attributes(self, source: Store, target: Store) -> None:
         """Files in memory have no attributes."""

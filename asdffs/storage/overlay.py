@@ -1,24 +1,44 @@
-"""A read-only store that shows a file as a pending journal record will leave it.
+"""A read-only store that shows a file as recovery will leave it.
 
-Users: a read-only open of a file whose writer died (or lives): the journal is never
-replayed without the exclusive lock, it is laid over the bytes in memory.
+Users: a read-only open of a file whose writer died (or lives): the journal is never replayed
+without the exclusive lock, it is laid over the bytes in memory.  And a mount whose disk failed in
+the middle of a change: reads go on.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass
 
-from asdffs.storage.journal import Record
-from asdffs.storage.store import Signature, Store
+from asdffs.storage.record import Image
+from asdffs.storage.store import PhysicalExtent, Signature, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Bytes ``[start, stop)`` as shown: ``payload``, or those of the file from ``origin`` on, or zeros."""
+
+    start: int
+    stop: int
+    origin: int | None = 0
+    payload: bytes | None = None
 
 
 class OverlayStore:
-    """``base`` with the after-images of ``record`` laid over it.  See ``Store``."""
+    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gap.  See ``Store``."""
 
-    def __init__(self, base: Store, record: Record) -> None:
+    def __init__(self, base: Store, size: int, segments: list[Segment]) -> None:
         self._base = base
-        self._record = record
+        self._size = size
+        self._segments = segments
+
+    @classmethod
+    def of_images(cls, base: Store, size: int, images: tuple[Image, ...], below: list[Segment]) -> OverlayStore:
+        """The after-images of a record over the segments ``below``."""
+        for image in images:
+            below = _laid_over(below, Segment(image.offset, image.offset + len(image.after), payload=image.after))
+        return cls(base, size, below)
 
     @property
     def name(self) -> str:
@@ -31,30 +51,60 @@ class OverlayStore:
         return False
 
     def size(self) -> int:
-        """Size after the change, in bytes."""
-        return self._record.new_size
+        """Size as shown, in bytes."""
+        return self._size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Bytes after the change."""
-        length = max(0, min(length, self.size() - offset))
-        piece = bytearray(self._base.read_at(offset, length).ljust(length, b"\0"))
-        for image in self._record.images:
-            start = max(offset, image.offset)
-            stop = min(offset + length, image.offset + len(image.after))
-            if start < stop:
-                piece[start - offset : stop - offset] = image.after[start - image.offset : stop - image.offset]
-        return bytes(piece)
+        """Bytes as shown."""
+        stop = min(offset + length, self._size)
+        return b"".join(
+            self._piece(segment, max(offset, segment.start), min(stop, segment.stop))
+            for segment in self._segments
+            if segment.start < stop and offset < segment.stop
+        )
+
+    def _piece(self, segment: Segment, start: int, stop: int) -> bytes:
+        if segment.payload is not None:
+            return segment.payload[start - segment.start : stop - segment.start]
+        if segment.origin is None:
+            return bytes(stop - start)
+        found = self._base.read_at(segment.origin + start - segment.start, stop - start)
+        return found.ljust(stop - start, b"\0")
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
         """Raises ``OSError`` (EBADF)."""
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        raise _read_only()
 
     def truncate(self, size: int) -> None:
         """Raises ``OSError`` (EBADF)."""
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        raise _read_only()
 
     def sync(self) -> None:
         """Nothing to do."""
+
+    def allocate(self, offset: int, length: int) -> None:
+        """Raises ``OSError`` (EBADF)."""
+        raise _read_only()
+
+    def unit(self) -> int:
+        """Of the file itself."""
+        return self._base.unit()
+
+    def can_insert(self) -> bool:
+        """Never."""
+        return False
+
+    def insert_range(self, offset: int, length: int) -> None:
+        """Raises ``OSError`` (EBADF)."""
+        raise _read_only()
+
+    def collapse_range(self, offset: int, length: int) -> None:
+        """Raises ``OSError`` (EBADF)."""
+        raise _read_only()
+
+    def extents(self) -> list[PhysicalExtent]:
+        """Raises ``OSError``: what is shown lies nowhere."""
+        raise _read_only()
 
     def extent(self, offset: int, length: int) -> bytes:
         """The bytes: they are in no one file."""
@@ -67,3 +117,24 @@ class OverlayStore:
     def close(self) -> None:
         """Close the file."""
         self._base.close()
+
+
+def _read_only() -> OSError:
+    return OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def _laid_over(below: list[Segment], top: Segment) -> list[Segment]:
+    """``below`` with ``top`` in the place of what it covers."""
+    parts = [top]
+    for segment in below:
+        parts.append(_cut(segment, segment.start, min(segment.stop, top.start)))
+        parts.append(_cut(segment, max(segment.start, top.stop), segment.stop))
+    return sorted((part for part in parts if part.start < part.stop), key=lambda part: part.start)
+
+
+def _cut(segment: Segment, start: int, stop: int) -> Segment:
+    """The part of ``segment`` in ``[start, stop)``, which may be empty."""
+    skipped = start - segment.start
+    if segment.payload is not None:
+        return Segment(start, stop, payload=segment.payload[max(0, skipped) : stop - segment.start])
+    return Segment(start, stop, origin=None if segment.origin is None else segment.origin + skipped)

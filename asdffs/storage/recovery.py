@@ -1,34 +1,39 @@
 """Recovery: what is done with a journal that a dead process left behind.
 
-Run at every open that holds the exclusive lock; idempotent, and safe to be cut anywhere.
+Run at every open that holds the exclusive lock, and by ``asdffs recover``; idempotent, and safe to be
+cut anywhere.
 
-| found                                                   | done                                    |
-|---------------------------------------------------------|-----------------------------------------|
-| no record, or a torn one                                | nothing: the file was not touched       |
-| the record's file, every byte of it as before or after  | the change is made (again), then retired|
-| another inode, size or content                          | record set aside, file untouched        |
-| such a record in the sidecar of another name of the file| the same, then that sidecar is removed  |
+| found                                                    | done                                       |
+|----------------------------------------------------------|--------------------------------------------|
+| no record, or a torn one                                 | nothing: the file was not touched          |
+| in place, every byte of the file as before or after      | the change is made (again)                 |
+| insertion, no extent has moved                           | the old size, if it had grown              |
+| insertion, some extents have moved                       | collapsed at the lowest of them, look again|
+| insertion, all have moved                                | room reserved, images written              |
+| insertion, extents where they neither were nor should be | refused; the journal stays                 |
+| shift, no piece in the journal                           | the old size, if it had grown              |
+| shift, a piece in the journal                            | written again, and on from there           |
+| another inode, size or content                           | record set aside, file untouched           |
+| a record in the sidecar of another name of the file      | the same, then that sidecar is removed     |
 
-A file replaced by growth needs no record: the rename is atomic; its temporary is removed.
-Users: ``document/opening``.
+Then the file is synced and the record retired.  A file replaced by growth needs no record: the
+rename is atomic; its temporary is removed.  Users: ``document/opening``, ``cli/recover``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import hashlib
 import logging
 import os
-import zlib
-from collections.abc import Iterable
 
-from asdffs.storage.journal import JOURNAL_SUFFIX, Image, Journal, Record, journal_name, read_record
+from asdffs.errors import RecoveryError
+from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_record
+from asdffs.storage.record import Kind, Record
 from asdffs.storage.store import Folder, Store
+from asdffs.storage.unfinished import Position, belongs, finish, locate
 
 logger = logging.getLogger(__name__)
-
-_STEP = 1 << 16
 
 
 class Outcome(enum.Enum):
@@ -36,108 +41,85 @@ class Outcome(enum.Enum):
 
     CLEAN = "clean"
     COMPLETED = "completed"
+    UNDONE = "undone"
     SET_ASIDE = "set aside"
 
 
 def recover(folder: Folder, store: Store, journal: Journal) -> tuple[Outcome, str]:
     """Bring ``store`` to a whole state; what was done, and a sentence (empty when clean).
 
-    Raises ``OSError``; the record then stays pending and recovery can be run again.
+    Raises ``RecoveryError`` or ``OSError``; the record then stays pending and recovery can be run again.
     """
     _remove_temporaries(folder, store.name)
     outcome = Outcome.CLEAN, ""
-    for name, left in _records_of_other_names(folder, store):
-        outcome = _complete(store, left)
-        with contextlib.suppress(FileNotFoundError):
-            folder.remove(name)
+    for other in _journals_of_other_names(folder, store):
+        outcome = _settle(folder, store, other, outcome)
+        other.discard()
         folder.sync()
+    return _settle(folder, store, journal, outcome)
+
+
+def _settle(folder: Folder, store: Store, journal: Journal, before: tuple[Outcome, str]) -> tuple[Outcome, str]:
     record = journal.pending()
     if record is None:
-        return outcome
+        return before
     if not belongs(store, record):
+        _check_position(folder, store, record)
         kept = journal.set_aside()
         return Outcome.SET_ASIDE, f"a journal that does not match the file was set aside as {kept}"
-    outcome = _complete(store, record)
+    completed = finish(store, record, journal)
     journal.retire()
-    return outcome
+    if completed:
+        return Outcome.COMPLETED, "a change that was interrupted has been completed from the journal"
+    return Outcome.UNDONE, "a change that was interrupted before it took effect has been undone"
 
 
-def _complete(store: Store, record: Record) -> tuple[Outcome, str]:
-    apply(store, record.images, record.new_size)
-    store.sync()
-    return Outcome.COMPLETED, "a change that was interrupted has been completed from the journal"
+def _check_position(folder: Folder, store: Store, record: Record) -> None:
+    """Raise ``RecoveryError`` where a file may be half moved, and nobody can tell which half."""
+    gap = record.gap
+    if gap is None or gap.kind is not Kind.INSERT or store.signature().inode != record.inode:
+        return
+    if store.size() == record.old_size + gap.length or locate(store, record, gap)[0] is Position.MIXED:
+        name = folder.path(journal_name(store.name))
+        raise RecoveryError(
+            f"a growth was interrupted, and since then the file was changed or moved on the disk; mount it with "
+            f"-o ro and look at it with 'asdffs check'; if it is whole, move {name} away",
+            path=folder.path(store.name),
+        )
 
 
-def _records_of_other_names(folder: Folder, store: Store) -> list[tuple[str, Record]]:
+def _journals_of_other_names(folder: Folder, store: Store) -> list[Journal]:
     """Sidecars with records of this file that were left under another name: a hard link, or its name before."""
     found = []
     for name in folder.names():
         if name == journal_name(store.name) or not name.endswith(JOURNAL_SUFFIX):
             continue
-        record = _read_foreign(folder, name)
-        if record is not None and belongs(store, record):
-            found.append((name, record))
+        journal = _open_foreign(folder, name, store)
+        if journal is not None:
+            found.append(journal)
     return found
 
 
-def _read_foreign(folder: Folder, name: str) -> Record | None:
-    """The record in a sidecar of, most likely, another file: of another user, or just being removed."""
+def _open_foreign(folder: Folder, name: str, store: Store) -> Journal | None:
+    """A sidecar of, most likely, another file: of another user, or just being removed."""
     try:
-        sidecar = folder.open(name, writable=False)
+        sidecar = folder.open(name, writable=True)
     except OSError as err:
         logger.info("%s is not looked at: %s", folder.path(name), err.strerror)
         return None
     try:
-        return read_record(sidecar)
+        record = read_record(sidecar)
+        if record is not None and belongs(store, record):
+            return Journal(folder, sidecar)
     except OSError as err:
         logger.info("%s is not looked at: %s", folder.path(name), err.strerror)
-        return None
-    finally:
-        sidecar.close()
-
-
-def belongs(store: Store, record: Record) -> bool:
-    """Whether ``store`` is in a state that the interrupted change of ``record`` can leave."""
-    least, most = sorted((record.old_size, record.new_size))
-    if store.signature().inode != record.inode or not least <= store.size() <= most:
-        return False
-    witness = store.read_at(record.witness_offset, record.witness_length)
-    if zlib.crc32(witness) != record.witness_crc:
-        return False
-    return all(_old_or_new(store, image) for image in record.images)
-
-
-def apply(store: Store, images: Iterable[Image], new_size: int) -> None:
-    """Make a change: extend first and cut last, so that the size is the old or the new one.  Not synced."""
-    if store.size() < new_size:
-        store.truncate(new_size)
-    for image in images:
-        store.write_at(image.offset, image.after)
-    if store.size() > new_size:
-        store.truncate(new_size)
-
-
-def undo(store: Store, images: Iterable[Image], old_size: int) -> None:
-    """Put the before-images and the old size back.  Not synced."""
-    for image in images:
-        store.write_at(image.offset, image.before)
-    store.truncate(old_size)
+    sidecar.close()
+    return None
 
 
 def temporary_prefix(name: str) -> str:
     """How names of temporary copies of the file ``name`` begin; short enough for any name."""
     return f".asdffs-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}-"
-
-
-def _old_or_new(store: Store, image: Image) -> bool:
-    """Each byte is the one before or the one after; past the old end, before is zero."""
-    for start in range(0, len(image.after), _STEP):
-        now = store.read_at(image.offset + start, min(_STEP, len(image.after) - start))
-        after = image.after[start : start + len(now)]
-        before = image.before[start : start + len(now)].ljust(len(now), b"\0")
-        if now not in (before, after) and any(n not in pair for n, *pair in zip(now, before, after, strict=True)):
-            return False
-    return True
 
 
 def _remove_temporaries(folder: Folder, name: str) -> None:

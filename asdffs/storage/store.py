@@ -32,6 +32,15 @@ class Extent:
     length: int
 
 
+@dataclass(frozen=True, slots=True)
+class PhysicalExtent:
+    """``length`` bytes of the file from ``logical`` on lie on the disk from address ``physical`` on."""
+
+    logical: int
+    physical: int
+    length: int
+
+
 class Store(Protocol):
     """One open file, positioned I/O only.  Offsets and lengths in bytes.
 
@@ -60,6 +69,27 @@ class Store(Protocol):
 
     def sync(self) -> None:
         """Return when all that was written is durable (fdatasync; the size included)."""
+
+    def allocate(self, offset: int, length: int) -> None:
+        """Reserve room on the disk; where the file was shorter, it is extended with zeros."""
+
+    def unit(self) -> int:
+        """What offsets and lengths of ``insert_range``, ``collapse_range`` and clones are multiples of, in bytes."""
+
+    def can_insert(self) -> bool:
+        """Whether ``insert_range`` works here; to ask may change the mtime."""
+
+    def insert_range(self, offset: int, length: int) -> None:
+        """Move all bytes from ``offset`` on by ``length``, without copying; a hole is left.  Not atomic."""
+
+    def collapse_range(self, offset: int, length: int) -> None:
+        """Remove ``length`` bytes at ``offset``, without copying.  Not atomic."""
+
+    def extents(self) -> list[PhysicalExtent]:
+        """Where the file lies on the disk, holes left out; what was written is flushed to get addresses.
+
+        Raises ``OSError`` (EOPNOTSUPP) when an address is not stable, or not told.
+        """
 
     def extent(self, offset: int, length: int) -> bytes | Extent:
         """Those bytes, or where a program outside Python may read them."""
@@ -95,8 +125,17 @@ class Folder(Protocol):
     def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
         """Copy bytes between files, holes kept as holes, by the fastest way there is."""
 
+    def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+        """Have ``target`` share bytes of ``source``; ``length`` 0: to its end.  See ``Store.unit``."""
+
+    def free(self) -> int:
+        """Bytes that can still be written on this file system."""
+
     def copy_attributes(self, source: Store, target: Store) -> None:
-        """Give ``target`` the mode, owner and extended attributes of ``source``."""
+        """Give ``target`` the mode, owner and extended attributes of ``source``.
+
+        Raises ``OSError`` (EPERM) when the owner cannot be kept.
+        """
 
     def replace(self, store: Store, name: str) -> Store:
         """Rename ``store`` to ``name``, atomically; the same open file under its new name."""

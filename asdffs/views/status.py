@@ -57,6 +57,7 @@ class StatusFile(_Rendered):
             "tree_size": document.tree.size,
             "padding": len(document.layout.padding),
             "index": document.layout.index is not None,
+            "growth": document.growth,
             "draft": report.draft,
             "error": report.error,
             "warnings": report.warnings,

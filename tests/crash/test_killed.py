@@ -1,7 +1,8 @@
-"""SIGKILL of a real daemon at every write-like system call, by strace; then a mount and unmount.
+"""A real daemon on real file systems: SIGKILL, ENOSPC and EIO at every write-like system call, by strace.
 
-The tree is the old or the new one, whole; every byte of a block is old or just written;
-other blocks are identical; the asdf library opens the file.
+Then a mount and unmount.  The tree is the old or the new one, whole; every byte of a block is old or just
+written; other blocks are identical; the asdf library opens the file.  ``./scripts/test --deep`` tries every call
+on ext4, XFS and btrfs; else some of them, evenly chosen, where the tests run.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.filesystems import KINDS, filesystem
 from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, run
 from support.samples import odd_file, opened
 
@@ -23,7 +25,13 @@ from asdffs.document.opening import open_document
 from asdffs.vfs.scratch import read_bytes
 
 #: Every call by which the daemon changes a file system.
-CALLS = "pwrite64,write,ftruncate,fdatasync,fsync,rename,unlink,copy_file_range,fchmod,fchown,fsetxattr,openat"
+CALLS = (
+    "pwrite64,write,ftruncate,fdatasync,fsync,rename,unlink,copy_file_range,fallocate,ioctl,"
+    "fchmod,fchown,fsetxattr,openat"
+)
+DEEP = bool(os.environ.get("ASDFFS_DEEP"))
+#: How many points of each run are tried unless deep.
+POINTS = 6
 COUNTED = tuple(call for call in CALLS.split(",") if call not in ("openat", "write"))
 OLD = b"value: 1\n"
 
@@ -69,9 +77,16 @@ def dd(point: Path) -> None:
     run("sync", point)
 
 
+def grow_block(point: Path) -> None:
+    with open(point / "blocks/0000.bin", "ab", buffering=0) as file:
+        file.write(b"g" * 50_000)
+        os.fsync(file.fileno())
+
+
 EDITS = {
     "a save that fits": Edit(odd_file(padding=b" " * 900), save(b"value: 2\nmore: " + b"y" * 300 + b"\n")),
     "a save that grows": Edit(odd_file(), save(b"value: 2\nmore: " + b"y" * 9000 + b"\n")),
+    "a block that grows": Edit(odd_file(), grow_block),
     "a dd": Edit(odd_file(), dd),
 }
 
@@ -79,8 +94,8 @@ EDITS = {
 class Traced:
     """A foreground daemon under strace."""
 
-    def __init__(self, folder: Path, *inject: str) -> None:
-        self.file, self.point, self.log = folder / "data.asdf", folder / "mnt", folder / "trace"
+    def __init__(self, folder: Path, file: Path, *inject: str) -> None:
+        self.file, self.point, self.log = file, folder / "mnt", folder / "trace"
         self.point.mkdir(exist_ok=True)
         strace = ["strace", "-f", "-qq", "-o", self.log, "-e", f"trace={CALLS}", *inject]
         command = [*strace, sys.executable, "-m", "asdffs", "mount", "-f", self.file, self.point]
@@ -101,9 +116,9 @@ class Traced:
         lazily_unmount(self.point)
 
 
-def attempt(folder: Path, edit: Edit, *inject: str) -> None:
-    """Start, edit, unmount; a kill may come at any moment."""
-    traced = Traced(folder, *inject)
+def attempt(folder: Path, file: Path, edit: Edit, *inject: str) -> None:
+    """Start, edit, unmount; a kill or an error may come at any moment."""
+    traced = Traced(folder, file, *inject)
     try:
         if traced.ready:
             with contextlib.suppress(OSError):
@@ -120,32 +135,52 @@ def contents(path: Path) -> tuple[bytes, list[bytes]]:
     return found
 
 
-def calls_of(folder: Path, edit: Edit) -> list[str]:
-    """The calls that an undisturbed run makes after the mount is ready, in order."""
-    attempt(folder, edit)
+def calls_of(folder: Path, file: Path, edit: Edit) -> list[str]:
+    """The calls that an undisturbed run makes, in order."""
+    attempt(folder, file, edit)
     lines = (folder / "trace").read_text(errors="replace").splitlines()
     return [call for line in lines for call in COUNTED if f" {call}(" in f" {line.split(' ', 1)[1].strip()}"]
 
 
+def points(calls: list[str]) -> list[tuple[str, int]]:
+    """Each call and which of its kind it is; evenly chosen ones, the last included, unless deep."""
+    found = [(call, calls[: place + 1].count(call)) for place, call in enumerate(calls)]
+    if DEEP or len(found) <= POINTS:
+        return found
+    return [found[round(n * (len(found) - 1) / (POINTS - 1))] for n in range(POINTS)]
+
+
+@pytest.fixture(params=["here", *KINDS] if DEEP else ["here"])
+def place(request: pytest.FixtureRequest, tmp_path: Path):
+    """Where the file lies; mount point and state are elsewhere."""
+    if request.param == "here":
+        (tmp_path / "files").mkdir()
+        yield tmp_path / "files"
+        return
+    with filesystem(request.param, tmp_path) as point:
+        yield point
+
+
+@pytest.mark.parametrize("fault", ["signal=SIGKILL", "error=ENOSPC", "error=EIO"])
 @pytest.mark.parametrize("name", EDITS)
-def test_killed_at_every_call(tmp_path: Path, name: str) -> None:
+def test_cut_at_every_call(tmp_path: Path, place: Path, name: str, fault: str) -> None:
     edit = EDITS[name]
-    path = tmp_path / "data.asdf"
+    path = place / "data.asdf"
     path.write_bytes(edit.start)
     old = contents(path)
-    calls = calls_of(tmp_path, edit)
+    calls = calls_of(tmp_path, path, edit)
     new = contents(path)
     assert new != old
     assert len(calls) >= 10
     outcomes = set()
-    for call in COUNTED:
-        for number in range(1, calls.count(call) + 1):
-            for leftover in tmp_path.glob("*.yaml"):
-                leftover.unlink()
-            path.write_bytes(edit.start)
-            attempt(tmp_path, edit, "-e", f"inject={call}:signal=SIGKILL:when={number}")
-            outcomes.add(check(tmp_path, path, old, new))
-    assert {"old", "new"} <= outcomes
+    for call, number in points(calls):
+        path.write_bytes(edit.start)
+        attempt(tmp_path, path, edit, "-e", f"inject={call}:{fault}:when={number}")
+        outcomes.add(check(tmp_path, path, old, new))
+        for leftover in [*place.glob("data.asdf.*"), *place.glob(".*orphan*")]:
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    assert outcomes <= {"old", "new", "mixed"}
+    assert "new" in outcomes or not DEEP
 
 
 def check(folder: Path, path: Path, old: tuple[bytes, list[bytes]], new: tuple[bytes, list[bytes]]) -> str:
@@ -157,9 +192,14 @@ def check(folder: Path, path: Path, old: tuple[bytes, list[bytes]], new: tuple[b
     text, blocks = contents(path)
     assert text in (old[0], new[0])
     for now, before, after in zip(blocks, old[1], new[1], strict=True):
-        assert len(now) == len(before)
-        assert all(byte in pair for byte, *pair in zip(now, before, after, strict=True))
+        check_block(now, before, after)
     with opened(path) as found:
         assert found["value"] in (1, 2)
-    assert sorted(p.name for p in folder.iterdir() if "asdffs" in p.name) == []
-    return "new" if (text, blocks) == new else "old"
+    assert sorted(p.name for p in path.parent.iterdir() if "asdffs" in p.name) == []
+    return "new" if (text, blocks) == new else "old" if (text, blocks) == old else "mixed"
+
+
+def check_block(now: bytes, before: bytes, after: bytes) -> None:
+    assert len(before) <= len(now) <= len(after) or len(after) <= len(now) <= len(before)
+    assert all(byte in pair for byte, *pair in zip(now, before, after, strict=False))
+    assert all(byte in (0, new) for byte, new in zip(now[len(before) :], after[len(before) :], strict=False))

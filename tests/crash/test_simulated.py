@@ -1,87 +1,47 @@
 """Every change of the file, cut at every step, with unsynced writes kept, dropped and torn.
 
 After recovery: the layout tiles, the tree is the old or the new one, every byte of a block
-is old or new, other blocks are identical; recovery once more changes nothing.
+is old or new, other blocks are identical; recovery once more changes nothing.  What a reader without
+the lock sees before recovery is what recovery makes.  ``./scripts/test --deep`` tries many more states.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
+import os
 import random
-from collections.abc import Callable
+from dataclasses import dataclass, field
+from unittest import mock
 
 import pytest
-from support.crashes import Disk, disks, record
+from support.changes import CHANGES, NAME, PIECE, Change, random_changes
+from support.crashes import Event, disks, record
 from support.plans import scan
-from support.samples import DATA, MASK, ODD_FILES, block_bytes, odd_file
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
+from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
 from asdffs.vfs.scratch import read_bytes
 
-NAME = "f.asdf"
-SLACK = b"\xaa" * 600
-START = odd_file(padding=b" " * 900, blocks=[block_bytes(DATA * 20, slack=SLACK), block_bytes(MASK * 30)])
-PACKED = odd_file(blocks=[block_bytes(DATA * 20), block_bytes(MASK * 30)])
+DEEP = bool(os.environ.get("ASDFFS_DEEP"))
+#: How many choices are tried where there are too many to try all.
+MOST = 24 if DEEP else 6
+#: How often the choices are made anew.
+ROUNDS = 250 if DEEP else 12
+
+#: Distinct images of the disk that were recovered and checked, by the tests of this module.
+STATES: set[int] = set()
+LEAST = 50_000 if DEEP else 6_000
+
+Promised = dict[object, tuple[bytes, int]]
+Contents = tuple[bytes, list[bytes], int]
 
 
-def replace_tree(old: bytes, new: bytes) -> Callable[[Document], None]:
-    return lambda d: d.commit_tree(d.tree.text().replace(old, new))
-
-
-def overwrite(d: Document) -> None:
-    d.write_block(0, 300, b"\xee" * 1200)
-    d.settle_block(0, durable=True)
-
-
-def shrink(d: Document) -> None:
-    d.truncate_block(0, 700)
-    d.settle_block(0, durable=False)
-
-
-def grow_inside(d: Document) -> None:
-    d.write_block(0, 1900, b"\xdd" * 500)
-    d.settle_block(0, durable=False)
-
-
-def grow_last(d: Document) -> None:
-    d.write_block(1, 1000, b"\xcc" * 3000)
-    d.write_block(1, 4500, b"\xcc" * 100)
-    d.settle_block(1, durable=True)
-    d.write_block(1, 4700, b"\xcc" * 100)
-
-
-def everything(d: Document) -> None:
-    overwrite(d)
-    d.commit_tree(d.tree.text().replace(b"value: 1", b"value: " + b"7" * 3000))
-    grow_last(d)
-
-
-OPERATIONS: dict[str, tuple[bytes, Callable[[Document], None]]] = {
-    "tree, same length": (START, replace_tree(b"value: 1", b"value: 2")),
-    "tree, shorter": (START, replace_tree(b"# a comment to keep\n", b"")),
-    "tree, longer, fits": (START, replace_tree(b"value: 1", b"value: " + b"1" * 700)),
-    "tree, grows": (PACKED, replace_tree(b"value: 1", b"value: " + b"1" * 700)),
-    "tree without blocks, grows": (ODD_FILES["no blocks"], replace_tree(b"value: 1", b"value: " + b"1" * 2000)),
-    "tree without blocks, shrinks": (ODD_FILES["no blocks"], replace_tree(b"# a comment to keep\n", b"")),
-    "block, overwrite": (START, overwrite),
-    "block, shrink": (START, shrink),
-    "block, grow inside": (START, grow_inside),
-    "block, grow last": (START, grow_last),
-    "everything": (PACKED, everything),
-}
-
-
-def open_file(folder: MemoryFolder) -> Document:
-    return open_in_folder(folder, NAME, writable=True)
-
-
-def contents(folder: MemoryFolder) -> tuple[bytes, list[bytes], int]:
-    document = open_file(folder)
-    sizes = [document.block_size(n) for n in range(document.block_count)]
-    blocks = [read_bytes(document.read_block(n, 0, size)) for n, size in enumerate(sizes)]
+def contents(folder: MemoryFolder, *, writable: bool = True) -> Contents:
+    """Tree, blocks and size of the file; its layout tiles."""
+    document = open_in_folder(folder, NAME, writable=writable)
+    blocks = [whole_block(document, number) for number in range(document.block_count)]
     place = 0
     for region in document.layout.regions():
         assert region.span.start == place
@@ -92,11 +52,93 @@ def contents(folder: MemoryFolder) -> tuple[bytes, list[bytes], int]:
     return found
 
 
-def run(folder: MemoryFolder, work: Callable[[Document], None]) -> None:
-    document = open_file(folder)
-    work(document)
-    document.finish()
-    document.close()
+def whole_block(document: Document, number: int) -> bytes:
+    return read_bytes(document.read_block(number, 0, document.block_size(number)))
+
+
+@dataclass
+class Case:
+    """A recorded change: before, the steps, and what the file holds before and after."""
+
+    origin: MemoryFolder
+    events: list[Event]
+    old: Contents
+    new: Contents
+    between: list[Contents] = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, change: Change, *, trace: bool = False) -> Case:
+        origin = MemoryFolder({NAME: change.start})
+        folder = copied(origin)
+        events = record(folder, lambda: change.run(folder), trace=trace)
+        between = [event.details[0] for event in events if event.kind == "version"]
+        case = cls(origin, events, contents(MemoryFolder({NAME: change.start})), contents(folder), between)
+        assert case.new[:2] != case.old[:2]
+        return case
+
+    @property
+    def versions(self) -> list[Contents]:
+        """What the file held at some time, in order."""
+        return [self.old, *self.between, self.new]
+
+    def is_new(self, folder: MemoryFolder, promised: Promised) -> bool:
+        """Whether this image of the disk has not been seen before, with these promises."""
+        files = sorted(folder.files.items())
+        state = tuple((name, bytes(file.content), tuple(file.pages)) for name, file in files)
+        before = len(self.seen)
+        self.seen.add(hash((state, tuple(promised.items()))))
+        return len(self.seen) > before
+
+
+def copied(folder: MemoryFolder) -> MemoryFolder:
+    twin = MemoryFolder(features=folder.features)
+    twin.files = {name: file.copy() for name, file in folder.files.items()}
+    return twin
+
+
+def check(folder: MemoryFolder, case: Case, promised: Promised) -> None:
+    """What a crash left, as a reader sees it, and after recovery, twice; all that was ``promised`` is there."""
+    shown = contents(folder, writable=False)
+    text, blocks, size = contents(folder)
+    assert shown == (text, blocks, size), "a reader without the lock sees what recovery makes"
+    assert text in [version[0] for version in case.versions]
+    assert len(blocks) == len(case.old[1])
+    for number, now in enumerate(blocks):
+        check_block([version[1][number] for version in case.versions], now)
+    check_promises(promised, case, text, blocks)
+    check_sums(folder, blocks)
+    again = bytes(folder.files[NAME].content)
+    assert contents(folder)[0] == text
+    assert bytes(folder.files[NAME].content) == again, "recovery is idempotent"
+    assert not [name for name in folder.files if name != NAME], "no sidecar is left"
+
+
+def check_block(versions: list[bytes], now: bytes) -> None:
+    """Each byte is one that was written there, or was there before, or zero where the block has grown."""
+    assert min(map(len, versions)) <= len(now) <= max(map(len, versions))
+    if now in versions:
+        return
+    assert any(version != versions[0] for version in versions)
+    for place, byte in enumerate(now):
+        seen = {version[place] for version in versions if place < len(version)}
+        assert byte in seen or (byte == 0 and place >= len(versions[0]))
+
+
+def check_promises(promised: Promised, case: Case, text: bytes, blocks: list[bytes]) -> None:
+    """What was durable stays, unless it is already what comes later."""
+    for key, (content, since) in promised.items():
+        later = case.versions[since:]
+        if key == "tree":
+            assert text in [content, *(version[0] for version in later)]
+            continue
+        now, rest = blocks[key], [version[1][key] for version in later]
+        assert len(now) >= min(map(len, [content, *rest]))
+        if now in (content, *rest):
+            continue
+        for place, byte in enumerate(now):
+            cut = any(len(found) <= place for found in rest)  # and grown again: zeros until that is written
+            assert byte in {found[place] for found in [content, *rest] if place < len(found)} or (byte == 0 and cut)
 
 
 def check_sums(folder: MemoryFolder, blocks: list[bytes]) -> None:
@@ -107,82 +149,61 @@ def check_sums(folder: MemoryFolder, blocks: list[bytes]) -> None:
         assert checksum in (bytes(16), hashlib.md5(block).digest())
 
 
-def check(folder: MemoryFolder, old: tuple[bytes, list[bytes], int], new: tuple[bytes, list[bytes], int]) -> None:
-    text, blocks, _ = contents(folder)
-    assert text in (old[0], new[0])
-    assert len(blocks) == len(old[1])
-    for before, after, now in zip(old[1], new[1], blocks, strict=True):
-        if before == after:
-            assert now == before
-            continue
-        assert len(before) <= len(now) <= len(after) or len(after) <= len(now) <= len(before)
-        common = zip(now, before, after, strict=False)
-        assert all(byte in (a, b) for byte, a, b in common)
-        assert now[len(before) :] == after[len(before) : len(now)], "content is durable before the size says so"
-    check_sums(folder, blocks)
-    again = bytes(folder.files[NAME].content)
-    assert contents(folder)[0] == text
-    assert bytes(folder.files[NAME].content) == again, "recovery is idempotent"
-    assert not [name for name in folder.files if name != NAME], "no sidecar is left"
+@pytest.fixture(autouse=True)
+def small_pieces():
+    with mock.patch.object(shift, "PIECE", PIECE):
+        yield
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", CHANGES)
 def test_cut_at_every_step(name: str) -> None:
-    start, work = OPERATIONS[name]
-    folder = MemoryFolder({NAME: start})
-    before = copy.deepcopy(folder.files)
-    old = contents(MemoryFolder({NAME: start}))
-    origin = MemoryFolder()
-    origin.files = before
-    steps = record(folder, lambda: run(folder, work))
-    new = contents(folder)
-    assert new[:2] != old[:2]
+    case = Case.of(CHANGES[name])
     rng = random.Random(name)
-    images = set()
-    for _, disk in disks(origin, steps):
-        for crashed in disk.crashes(rng, 12):
-            state = tuple(sorted((n, bytes(f.content)) for n, f in crashed.files.items()))
-            if state not in images:
-                images.add(state)
-                check(crashed, old, new)
-    assert len(images) >= 8
+    for disk in disks(case.origin, case.events):
+        for crashed in (found for _ in range(ROUNDS) for found in disk.crashes(rng, MOST)):
+            if case.is_new(crashed, disk.promised):
+                check(crashed, case, disk.promised)
+    STATES.update(case.seen)
+    assert len(case.seen) >= 8
 
 
-@pytest.mark.parametrize("name", ["tree, longer, fits", "tree, grows", "block, grow last"])
+@pytest.mark.parametrize("name", CHANGES)
 def test_cut_inside_recovery(name: str) -> None:
-    start, work = OPERATIONS[name]
-    folder = MemoryFolder({NAME: start})
-    origin = MemoryFolder()
-    origin.files = copy.deepcopy(folder.files)
-    old = contents(MemoryFolder({NAME: start}))
-    steps = record(folder, lambda: run(folder, work))
-    new = contents(folder)
+    case = Case.of(CHANGES[name])
     rng = random.Random(name)
-    for _, disk in disks(origin, steps):
-        for crashed in list(disk.crashes(rng, 2))[:4]:
-            again = MemoryFolder()
-            again.files = copy.deepcopy(crashed.files)
-            recovery = record(crashed, lambda c=crashed: open_file(c).close())
-            for _, second in disks(again, recovery):
-                for state in list(second.crashes(rng, 2))[:3]:
-                    check(state, old, new)
+    for disk in disks(case.origin, case.events):
+        crashes = list(disk.crashes(rng, 2))
+        for crashed in rng.sample(crashes, min(len(crashes), 60 if DEEP else 4)):
+            check_recovery(crashed, case, disk.promised, rng)
+    STATES.update(case.seen)
+    assert case.seen
 
 
-def test_the_simulator_finds_an_unsynced_change() -> None:
-    """The suite can fail: without the journal's sync some crash leaves a mixed tree."""
-    start, work = OPERATIONS["tree, longer, fits"]
-    folder = MemoryFolder({NAME: start})
-    origin = MemoryFolder()
-    origin.files = copy.deepcopy(folder.files)
-    old = contents(MemoryFolder({NAME: start}))
-    steps = [step for step in record(folder, lambda: run(folder, work)) if step[0] != "sync" or step[1] == NAME]
-    new = contents(folder)
-    failures = 0
-    for _, disk in disks(origin, steps):
-        assert isinstance(disk, Disk)
-        for crashed in disk.crashes(random.Random(1), 12):
-            try:
-                check(crashed, old, new)
-            except (AssertionError, Exception) as err:  # noqa: BLE001 - any failure of the check counts
-                failures += bool(err)
-    assert failures
+def check_recovery(crashed: MemoryFolder, case: Case, promised: Promised, rng: random.Random) -> None:
+    """Cut recovery itself at every step."""
+    origin = copied(crashed)
+    events = record(crashed, lambda: open_in_folder(crashed, NAME, writable=True).close())
+    for disk in disks(origin, events):
+        crashes = list(disk.crashes(rng, 2))
+        for again in rng.sample(crashes, min(len(crashes), 40 if DEEP else 5)):
+            if case.is_new(again, promised):
+                check(again, case, promised)
+
+
+@pytest.mark.parametrize("seed", range(300 if DEEP else 10))
+def test_random_edits(seed: int) -> None:
+    """Several changes one after the other, each in turn by another strategy."""
+    case = Case.of(random_changes(seed))
+    rng = random.Random(seed)
+    for disk in disks(case.origin, case.events):
+        for crashed in disk.crashes(rng, 12 if DEEP else 3):
+            if case.is_new(crashed, disk.promised):
+                check(crashed, case, disk.promised)
+    STATES.update(case.seen)
+
+
+def test_enough_states_were_checked(request: pytest.FixtureRequest) -> None:
+    """Runs after the others; only when none of them was left out."""
+    print(f"{len(STATES)} distinct states")
+    chosen = sum(item.module is request.module for item in request.session.items)
+    assert chosen < 2 * len(CHANGES) or len(STATES) > LEAST

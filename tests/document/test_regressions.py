@@ -21,8 +21,9 @@ from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import DamagedBlockError, DamagedFileError, FailedFileError, NoRoomError, StaleFileError
 from asdffs.format.plan import Plan, Write
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.storage.journal import Journal, make_record
+from asdffs.storage.journal import Journal
 from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.record import make_record
 from asdffs.storage.recovery import Outcome, recover
 from asdffs.vfs.scratch import read_bytes
 
@@ -265,7 +266,7 @@ def test_regression_seek_past_the_end_of_a_stream_makes_a_hole() -> None:
     stream = header_bytes(b"", flags=1, md5=False) + MASK
     folder, document = opened(odd_file(blocks=[THREE[0], stream], index="absent"))
     steps = record(folder, lambda: document.write_block(1, 50_000, b"end"))
-    assert [len(details[1]) for kind, _, details in steps if kind == "write"] == [3]
+    assert [len(event.details[1]) for event in steps if event.kind == "write"] == [3]
     assert read_bytes(document.read_block(1, 49_990, 99)) == bytes(10) + b"end"
     document.close()
 

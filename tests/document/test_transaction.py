@@ -30,7 +30,7 @@ def written(whole: bytes, work: Callable[[Document], None]) -> tuple[int, Memory
 
     steps = record(folder, everything)
     document.close()
-    return sum(len(details[1]) for kind, name, details in steps if kind == "write" and name == NAME), folder
+    return sum(len(e.details[1]) for e in steps if e.kind == "write" and e.name == NAME), folder
 
 
 def edit(old: bytes, new: bytes) -> Callable[[Document], None]:

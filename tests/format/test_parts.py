@@ -129,9 +129,11 @@ def test_index_pieces() -> None:
 
 def test_padding_policy() -> None:
     policy = Padding()
-    assert policy.first_block(100) == 8192
-    assert policy.first_block(1_000_000) == 1_101_824
-    assert policy.first_block(1_000_000) % 4096 == 0
+    assert policy.shift(90, 100) == 8192
+    assert policy.shift(100, 100) == 4096
+    assert policy.shift(4096, 1_000_000) == 1_097_728, "a first block on a boundary stays on one"
+    assert policy.aligned(4096) == 4096
+    assert policy.aligned(4097) == 8192
     assert policy.allocation(10, 5) == 5 + (1 << 20)
     assert policy.allocation(10**9, 5) == 10**9
 

@@ -11,6 +11,7 @@ import asdf
 import numpy as np
 import pytest
 from support.mounts import asdffs, environment_in, mounted, run
+from support.plans import scan
 from support.samples import DATA, MASK, odd_file, opened, write_sample
 
 pytestmark = pytest.mark.mount
@@ -119,16 +120,31 @@ def test_truncate_and_grow_within_the_allocation(tmp_path: Path) -> None:
     assert info["index"] == "valid"
 
 
-def test_a_middle_block_cannot_outgrow_its_room(tmp_path: Path) -> None:
+@pytest.mark.parametrize("growth", ["auto", "copy", "shift"])
+def test_a_middle_block_grows(tmp_path: Path, growth: str) -> None:
+    """The blocks behind it move; their bytes, checksums and the index are right afterwards."""
     path = tmp_path / "data.asdf"
-    write_sample(path)
-    before = path.read_bytes()
-    with mounted(path) as mount:
-        with pytest.raises(OSError, match="File too large"), open(mount.block(1), "ab", buffering=0) as file:
-            file.write(b"x")
-        assert "block 1" in mount.error
-        assert "only the last block can grow" in mount.error
-    assert path.read_bytes() == before
+    arrays = write_sample(path)
+    new = bytes(range(256)) * 20_000
+    with mounted(path, "-o", f"growth={growth}") as mount:
+        last = mount.block(3).read_bytes()
+        run("cp", "/dev/stdin", mount.block(1), input=new.decode("latin-1"), encoding="latin-1")
+        assert mount.block(1).read_bytes() == new
+        assert mount.block(3).read_bytes() == last
+        with open(mount.block(0), "ab", buffering=0) as file:
+            file.write(b"y" * 5000)
+        os.truncate(mount.block(1), len(new) + 7_000_000)
+        assert mount.status["growth"] != ""
+    with opened(path) as found:
+        assert np.array_equal(found["last"][:], arrays["last"])
+        assert np.array_equal(found["bytes"][:], arrays["bytes"])
+        assert np.array_equal(found["big"][:], arrays["big"])
+    raw = path.read_bytes()
+    layout = scan(raw)
+    assert layout.index is not None
+    assert raw[layout.offsets[1] + 54 :][: len(new)] == new
+    assert not any(raw[layout.offsets[1] + 54 + len(new) :][:7_000_000])
+    assert raw[layout.offsets[0] + 54 :][: 64 * 32 * 8 + 5000].endswith(b"y" * 5000)
 
 
 def test_the_last_block_grows(tmp_path: Path) -> None:

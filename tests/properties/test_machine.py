@@ -10,9 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.plans import scan
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
 
-from asdffs.document.opening import open_in_folder
-from asdffs.errors import NoRoomError
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
+from asdffs.storage.gap import STRATEGIES
 from asdffs.storage.memory_store import MemoryFolder
 from asdffs.vfs.scratch import read_bytes
 
@@ -23,8 +24,11 @@ TAILS = {"plain": [block_bytes(MASK)], "streamed": [header_bytes(b"", flags=1, m
 class DocumentMachine(RuleBasedStateMachine):
     """Block 0 has slack, block 1 has none, block 2 is the last: growing, or streamed."""
 
-    @initialize(kind=st.sampled_from(sorted(TAILS)), padding=st.integers(0, 300))
-    def start(self, kind: str, padding: int) -> None:
+    @initialize(
+        kind=st.sampled_from(sorted(TAILS)), padding=st.integers(0, 300), growth=st.sampled_from(sorted(STRATEGIES))
+    )
+    def start(self, kind: str, padding: int, growth: str) -> None:
+        self.growth = growth
         blocks = [block_bytes(DATA, slack=b"\xaa" * 70), block_bytes(MASK), *TAILS[kind]]
         index = "right" if kind == "plain" else "absent"
         whole = odd_file(padding=b" " * padding, blocks=blocks, index=index)
@@ -32,32 +36,21 @@ class DocumentMachine(RuleBasedStateMachine):
         self.streamed = kind == "streamed"
         self.text = whole[: scan(whole).text_end]
         self.blocks = [bytearray(DATA), bytearray(MASK), bytearray(MASK)]
-        self.room = [len(DATA) + 70, len(MASK), None]
-        self.document = open_in_folder(self.folder, NAME, writable=True)
+        self.document = self.opened()
 
-    def fits(self, number: int, size: int) -> bool:
-        room = self.room[number]
-        return room is None or size <= room
+    def opened(self) -> Document:
+        return open_in_folder(self.folder, NAME, writable=True, settings=Settings(growth=self.growth))
 
     @rule(number=st.integers(0, 2), offset=st.integers(0, 300), payload=st.binary(min_size=1, max_size=90))
     def write(self, number: int, offset: int, payload: bytes) -> None:
-        try:
-            self.document.write_block(number, offset, payload)
-        except NoRoomError:
-            assert not self.fits(number, offset + len(payload))
-            return
-        assert self.fits(number, offset + len(payload))
+        self.document.write_block(number, offset, payload)
         block = self.blocks[number]
         block.extend(bytes(max(0, offset + len(payload) - len(block))))
         block[offset : offset + len(payload)] = payload
 
     @rule(number=st.integers(0, 2), size=st.integers(0, 400))
     def truncate(self, number: int, size: int) -> None:
-        try:
-            self.document.truncate_block(number, size)
-        except NoRoomError:
-            assert not self.fits(number, size)
-            return
+        self.document.truncate_block(number, size)
         block = self.blocks[number]
         del block[size:]
         block.extend(bytes(size - len(block)))
@@ -95,7 +88,7 @@ class DocumentMachine(RuleBasedStateMachine):
         self.document.finish()
         self.document.close()
         assert list(self.folder.files) == [NAME]
-        self.document = open_in_folder(self.folder, NAME, writable=True)
+        self.document = self.opened()
 
     @invariant()
     def equals_the_model(self) -> None:

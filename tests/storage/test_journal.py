@@ -3,13 +3,19 @@ from __future__ import annotations
 import pytest
 
 from asdffs.format.plan import Plan, Write
-from asdffs.storage.journal import Journal, journal_name, make_record, read_owner
+from asdffs.storage.journal import Journal, journal_name, read_owner
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.overlay import OverlayStore
-from asdffs.storage.recovery import Outcome, apply, belongs, recover, temporary_prefix, undo
+from asdffs.storage.record import make_record
+from asdffs.storage.recovery import Outcome, recover, temporary_prefix
+from asdffs.storage.unfinished import apply, as_recovered, belongs, undo
 
 OLD = bytes(range(256)) * 40
-PLAN = Plan(len(OLD), len(OLD) + 50, (Write(10, b"hello"), Write(5000, b"x" * 600), Write(len(OLD), b"tail" * 12)))
+PLAN = Plan(
+    len(OLD),
+    len(OLD) + 50,
+    (Write(10, b"hello"), Write(5000, b"x" * 600), Write(len(OLD), b"tail" * 12)),
+    steady=5000,
+)
 
 
 def make() -> tuple[MemoryFolder, Journal]:
@@ -55,7 +61,7 @@ def test_overlay_shows_what_recovery_will_make() -> None:
     folder, _ = make()
     store = folder.open("f", writable=True)
     record = make_record(store, PLAN)
-    overlay = OverlayStore(store, record)
+    overlay = as_recovered(store, record, None)
     shown = overlay.read_at(0, overlay.size())
     assert overlay.read_at(8, 9) == shown[8:17]
     assert overlay.extent(5590, 20) == shown[5590:5610]

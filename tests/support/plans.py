@@ -16,8 +16,8 @@ def applied(whole: bytes, plan: Plan) -> bytes:
     """The file that ``plan`` makes of ``whole``."""
     assert plan.old_size == len(whole)
     if plan.move:
-        new = bytearray(plan.new_size)
         source, target, length = plan.move.source, plan.move.target, plan.move.length
+        new = bytearray(whole[: min(source, target)].ljust(plan.new_size, b"\0"))
         new[target : target + length] = whole[source : source + length]
     else:
         new = bytearray(whole.ljust(plan.new_size, b"\0"))

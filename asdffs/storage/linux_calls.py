@@ -1,0 +1,75 @@
+"""System calls that Python has no function for: insert and collapse range, clones, extent maps.
+
+Each takes descriptors and bytes and raises ``OSError``.  Limits (docs/design/journal.md): none of
+them is atomic across a crash.  User: ``file_store``.  No state.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from typing import Final
+
+from asdffs.storage.store import PhysicalExtent
+
+# linux/falloc.h
+COLLAPSE_RANGE: Final = 0x08
+INSERT_RANGE: Final = 0x20
+# linux/fs.h: struct file_clone_range
+_FICLONERANGE: Final = 0x4020940D
+_CLONE: Final = struct.Struct("=qQQQ")
+# linux/fiemap.h: struct fiemap and fiemap_extent
+_FS_IOC_FIEMAP: Final = 0xC020660B
+_MAP: Final = struct.Struct("=QQIIII")
+_MAPPED: Final = struct.Struct("=QQQQQIIII")
+_FLAG_SYNC: Final = 1
+_LAST: Final = 0x1
+#: Unknown, delayed, encoded, encrypted, not aligned, inline, tail: the address is not the data's for good.
+_NO_ADDRESS: Final = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400
+_BATCH: Final = 512
+_WHOLE: Final = (1 << 64) - 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_fallocate = _libc.fallocate64 if hasattr(_libc, "fallocate64") else _libc.fallocate
+_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+
+def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
+    """Of ``length`` bytes at ``offset``, what ``mode`` says; raises ``OSError``."""
+    while _fallocate(fd, mode, offset, length) != 0:
+        code = ctypes.get_errno()
+        if code != errno.EINTR:
+            raise OSError(code, os.strerror(code))
+
+
+def clone_range(source: int, start: int, target: int, to: int, length: int) -> None:
+    """FICLONERANGE: ``target`` shares ``length`` bytes (0: to the end); raises ``OSError``."""
+    fcntl.ioctl(target, _FICLONERANGE, _CLONE.pack(source, start, length, to))
+
+
+def extents(fd: int) -> list[PhysicalExtent]:
+    """FIEMAP of the whole file, synced; raises ``OSError``, EOPNOTSUPP for addresses that are not stable."""
+    found: list[PhysicalExtent] = []
+    start, last = 0, False
+    while not last:
+        batch, last = _map(fd, start)
+        found += batch
+        start = found[-1].logical + found[-1].length if batch else start
+    return found
+
+
+def _map(fd: int, start: int) -> tuple[list[PhysicalExtent], bool]:
+    """Some extents from ``start`` on, and whether these are the last."""
+    buffer = bytearray(_MAP.pack(start, _WHOLE - start, _FLAG_SYNC, 0, _BATCH, 0) + bytes(_BATCH * _MAPPED.size))
+    fcntl.ioctl(fd, _FS_IOC_FIEMAP, buffer)
+    count = _MAP.unpack_from(buffer)[3]
+    found, flags = [], _LAST
+    for number in range(count):
+        logical, physical, length, _, _, flags, *_ = _MAPPED.unpack_from(buffer, _MAP.size + number * _MAPPED.size)
+        if flags & _NO_ADDRESS:
+            raise OSError(errno.EOPNOTSUPP, "an extent has no address of its own")
+        found.append(PhysicalExtent(logical, physical, length))
+    return found, bool(flags & _LAST)

@@ -1,0 +1,111 @@
+"""One open file and its journal: the steps that every change is made of, and what failed.
+
+Guarantee: once a sync, an undo or the retirement of a record has failed, ``failure`` says so for
+good, and every later step refuses; the journal stays for recovery (invariant 7).  While a step
+waits for the disk others have the turn.  Users: ``document/transaction`` and the strategies of
+``gap``.  One change at a time, by the holder of the exclusive lock.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from asdffs.errors import FailedFileError, StaleFileError
+from asdffs.relief import Exclusive, Relief
+from asdffs.storage.journal import Journal
+from asdffs.storage.record import Record
+from asdffs.storage.store import Folder, Signature, Store
+
+logger = logging.getLogger(__name__)
+
+
+class OpenFile:
+    """``journal`` is None where there is none: for reading only, or by the user's choice.
+
+    ``signature``: the file as we last left it.  ``moving``: taken while bytes move within the
+    file; who reads them waits for it.
+    """
+
+    def __init__(self, folder: Folder, store: Store, journal: Journal | None, relief: Relief) -> None:
+        self.folder = folder
+        self.store = store
+        self.journal = journal
+        self.relief = relief
+        self.signature = store.signature()
+        self.moving = Exclusive(relief)
+        self.failure = ""
+
+    @property
+    def path(self) -> str:
+        """Of the file, for messages."""
+        return self.folder.path(self.store.name)
+
+    def check_healthy(self) -> None:
+        """Raise ``FailedFileError`` once something failed for good."""
+        if self.failure:
+            raise FailedFileError(self.failure, path=self.path)
+
+    def check_unchanged(self) -> None:
+        """Raise ``StaleFileError`` unless the name leads to the file as we left it (invariant 1)."""
+        try:
+            current = self.is_ours(self.folder.signature(self.store.name))
+        except FileNotFoundError as err:
+            raise StaleFileError("the file was removed under the mount", path=self.path) from err
+        if not current:
+            raise self.stale()
+
+    def is_ours(self, now: Signature) -> bool:
+        """A new ctime alone is a chmod or a link: ours still, from now on with that ctime."""
+        if replace(now, ctime_ns=self.signature.ctime_ns) != self.signature:
+            return False
+        self.signature = now
+        return True
+
+    def note_signature(self) -> None:
+        """What the file looks like now is our own doing."""
+        self.signature = self.store.signature()
+
+    def sync(self) -> None:
+        """Return when what was written is durable.  Raises ``FailedFileError`` (invariant 7)."""
+        self.check_healthy()
+        try:
+            with self.relief.waiting():
+                self.store.sync()
+        except OSError as err:
+            raise self.fail(f"writing to the disk failed ({err.strerror})") from err
+
+    def write_record(self, record: Record) -> None:
+        """Make ``record`` durable (invariant 2).  Raises ``OSError``; there is no record then."""
+        if self.journal is None:
+            return
+        try:
+            with self.relief.waiting():
+                self.journal.write(record)
+        except OSError:
+            self.retire()  # it may be whole on the disk: it must not be replayed later
+            raise
+
+    def retire(self) -> None:
+        """Forget the record, durably.  Raises ``FailedFileError`` (invariant 7)."""
+        if self.journal is None:
+            return
+        try:
+            with self.relief.waiting():
+                self.journal.retire()
+        except OSError as err:
+            raise self.fail(f"the journal could not be retired ({err.strerror})") from err
+
+    def stale(self) -> StaleFileError:
+        """What to raise when another program changed the file."""
+        return StaleFileError(
+            "another program changed the file since it was read; nothing was written over it: "
+            "save your text elsewhere, unmount, and mount again",
+            path=self.path,
+        )
+
+    def fail(self, reason: str) -> FailedFileError:
+        """Nothing more is written, for ``reason``; what to raise."""
+        self.failure = f"{reason}; nothing more is written: unmount, and mount again to recover"
+        logger.error("%s: %s", self.path, self.failure)
+        return FailedFileError(self.failure, path=self.path)

@@ -1,0 +1,199 @@
+"""The record of one pending change: what the journal holds (docs/design/journal.md).
+
+A record says how the bytes were and how they will be, so that recovery can tell a change of
+ours from somebody else's.  Users: ``journal``, ``recovery``, the strategies of ``gap``.
+Immutable, pure but for reading the file.
+
+Body (integers big-endian): inode, old size, new size, witness offset, witness length (5 x 8
+bytes), witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset,
+gap length, length of a piece (3 x 8); then for each write its offset, the length of its before-image and of its
+after-image (3 x 8), and both images; then for each extent its place in the file, its address
+and its length (3 x 8).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import zlib
+from dataclasses import dataclass
+
+from asdffs.format.plan import Plan, Write
+from asdffs.format.span import Span, uncovered
+from asdffs.storage.store import PhysicalExtent, Store
+
+_BODY = struct.Struct(">QQQQQIIIIQQQ")
+_WRITE = struct.Struct(">QQQ")
+_EXTENT = struct.Struct(">QQQ")
+#: Bytes beside the change that identify the file besides its inode and size.
+_WITNESS = 512
+
+
+class Kind(enum.IntEnum):
+    """How the bytes behind a gap are moved."""
+
+    NONE = 0
+    INSERT = 1  # by the file system
+    SHIFT = 2  # by copying within the file
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One write: the bytes before (shorter where there were none, or any) and after, at ``offset``."""
+
+    offset: int
+    before: bytes
+    after: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What lies from ``offset`` on goes ``length`` bytes further back.
+
+    ``extents``: for an insertion, where the bytes from ``offset`` on lay before it.  ``piece``: for
+    a shift, how many bytes are moved at a time.
+    """
+
+    kind: Kind
+    offset: int
+    length: int
+    extents: tuple[PhysicalExtent, ...] = ()
+    piece: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One pending change and what identifies the file it belongs to.
+
+    Images are disjoint, at offsets of the new file, ``before`` as it is once the gap is open.
+    """
+
+    inode: int
+    old_size: int
+    new_size: int
+    witness_offset: int
+    witness_length: int
+    witness_crc: int
+    images: tuple[Image, ...]
+    gap: Gap | None = None
+
+
+def make_record(store: Store, plan: Plan) -> Record:
+    """The record of an in-place ``plan``: reads the before-images and the witness.  Raises ``OSError``."""
+    images = tuple(
+        Image(write.offset, store.read_at(write.offset, len(write.payload)), write.payload) for write in plan.writes
+    )
+    return _record(store, plan, _unchanged(plan), images, None)
+
+
+def make_insertion(store: Store, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
+    """The record of a ``plan`` with a gap that the file system opens at ``offset``.  Raises ``OSError``."""
+    move = plan.checked_move
+    gap = Gap(Kind.INSERT, offset, move.shift, tuple(_behind(extents, offset)))
+    images = tuple(
+        Image(write.offset, _opened(store, gap, write.offset, len(write.payload)), write.payload)
+        for write in writes_around(store, plan, offset)
+    )
+    return _record(store, plan, Span(move.source, move.source + move.length), images, gap)
+
+
+def make_shift(store: Store, plan: Plan, piece: int) -> Record:
+    """The record of a ``plan`` whose bytes we move ourselves, ``piece`` bytes at a time.  Raises ``OSError``.
+
+    What an image behind the gap's offset replaces is not known: whatever was moved away.
+    """
+    move = plan.checked_move
+    images = []
+    for write in plan.writes:
+        head = write.payload[: max(0, move.source - write.offset)]
+        tail = write.payload[len(head) :]
+        if head:
+            images.append(Image(write.offset, store.read_at(write.offset, len(head)), head))
+        if tail:
+            images.append(Image(write.offset + len(head), b"", tail))
+    return _record(store, plan, Span(0, 0), tuple(images), Gap(Kind.SHIFT, move.source, move.shift, piece=piece))
+
+
+def writes_around(store: Store, plan: Plan, offset: int) -> list[Write]:
+    """The writes of a ``plan`` whose gap is opened at ``offset``, at or before its source: disjoint.
+
+    The bytes between the two stay where they were, and what the gap leaves of them is zeros.
+    """
+    move = plan.checked_move
+    between = store.read_at(offset, move.source - offset)
+    kept = [Write(offset, between), Write(offset + move.shift, bytes(len(between)))]
+    return [*plan.writes, *(piece for write in kept for piece in _uncovered(write, plan.writes))]
+
+
+def build(record: Record) -> bytes:
+    """The body of ``record``."""
+    gap = record.gap or Gap(Kind.NONE, 0, 0)
+    sizes = (record.inode, record.old_size, record.new_size)
+    witness = (record.witness_offset, record.witness_length, record.witness_crc)
+    counts = (len(record.images), gap.kind, len(gap.extents))
+    pieces = [_BODY.pack(*sizes, *witness, *counts, gap.offset, gap.length, gap.piece)]
+    for image in record.images:
+        pieces += [_WRITE.pack(image.offset, len(image.before), len(image.after)), image.before, image.after]
+    pieces += [_EXTENT.pack(extent.logical, extent.physical, extent.length) for extent in gap.extents]
+    return b"".join(pieces)
+
+
+def parse(body: bytes) -> Record:
+    """The record of a ``body`` whose checksum is right."""
+    *fields, count, kind, extent_count, offset, length, piece = _BODY.unpack_from(body)
+    images = []
+    place = _BODY.size
+    for _ in range(count):
+        start, before, after = _WRITE.unpack_from(body, place)
+        place += _WRITE.size
+        images.append(Image(start, body[place : place + before], body[place + before : place + before + after]))
+        place += before + after
+    end = place + extent_count * _EXTENT.size
+    extents = tuple(PhysicalExtent(*numbers) for numbers in _EXTENT.iter_unpack(body[place:end]))
+    gap = Gap(Kind(kind), offset, length, extents, piece) if kind else None
+    return Record(*(*fields, tuple(images), gap))
+
+
+def _record(store: Store, plan: Plan, witness: Span, images: tuple[Image, ...], gap: Gap | None) -> Record:
+    seen = store.read_at(witness.start, min(_WITNESS, len(witness)))
+    inode = store.signature().inode
+    return Record(inode, plan.old_size, plan.new_size, witness.start, len(seen), zlib.crc32(seen), images, gap)
+
+
+def _unchanged(plan: Plan) -> Span:
+    """The longest run of text that ``plan`` leaves alone; empty when there is none.
+
+    Not bytes of blocks: those written last may be lost with the power, and with them the proof.
+    """
+    whole = Span(0, min(plan.steady, plan.old_size, plan.new_size))
+    return max(uncovered(whole, _spans(plan.writes)), key=len, default=Span(0, 0))
+
+
+def _uncovered(write: Write, others: tuple[Write, ...]) -> list[Write]:
+    """The parts of ``write`` where none of ``others`` writes."""
+    return [
+        Write(span.start, write.payload[span.start - write.offset : span.stop - write.offset])
+        for span in uncovered(Span(write.offset, write.offset + len(write.payload)), _spans(others))
+    ]
+
+
+def _spans(writes: tuple[Write, ...]) -> list[Span]:
+    return [Span(write.offset, write.offset + len(write.payload)) for write in writes]
+
+
+def _behind(extents: list[PhysicalExtent], offset: int) -> list[PhysicalExtent]:
+    """The extents from ``offset`` on, cut where one reaches over it."""
+    found = []
+    for extent in extents:
+        cut = max(0, offset - extent.logical)
+        if cut < extent.length:
+            found.append(PhysicalExtent(extent.logical + cut, extent.physical + cut, extent.length - cut))
+    return found
+
+
+def _opened(store: Store, gap: Gap, offset: int, length: int) -> bytes:
+    """Bytes of the file as they will be once the gap is open and empty."""
+    before = store.read_at(offset, max(0, min(length, gap.offset - offset)))
+    start = max(offset, gap.offset + gap.length)
+    behind = store.read_at(start - gap.length, max(0, offset + length - start))
+    return before + bytes(max(0, length - len(before) - len(behind))) + behind

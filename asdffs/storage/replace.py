@@ -1,0 +1,130 @@
+"""Growth by a new file and a rename: the strategies ``clone`` and ``copy`` of ``gap``.
+
+Guarantee: the name holds the old file or the whole new one at every instant (invariant 5), with
+the same mode, owner, ACL and extended attributes; holes stay holes.  Limits: the file gets a new
+inode, so a file with several names is not replaced.  No journal is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable
+from typing import Final
+
+from asdffs.errors import LockedError
+from asdffs.format.plan import Plan
+from asdffs.storage.open_file import OpenFile
+from asdffs.storage.record import writes_around
+from asdffs.storage.recovery import temporary_prefix
+from asdffs.storage.store import Folder, Store
+from asdffs.storage.strategy import Unsuitable, checked_shift
+
+#: FICLONERANGE says so when it cannot serve these two files.
+_NO_CLONE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS, errno.EXDEV})
+#: A new file cannot be made here, or not with the owner of this one.
+_NO_NEW_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+#: Room that a copy leaves on the disk, in bytes.
+_MARGIN: Final = 1 << 20
+
+
+def clone(file: OpenFile, plan: Plan) -> Store:
+    """The new file shares the blocks with the old one.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
+    unit = file.store.unit()
+    shift = checked_shift(plan, unit)
+    move = plan.checked_move
+    offset = move.source // unit * unit
+
+    def fill(new: Store) -> None:
+        try:
+            file.folder.clone_range(file.store, offset, new, offset + shift, 0)
+            if offset and not _covers(plan, offset):
+                file.folder.clone_range(file.store, 0, new, 0, offset)
+        except OSError as err:
+            if err.errno in _NO_CLONE:
+                raise Unsuitable("the file system cannot clone") from err
+            raise
+        for write in writes_around(file.store, plan, offset):
+            new.write_at(write.offset, write.payload)
+        new.truncate(plan.new_size)
+
+    return _replaced(file, fill)
+
+
+def copy(file: OpenFile, plan: Plan) -> Store:
+    """The new file has a copy of the blocks.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
+    move = plan.checked_move
+    if file.folder.free() < plan.new_size + _MARGIN:
+        raise Unsuitable(f"a copy needs {plan.new_size} bytes and {file.folder.free()} are free")
+
+    def fill(new: Store) -> None:
+        new.truncate(plan.new_size)
+        before = min(move.source, move.target)
+        if not _covers(plan, before):
+            file.folder.copy_range(file.store, 0, new, 0, before)
+        file.folder.copy_range(file.store, move.source, new, move.target, move.length)
+        for write in plan.writes:
+            new.write_at(write.offset, write.payload)
+
+    return _replaced(file, fill)
+
+
+def _covers(plan: Plan, stop: int) -> bool:
+    """Whether ``plan`` writes all of ``[0, stop)`` anyway."""
+    return any(write.offset == 0 and len(write.payload) >= stop for write in plan.writes)
+
+
+def _replaced(file: OpenFile, fill: Callable[[Store], None]) -> Store:
+    """Temporary file, filled, synced, locked, renamed over the file, the folder synced."""
+    if file.folder.links(file.store.name) > 1:
+        raise Unsuitable("the file has several names")
+    failure = None
+    with file.relief.waiting():  # until the caller knows the new offsets the old file serves
+        new = _made(file, fill)
+        try:
+            file.folder.sync()
+        except OSError as err:
+            failure = err
+    if failure is not None:
+        file.fail(f"the new file's name could not be made durable ({failure.strerror})")
+    return new
+
+
+def _made(file: OpenFile, fill: Callable[[Store], None]) -> Store:
+    folder, store = file.folder, file.store
+    temporary = _temporary(folder, store.name)
+    try:
+        fill(temporary)
+        _copy_attributes(folder, store, temporary)
+        temporary.sync()  # invariant 5
+        if folder.signature(store.name) != file.signature:  # invariant 1
+            raise file.stale()
+        if not folder.lock(temporary):
+            raise LockedError("another program locked the new copy", path=folder.path(temporary.name))
+        return folder.replace(temporary, store.name)
+    except BaseException:  # an interrupt as well: no temporary is left, and it goes on
+        temporary.close()
+        with contextlib.suppress(OSError):  # recovery removes what cannot be removed now
+            folder.remove(temporary.name)
+        raise
+
+
+def _temporary(folder: Folder, name: str) -> Store:
+    taken = set(folder.names())
+    prefix = temporary_prefix(name)
+    free = next(f"{prefix}{n}.tmp" for n in range(len(taken) + 1) if f"{prefix}{n}.tmp" not in taken)
+    try:
+        return folder.open(free, writable=True, create=True)
+    except OSError as err:
+        if err.errno in _NO_NEW_FILE:
+            raise Unsuitable("no file can be created in its directory") from err
+        raise
+
+
+def _copy_attributes(folder: Folder, source: Store, target: Store) -> None:
+    try:
+        folder.copy_attributes(source, target)
+    except OSError as err:
+        if err.errno in _NO_NEW_FILE:
+            raise Unsuitable("a new file would get another owner") from err
+        raise

@@ -1,0 +1,70 @@
+"""Growth by copying within the file, the last bytes first: the strategy ``shift`` of ``gap``.
+
+For a disk without room for a second copy, and for file systems that can neither clone nor insert.
+Each piece is in the journal before it is written over the bytes behind it, so a crash loses none:
+recovery goes on from there.  Slow: every byte is written three times.  Keeps the inode and all
+names.  Once a piece is written there is no way back, only forward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from asdffs.errors import FailedFileError
+from asdffs.format.plan import Plan
+from asdffs.storage.journal import Journal
+from asdffs.storage.open_file import OpenFile
+from asdffs.storage.record import Gap, Record, make_shift
+from asdffs.storage.store import Store
+from asdffs.storage.strategy import checked_journal, checked_shift
+from asdffs.storage.unfinished import as_recovered, finish_shift
+
+#: Bytes that are moved, and journalled, at a time.
+PIECE: Final = 4 << 20
+
+
+def shift(file: OpenFile, plan: Plan) -> Store:
+    """Move the blocks ourselves.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
+    journal = checked_journal(file)
+    checked_shift(plan, 1)
+    record, gap = _record(file, plan)
+    with file.relief.waiting():
+        journal.reserve_progress(record)
+    file.write_record(record)  # invariant 2
+    with file.moving.entered():
+        _extend(file, record)
+        return _move(file, journal, record, gap)
+
+
+def _record(file: OpenFile, plan: Plan) -> tuple[Record, Gap]:
+    record = make_shift(file.store, plan, min(PIECE, plan.checked_move.length))
+    if record.gap is None:
+        raise ValueError("a shift has a gap")
+    return record, record.gap
+
+
+def _extend(file: OpenFile, record: Record) -> None:
+    """Reserve the room that the file needs more; taken back when that fails."""
+    try:
+        file.check_unchanged()  # invariant 1
+        with file.relief.waiting():
+            if record.new_size > record.old_size:
+                file.store.allocate(record.old_size, record.new_size - record.old_size)
+    except BaseException:  # whatever it was: the record must not stay
+        file.store.truncate(record.old_size)
+        file.retire()
+        file.note_signature()
+        raise
+
+
+def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Store:
+    try:
+        with file.relief.waiting():
+            finish_shift(file.store, record, gap, journal)
+    except OSError as err:
+        file.fail(f"moving the blocks failed half-way ({err.strerror})")
+        return as_recovered(file.store, record, journal.progress(record))
+    with contextlib.suppress(FailedFileError):  # the file is the new one all the same, and nothing more is written
+        file.retire()
+    return file.store

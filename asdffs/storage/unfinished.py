@@ -1,0 +1,252 @@
+"""A change that was interrupted: what of it is done, how to finish it, how it will look.
+
+Each function is idempotent and may be cut anywhere and run again.  Users: ``recovery`` at an open,
+the strategies when a step fails, ``document/opening`` and ``cli`` for reading without the lock.
+"""
+
+from __future__ import annotations
+
+import bisect
+import enum
+import errno
+import zlib
+from collections.abc import Iterable
+
+from asdffs.format.span import Span, uncovered
+from asdffs.storage.journal import Journal, Progress
+from asdffs.storage.overlay import OverlayStore, Segment
+from asdffs.storage.record import Gap, Image, Kind, Record
+from asdffs.storage.store import PhysicalExtent, Store
+
+_STEP = 1 << 16
+_ZEROS = 1 << 20
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Position(enum.Enum):
+    """Where the bytes of an interrupted insertion are."""
+
+    OLD = "none has moved"
+    NEW = "all have moved"
+    MIXED = "some have moved"
+    UNKNOWN = "not where they were, nor where they should be"
+
+
+def belongs(store: Store, record: Record, progress: Progress | None = None) -> bool:
+    """Whether ``store`` is in a state that the interrupted change of ``record`` can leave.  Raises ``OSError``."""
+    if store.signature().inode != record.inode or not _fitting_size(store.size(), record):
+        return False
+    if record.gap is None:
+        return _witnessed(store, record, 0) and _all_old_or_new(store, record.images)
+    if record.gap.kind is Kind.SHIFT:
+        return _all_old_or_new(store, (image for image in record.images if image.before))
+    position, _ = locate(store, record, record.gap)
+    if position is Position.NEW:
+        return _witnessed(store, record, record.gap.length) and _all_old_or_new(store, record.images)
+    return position is not Position.UNKNOWN
+
+
+def finish(store: Store, record: Record, journal: Journal) -> bool:
+    """Bring ``store`` to a whole state, durably; whether it is the new one.  Raises ``OSError``."""
+    if record.gap is None:
+        apply(store, record.images, record.new_size)
+        store.sync()
+        return True
+    if record.gap.kind is Kind.INSERT:
+        return finish_insertion(store, record, record.gap)
+    if journal.progress(record) is None:
+        return _not_begun(store, record)
+    finish_shift(store, record, record.gap, journal)
+    return True
+
+
+def apply(store: Store, images: Iterable[Image], new_size: int) -> None:
+    """Make a change: extend first and cut last, so that the size is the old or the new one.  Not synced."""
+    if store.size() < new_size:
+        store.truncate(new_size)
+    for image in images:
+        store.write_at(image.offset, image.after)
+    if store.size() > new_size:
+        store.truncate(new_size)
+
+
+def undo(store: Store, images: Iterable[Image], old_size: int) -> None:
+    """Put the before-images and the old size back.  Not synced."""
+    for image in images:
+        store.write_at(image.offset, image.before)
+    store.truncate(old_size)
+
+
+def as_recovered(store: Store, record: Record, progress: Progress | None) -> Store:
+    """``store`` as ``finish`` will leave it; read-only.  Raises ``OSError``."""
+    gap = record.gap
+    if gap is None:
+        return OverlayStore.of_images(store, record.new_size, record.images, [Segment(0, record.new_size)])
+    old = [Segment(0, record.old_size)]
+    if gap.kind is Kind.SHIFT:
+        if progress is None:
+            return OverlayStore(store, record.old_size, old)
+        return OverlayStore.of_images(store, record.new_size, record.images, _shifted(record, gap, progress))
+    position, boundary = locate(store, record, gap)
+    if position is Position.NEW:
+        return OverlayStore.of_images(store, record.new_size, record.images, [Segment(0, record.new_size)])
+    if position is Position.MIXED:
+        old = [Segment(0, boundary), Segment(boundary, record.old_size, origin=boundary + gap.length)]
+    return OverlayStore(store, record.old_size, old)
+
+
+# -- insertions -----------------------------------------------------------------
+
+
+def locate(store: Store, record: Record, gap: Gap) -> tuple[Position, int]:
+    """Where the bytes behind the gap are now, and the lowest old offset of those that have moved."""
+    cut = record.old_size + gap.length != store.size() == record.new_size
+    unit = store.unit()
+    limit = -(-(record.new_size - gap.length) // unit) * unit if cut else record.old_size + unit
+    stayed, moved = [], []
+    total = 0
+    addresses = _Addresses(store.extents())
+    for extent in gap.extents:
+        length = max(0, min(extent.length, limit - extent.logical))
+        total += length
+        for logical, now, count in addresses.find(extent, length):
+            if now == logical:
+                stayed.append(count)
+            elif now == logical + gap.length:
+                moved.append((logical, count))
+    if sum(stayed) + sum(count for _, count in moved) < total:
+        return Position.UNKNOWN, 0
+    lowest = min((logical for logical, _ in moved), default=0)
+    return (Position.MIXED if stayed else Position.NEW) if moved else Position.OLD, lowest
+
+
+class _Addresses:
+    """Extents to be found by their address."""
+
+    def __init__(self, extents: list[PhysicalExtent]) -> None:
+        self._extents = sorted(extents, key=lambda extent: extent.physical)
+        self._starts = [extent.physical for extent in self._extents]
+        self._longest = max((extent.length for extent in extents), default=0)
+
+    def find(self, wanted: PhysicalExtent, length: int) -> Iterable[tuple[int, int, int]]:
+        """Parts of the first ``length`` bytes of ``wanted``: old offset, offset now, bytes."""
+        first = bisect.bisect_left(self._starts, wanted.physical - self._longest)
+        for extent in self._extents[first : bisect.bisect_left(self._starts, wanted.physical + length)]:
+            start = max(extent.physical, wanted.physical)
+            stop = min(extent.physical + extent.length, wanted.physical + length)
+            if start < stop:
+                skipped = start - wanted.physical
+                yield wanted.logical + skipped, extent.logical + start - extent.physical, stop - start
+
+
+def finish_insertion(store: Store, record: Record, gap: Gap) -> bool:
+    """Finish an insertion that is whole, undo another; whether the file is the new one.  Raises ``OSError``."""
+    while True:
+        position, boundary = locate(store, record, gap)
+        if position is Position.OLD:
+            return _not_begun(store, record)
+        if position is Position.NEW:
+            return _fill(store, record, gap)
+        if position is Position.UNKNOWN:
+            raise OSError(errno.EUCLEAN, "its bytes are not where they were when a growth was interrupted")
+        store.collapse_range(boundary, gap.length)  # durable with what follows: cut anywhere, this comes again
+
+
+def _fill(store: Store, record: Record, gap: Gap) -> bool:
+    try:
+        store.allocate(gap.offset, gap.length)
+    except OSError as err:
+        if err.errno not in _FULL or not all(_is_before(store, image) for image in record.images):
+            raise
+        store.collapse_range(gap.offset, gap.length)
+        return _not_begun(store, record)
+    apply(store, record.images, record.new_size)
+    store.sync()
+    return True
+
+
+def _not_begun(store: Store, record: Record) -> bool:
+    if store.size() > record.old_size:
+        store.truncate(record.old_size)
+    store.sync()
+    return False
+
+
+# -- shifts ---------------------------------------------------------------------
+
+
+def finish_shift(store: Store, record: Record, gap: Gap, journal: Journal) -> None:
+    """Move what has not moved, then write around the gap.  Raises ``OSError``."""
+    progress = journal.progress(record)
+    number, low = 0, record.new_size - gap.length
+    if progress is not None:
+        number, low = progress.number, progress.low
+        store.write_at(low + gap.length, progress.piece)
+        store.sync()
+    while low > gap.offset:
+        start = max(gap.offset, low - gap.piece)
+        piece = store.read_at(start, low - start)
+        number += 1
+        journal.note_progress(record, Progress(number, start, piece))  # invariant 10
+        store.write_at(start + gap.length, piece)
+        store.sync()  # invariant 10: before the next piece overwrites where this one was
+        low = start
+    _clear(store, record, gap)
+    apply(store, record.images, record.new_size)
+    store.sync()
+
+
+def _clear(store: Store, record: Record, gap: Gap) -> None:
+    """Zeros in the gap where no image goes."""
+    taken = [Span(image.offset, image.offset + len(image.after)) for image in record.images]
+    for span in uncovered(Span(gap.offset, gap.offset + gap.length), taken):
+        for start in range(span.start, span.stop, _ZEROS):
+            store.write_at(start, bytes(min(_ZEROS, span.stop - start)))
+
+
+def _shifted(record: Record, gap: Gap, progress: Progress) -> list[Segment]:
+    """The new file while ``progress`` is being made: bytes before the piece are where they were."""
+    piece = progress.low + gap.length
+    moved = piece + len(progress.piece)
+    return [
+        Segment(0, gap.offset),
+        Segment(gap.offset, gap.offset + gap.length, origin=None),
+        Segment(gap.offset + gap.length, piece, origin=gap.offset),
+        Segment(piece, moved, payload=progress.piece),
+        Segment(moved, record.new_size, origin=moved),
+    ]
+
+
+# -- whose bytes they are ---------------------------------------------------------
+
+
+def _fitting_size(size: int, record: Record) -> bool:
+    """Sizes in between are possible in place only (decision 2)."""
+    if record.gap is None or record.gap.kind is Kind.SHIFT:
+        least, most = sorted((record.old_size, record.new_size))
+        return least <= size <= most
+    return size in (record.old_size, record.old_size + record.gap.length, record.new_size)
+
+
+def _witnessed(store: Store, record: Record, shift: int) -> bool:
+    witness = store.read_at(record.witness_offset + shift, record.witness_length)
+    return zlib.crc32(witness) == record.witness_crc
+
+
+def _all_old_or_new(store: Store, images: Iterable[Image]) -> bool:
+    return all(_old_or_new(store, image) for image in images)
+
+
+def _old_or_new(store: Store, image: Image) -> bool:
+    """Each byte is the one before or the one after; past the old end, before is zero."""
+    for start in range(0, len(image.after), _STEP):
+        now = store.read_at(image.offset + start, min(_STEP, len(image.after) - start))
+        after = image.after[start : start + len(now)]
+        before = image.before[start : start + len(now)].ljust(len(now), b"\0")
+        if now not in (before, after) and any(n not in pair for n, *pair in zip(now, before, after, strict=True)):
+            return False
+    return True
+
+
+def _is_before(store: Store, image: Image) -> bool:
+    return store.read_at(image.offset, len(image.after)) == image.before.ljust(len(image.after), b"\0")

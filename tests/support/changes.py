@@ -1,0 +1,214 @@
+"""Every change of a file that asdffs can make, for the crash tests: on which bytes, and how."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from unittest import mock
+
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_in_folder
+from asdffs.format.padding import Padding
+from asdffs.storage import shift
+from asdffs.storage.memory_store import MemoryFolder
+from asdffs.vfs.scratch import read_bytes
+from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file
+
+NAME = "f.asdf"
+SLACK = b"\xaa" * 600
+START = odd_file(padding=b" " * 900, blocks=[block_bytes(DATA * 20, slack=SLACK), block_bytes(MASK * 30)])
+PACKED = odd_file(blocks=[block_bytes(DATA * 20), block_bytes(MASK * 30)])
+STREAM = odd_file(blocks=[block_bytes(DATA * 5), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")
+#: Bytes that a shift moves at a time here: several pieces in a small file, larger than most gaps.
+PIECE = 1600
+
+
+class Promising:
+    """A document that tells the crash simulator what its callers may rely on, once a call has returned.
+
+    And what it held: ``version`` before each call that returned, so that a crash may show any of them.
+    """
+
+    def __init__(self, folder: MemoryFolder, document: Document) -> None:
+        self._folder = folder
+        self._document = document
+        self._versions = 0
+
+    def commit_tree(self, draft: bytes) -> None:
+        self._document.commit_tree(draft)
+        self._promise("tree", self._document.tree.text())
+
+    def write_block(self, number: int, offset: int, payload: bytes) -> None:
+        self._document.write_block(number, offset, payload)
+        self._note_version()
+
+    def truncate_block(self, number: int, size: int) -> None:
+        self._document.truncate_block(number, size)
+        self._note_version()
+
+    def settle_block(self, number: int, *, durable: bool) -> None:
+        self._document.settle_block(number, durable=durable)
+        if durable:
+            self._promise(number, self._block(number))
+
+    def _promise(self, key: object, content: bytes) -> None:
+        self._note_version()
+        self._folder.step("promise", "", key, content, self._versions)
+
+    def _note_version(self) -> None:
+        blocks = [self._block(number) for number in range(self._document.block_count)]
+        self._folder.step("version", "", (self._document.tree.text(), blocks, 0))
+        self._versions += 1
+
+    def _block(self, number: int) -> bytes:
+        return read_bytes(self._document.read_block(number, 0, self._document.block_size(number)))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._document, name)
+
+
+@dataclass(frozen=True)
+class Change:
+    """``work`` on a file of the bytes ``start``; ``growth``: the strategy if it must move blocks."""
+
+    start: bytes
+    work: Callable[[Promising], None]
+    growth: str = "auto"
+
+    @property
+    def settings(self) -> Settings:
+        """Little room is reserved, so that files stay small."""
+        return Settings(growth=self.growth, padding=Padding(minimum=512, alignment=512, reserve=2048))
+
+    def run(self, folder: MemoryFolder) -> None:
+        """Open, change, finish, close."""
+        with mock.patch.object(shift, "PIECE", PIECE):
+            document = open_in_folder(folder, NAME, writable=True, settings=self.settings)
+            self.work(Promising(folder, document))
+            document.finish()
+            document.close()
+
+
+def replace_tree(old: bytes, new: bytes) -> Callable[[Promising], None]:
+    return lambda d: d.commit_tree(d.tree.text().replace(old, new))
+
+
+def overwrite(d: Promising) -> None:
+    d.write_block(0, 300, b"\xee" * 1200)
+    d.settle_block(0, durable=True)
+
+
+def shrink(d: Promising) -> None:
+    d.truncate_block(0, 700)
+    d.settle_block(0, durable=False)
+
+
+def grow_inside(d: Promising) -> None:
+    d.write_block(0, 1900, b"\xdd" * 500)
+    d.settle_block(0, durable=False)
+
+
+def grow_last(d: Promising) -> None:
+    d.write_block(1, 1000, b"\xcc" * 3000)
+    d.write_block(1, 4500, b"\xcc" * 100)
+    d.settle_block(1, durable=True)
+    d.write_block(1, 4700, b"\xcc" * 100)
+
+
+def grow_middle(d: Promising) -> None:
+    d.write_block(0, 1500, b"\xcc" * 1500)
+    d.settle_block(0, durable=True)
+
+
+def append_to_stream(d: Promising) -> None:
+    d.write_block(1, 40, b"\xcc" * 900)
+    d.settle_block(1, durable=True)
+    d.write_block(1, 940, b"\xcd" * 30)
+
+
+def everything(d: Promising) -> None:
+    overwrite(d)
+    d.commit_tree(d.tree.text().replace(b"value: 1", b"value: " + b"7" * 3000))
+    grow_last(d)
+
+
+def content_after_growth(d: Promising) -> None:
+    """The block has no checksum, so its content is written without a record: an old one must not be there."""
+    GROWING_TREE(d)
+    write_content(d)
+
+
+def write_content(d: Promising) -> None:
+    d.write_block(0, 10, b"\x99" * 300)
+    d.settle_block(0, durable=True)
+
+
+def growth_after_content(d: Promising) -> None:
+    """Content that is not durable yet, in room that has no address on the disk yet."""
+    d.write_block(1, 1000, b"\xcc" * 3000)
+    GROWING_TREE(d)
+
+
+def tree_after_content(d: Promising) -> None:
+    """What is not durable of the blocks must not keep recovery from making the tree whole."""
+    d.write_block(0, 0, b"\x99" * 1900)
+    d.write_block(1, 0, b"\x98" * 1100)
+    d.commit_tree(d.tree.text().replace(b"value: 1", b"value: " + b"1" * 700))
+
+
+def tree_after_append(d: Promising) -> None:
+    d.write_block(1, 40, b"\xcc" * 900)
+    d.commit_tree(d.tree.text().replace(b"value: 1", b"value: 2"))
+    d.truncate_block(1, 500)
+    d.commit_tree(d.tree.text().replace(b"value: 2", b"value: 3"))
+
+
+UNCHECKED = odd_file(blocks=[block_bytes(DATA * 20, md5=False), block_bytes(MASK * 30, md5=False)])
+GROWING_TREE = replace_tree(b"value: 1", b"value: " + b"1" * 700)
+STRATEGIES = ("clone", "insert", "copy", "shift")
+CHANGES: dict[str, Change] = {
+    "tree, same length": Change(START, replace_tree(b"value: 1", b"value: 2")),
+    "tree, shorter": Change(START, replace_tree(b"# a comment to keep\n", b"")),
+    "tree, longer, fits": Change(START, replace_tree(b"value: 1", b"value: " + b"1" * 700)),
+    "tree without blocks, grows": Change(ODD_FILES["no blocks"], replace_tree(b"value: 1", b"value: " + b"1" * 2000)),
+    "tree without blocks, shrinks": Change(ODD_FILES["no blocks"], replace_tree(b"# a comment to keep\n", b"")),
+    "block, overwrite": Change(START, overwrite),
+    "block, shrink": Change(START, shrink),
+    "block, grow inside": Change(START, grow_inside),
+    "block, grow last": Change(START, grow_last),
+    "stream, append": Change(STREAM, append_to_stream),
+    **{f"tree, grows by {growth}": Change(PACKED, GROWING_TREE, growth) for growth in STRATEGIES},
+    "tree after content": Change(START, tree_after_content),
+    "tree after an appended stream": Change(STREAM, tree_after_append),
+    **{f"tree before a stream, grows by {g}": Change(STREAM, GROWING_TREE, g) for g in ("insert", "shift")},
+    **{f"block, grow middle by {growth}": Change(PACKED, grow_middle, growth) for growth in STRATEGIES},
+    **{f"content after growth by {g}": Change(UNCHECKED, content_after_growth, g) for g in ("insert", "shift")},
+    "growth by insert after content": Change(PACKED, growth_after_content, "insert"),
+    **{f"everything by {growth}": Change(PACKED, everything, growth) for growth in ("insert", "shift")},
+}
+
+
+def random_changes(seed: int) -> Change:
+    """Some edits of tree and blocks, drawn from ``seed``."""
+    rng = random.Random(seed)
+
+    def work(d: Promising) -> None:
+        for number in range(rng.randint(3, 6)):
+            block, fill = rng.randrange(2), bytes([rng.randrange(1, 256)])
+            kind = rng.choice(("tree", "tree", "write", "write", "grow", "cut", "settle"))
+            if kind == "tree":
+                start, stop = (d.tree.text().index(mark) for mark in (b"value: ", b"data: "))
+                line = b"value: %d%s\n" % (number, b"7" * rng.choice((1, 300, 900, 2500)))
+                d.commit_tree(d.tree.text()[:start] + line + d.tree.text()[stop:])
+            elif kind == "write":
+                d.write_block(block, rng.randrange(900), fill * rng.randrange(1, 700))
+            elif kind == "grow":
+                d.write_block(block, d.block_size(block), fill * rng.randrange(1, 2500))
+            elif kind == "cut":
+                d.truncate_block(block, rng.randrange(600, 1500))
+            else:
+                d.settle_block(block, durable=True)
+        d.commit_tree(d.tree.text().replace(b"observer", b"Observer"))
+
+    return Change(rng.choice((START, PACKED, UNCHECKED, STREAM)), work, rng.choice(STRATEGIES))

@@ -1,0 +1,57 @@
+"""Real file systems in files, mounted through loop devices: ext4, XFS, btrfs; and a small tmpfs.
+
+Needs root.  Nothing survives a test: the mount is taken away, and with it the loop device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.mounts import run
+
+#: What each is made with, and whether it can insert ranges and clone.
+KINDS = {
+    "ext4": (("mkfs.ext4", "-q", "-F"), {"insert"}),
+    "xfs": (("mkfs.xfs", "-q", "-f"), {"insert", "clone"}),
+    "btrfs": (("mkfs.btrfs", "-q", "-f"), {"clone"}),
+}
+
+
+def needs_filesystem(kind: str) -> None:
+    """Skip where ``kind`` cannot be made and mounted."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system needs root")
+    if kind != "tmpfs" and shutil.which(KINDS[kind][0][0]) is None:
+        pytest.skip(f"{KINDS[kind][0][0]} is not installed")
+
+
+@contextlib.contextmanager
+def filesystem(kind: str, folder: Path, size: int = 320 << 20) -> Iterator[Path]:
+    """A new file system of ``size`` bytes in an image below ``folder``; its mount point.
+
+    XFS takes no less than 300 MiB.  The image is sparse.
+    """
+    needs_filesystem(kind)
+    point = folder / f"on-{kind}"
+    point.mkdir()
+    if kind == "tmpfs":
+        done = run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", point)
+    else:
+        image = folder / f"{kind}.image"
+        with open(image, "wb") as file:
+            file.truncate(size)
+        made = run(*KINDS[kind][0], image)
+        assert made.returncode == 0, made.stderr
+        done = run("mount", "-o", "loop", image, point)
+    if done.returncode != 0:
+        pytest.skip(f"{kind} cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield point
+    finally:
+        run("umount", "-l", point)
