@@ -48,6 +48,7 @@ options for -o (comma-separated):
   strict                  refuse a tree with arrays that do not fit their blocks
   pad=SIZE | pad=N%       room to leave after a tree that had to grow: 64K, or 20% of it
   growth=auto|clone|insert|copy|shift   how blocks are moved when something outgrows its room
+  lease                   programs that open the file wait until the mount has finished it
   nojournal               write even where no journal can be kept beside the file
   uid=N gid=N umask=OCTAL show files as this user's and group's, without these permissions
   allow_other, allow_root, default_permissions, fsname=NAME   as for every FUSE mount

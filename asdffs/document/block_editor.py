@@ -61,6 +61,11 @@ class BlockEditor:
         """Whether ``finish`` has something to do."""
         return bool(self._edits)
 
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The blocks that ``finish`` has something to do for."""
+        return tuple(sorted(self._edits))
+
     def used(self, number: int) -> int:
         """Content size of an uncompressed block, pending changes included."""
         edit = self._edits.get(number)

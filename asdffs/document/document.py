@@ -21,7 +21,7 @@ from asdffs.document.block_editor import BlockEditor
 from asdffs.document.block_table import BlockTable
 from asdffs.document.decoding import DecodedBlock
 from asdffs.document.report import Report
-from asdffs.document.transaction import Transaction
+from asdffs.document.transaction import Foreign, Transaction
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.validation import find_warnings
 from asdffs.errors import DamagedBlockError, InvalidTreeError, NotSupportedError
@@ -33,6 +33,8 @@ from asdffs.relief import Exclusive, Relief
 from asdffs.storage.store import Extent, Signature
 
 logger = logging.getLogger(__name__)
+
+__all__ = ["Document", "Foreign", "Parts"]
 
 
 @dataclass(slots=True)
@@ -182,6 +184,7 @@ class Document:
 
     def _finish(self) -> None:
         self._transaction.check_healthy()
+        self._transaction.check_conflict()
         if not self._transaction.changed:
             return
         self._transaction.check_unchanged()
@@ -190,19 +193,47 @@ class Document:
             self._write_index()
         self._table.moved = False
 
-    def refresh(self) -> bool:
-        """Read the file again if another program changed it and nothing is pending; whether it did.
+    def descriptor(self) -> int:
+        """The open file's descriptor; another one after a growth by a new file."""
+        found = self._transaction.store.extent(0, 0)
+        return found.fd if isinstance(found, Extent) else -1
 
-        Raises ``OSError`` and as ``open_document``.
-        """
-        busy = self._change.taken or any(decoded.busy for decoded in self._decoded.values())
-        if busy or self._blocks.pending or self._transaction.failure or not self._transaction.is_foreign():
-            return False
+    def foreign(self) -> Foreign:
+        """Whether another program changed the file, as far as its signature tells.  Raises ``OSError``."""
+        return self._transaction.foreign()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way that a change of the file must wait for."""
+        return self._change.taken or any(decoded.busy for decoded in self._decoded.values())
+
+    @property
+    def pending(self) -> bool:
+        """Whether blocks were written since the file was last finished, or cannot be any more."""
+        return self._blocks.pending or bool(self._transaction.failure)
+
+    @property
+    def written_blocks(self) -> tuple[int, ...]:
+        """Numbers of the blocks that were written since the file was last finished."""
+        return self._blocks.written
+
+    @property
+    def conflict(self) -> str:
+        """Why nothing is written any more: another program changed the file meanwhile; empty unless so."""
+        return self._transaction.conflict
+
+    @conflict.setter
+    def conflict(self, sentence: str) -> None:
+        self._transaction.conflict = sentence
+
+    def read_again(self) -> None:
+        """Read the file as another program left it.  Raises ``OSError`` and as ``open_document``."""
+        conflict = self.conflict
         parts = self._reopen(self._transaction)
         self._forget()
         self._adopt(parts)
+        self.conflict = conflict
         logger.info("%s was changed by another program; read again", self.path)
-        return True
 
     @property
     def growth(self) -> str:

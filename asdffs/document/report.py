@@ -19,7 +19,8 @@ class Report:
 
     ``error``: the last refusal, empty after a save that succeeded.  ``warnings``: of the
     committed tree.  ``settled``: all that was typed or copied in is in the file or beside it,
-    so that the spool may be emptied.  ``rejected``: absolute paths of refused drafts in the
+    so that the spool may be emptied.  ``conflict``: of what was kept beside the file because
+    another program changed it meanwhile.  ``rejected``: absolute paths of refused drafts in the
     spool.  ``history``: of trees that were committed, the oldest first.  ``kept``: of what was
     kept beside the file at the end.  ``failures``: what could not be finished.  ``mount``: facts
     about the serving process.
@@ -30,6 +31,7 @@ class Report:
     recovery: str = ""
     settled: bool = True
     draft: str = "clean"
+    conflict: list[str] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)

@@ -38,6 +38,7 @@ While it waits for the disk others have the turn (``relief``); one change at a t
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,6 +63,15 @@ class Manner:
 
     writable: bool = True
     growth: str = AUTO
+
+
+class Foreign(enum.Enum):
+    """What another program did to the file, as far as its signature tells."""
+
+    NO = "nothing"
+    CHANGED = "changed in place"
+    REPLACED = "replaced by another file"
+    REMOVED = "removed"
 
 
 class Transaction:
@@ -162,13 +172,29 @@ class Transaction:
         """Raise ``FailedFileError`` in the state FAILED."""
         self._file.check_healthy()
 
-    def is_foreign(self) -> bool:
-        """Whether the name leads to a file that is not as we left it; not when the name is gone."""
+    def foreign(self) -> Foreign:
+        """What the name leads to now, compared with the file as we left it.  Raises ``OSError``."""
         file = self._file
         try:
-            return not file.is_ours(file.folder.signature(file.store.name))
+            now = file.folder.signature(file.store.name)
         except FileNotFoundError:
-            return False
+            return Foreign.REMOVED
+        if file.is_ours(now):
+            return Foreign.NO
+        return Foreign.CHANGED if now.inode == file.signature.inode else Foreign.REPLACED
+
+    @property
+    def conflict(self) -> str:
+        """Why nothing may be written any more; see ``OpenFile.conflict``."""
+        return self._file.conflict
+
+    @conflict.setter
+    def conflict(self, sentence: str) -> None:
+        self._file.conflict = sentence
+
+    def check_conflict(self) -> None:
+        """Raise ``StaleFileError`` after a conflict."""
+        self._file.check_conflict()
 
     def check_unchanged(self) -> None:
         """Raise ``StaleFileError`` unless the file is as we left it (invariant 1)."""

@@ -12,21 +12,26 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from asdffs.document.document import Document
-from asdffs.errors import KeptEditsError, MountError, UnfinishedError
+from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
 from asdffs.mount.binding import Binding
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.relief import Loop
+from asdffs.storage.lease import Lease
+from asdffs.storage.watch import Watch
 from asdffs.vfs.vfs import Places, Vfs
 
 logger = logging.getLogger(__name__)
 
 _READY = b"ready"
+#: How long another program's open waits for the file to be finished, in seconds.
+_LEASE_PATIENCE = 1.0
 
 
 def serve(
@@ -49,12 +54,21 @@ def serve(
     document.report.mount = {**note, "log": places.log, "report": places.report}
     document.note_owner({**note, "state": "serving"})
 
+    watch = Watch(document.path, lambda: loop.post(vfs.foreign.look))
+    lease = Lease(document.descriptor, lambda: _finish_soon(vfs, loop)) if options.lease else None
+
     def started() -> None:
         raise_read_ahead(mountpoint)
         ready()
+        watch.start()
+        if lease is not None:
+            lease.start()
         logger.info("%s is mounted at %s (%s)", document.path, mountpoint, binding.name)
 
     def ended() -> None:
+        watch.stop()
+        if lease is not None:
+            lease.stop()
         with contextlib.suppress(OSError):  # the note is information for others, the end is not
             document.note_owner({**note, "state": "finishing"})
         vfs.end()
@@ -69,6 +83,22 @@ def serve(
     except RuntimeError as err:
         raise MountError(f"FUSE refused the mount (status {err}); see the message above", path=mountpoint) from err
     _conclude(document, places)
+
+
+def _finish_soon(vfs: Vfs, loop: Loop) -> None:
+    """From another thread: have the file finished by the loop, and wait for it as long as another program may."""
+    done = threading.Event()
+
+    def finish() -> None:
+        try:
+            vfs.document.finish()
+        except (AsdffsError, OSError) as err:
+            vfs.document.report.refuse(err)
+        finally:
+            done.set()
+
+    loop.post(finish)
+    done.wait(_LEASE_PATIENCE)
 
 
 def _conclude(document: Document, places: Places) -> None:

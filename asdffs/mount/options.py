@@ -23,8 +23,9 @@ _TOLERATED: Final = (
 _SIZE = re.compile(r"(\d+)([kKmMgG]?)")
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_PERCENT: Final = 1000
-#: How long the kernel keeps names, and attributes of what changes only through it, in seconds (libfuse 3).
-KEPT_SECONDS: Final = 5
+#: How long the kernel keeps names, and attributes of what changes only through it, in seconds (libfuse 3):
+#: what another program does to the file is to be seen within a second.
+KEPT_SECONDS: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class MountOptions:
 
     ``fsname``: the source shown by mount(8), or None for the file; ``spool``: directory for
     scratch and decoded blocks, or None; ``log``: a file, ``syslog``, or None for the default; ``growth``: how
-    blocks are moved; ``journal``: whether there is one.
+    blocks are moved; ``journal``: whether there is one; ``lease``: whether others' opens of the file wait.
     """
 
     read_only: bool = False
@@ -46,6 +47,7 @@ class MountOptions:
     log: str | None = None
     growth: str = AUTO
     journal: bool = True
+    lease: bool = False
     padding: Padding = field(default_factory=Padding)
     shown: Shown = field(default_factory=Shown)
 
@@ -124,6 +126,7 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "default_permissions": {"default_permissions": True},
     "strict": {"strict": True},
     "nojournal": {"journal": False},
+    "lease": {"lease": True},
 }
 _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "fsname": ("NAME", _set_text("fsname")),

@@ -273,6 +273,7 @@ class Loop:
             os.eventfd_read(self._wake)
         while self._calls:
             call = self._calls.popleft()
+            self._busy_since = time.monotonic()
             with self.turn:
                 call()
 

@@ -143,7 +143,12 @@ class FileFolder:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK
         if create:
             flags |= os.O_CREAT | os.O_EXCL
-        return FileStore(os.open(self.path(name), flags, 0o600), name, writable=writable)
+        path = self.path(name)
+        try:
+            fd = os.open(path, flags, 0o600)
+        except BlockingIOError:  # a lease: its holder finishes the file first, so wait
+            fd = os.open(path, flags & ~os.O_NONBLOCK, 0o600)
+        return FileStore(fd, name, writable=writable)
 
     def signature(self, name: str) -> Signature:
         """stat of the path; raises ``OSError``."""

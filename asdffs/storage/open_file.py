@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 class OpenFile:
     """``journal`` is None where there is none: for reading only, or by the user's choice.
 
-    ``signature``: the file as we last left it.  ``moving``: taken while bytes move within the
+    ``signature``: the file as we last left it.  ``conflict``: another program changed the file while
+    something of ours was pending, so nothing is written any more.  ``moving``: taken while bytes move within the
     file; who reads them waits for it.
     """
 
@@ -35,6 +36,7 @@ class OpenFile:
         self.signature = store.signature()
         self.moving = Exclusive(relief)
         self.failure = ""
+        self.conflict = ""
 
     @property
     def path(self) -> str:
@@ -48,12 +50,18 @@ class OpenFile:
 
     def check_unchanged(self) -> None:
         """Raise ``StaleFileError`` unless the name leads to the file as we left it (invariant 1)."""
+        self.check_conflict()
         try:
             current = self.is_ours(self.folder.signature(self.store.name))
         except FileNotFoundError as err:
             raise StaleFileError("the file was removed under the mount", path=self.path) from err
         if not current:
             raise self.stale()
+
+    def check_conflict(self) -> None:
+        """Raise ``StaleFileError`` after a conflict."""
+        if self.conflict:
+            raise StaleFileError(self.conflict, path=self.path)
 
     def is_ours(self, now: Signature) -> bool:
         """A new ctime alone is a chmod or a link: ours still, from now on with that ctime."""

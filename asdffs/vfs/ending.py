@@ -1,7 +1,8 @@
 """What is kept beside the file when a mount ends, so that nothing typed or copied in is lost.
 
 ``NAME.rejected-N.yaml`` for each draft that is not in the file, ``NAME.leftover/`` for
-scratch that is no editor's.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/mount``
+scratch that is no editor's, ``NAME.conflict-N.yaml`` and ``NAME.conflict-N.block-NNNN.bin`` for
+what another program's change of the file has overtaken.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/mount``
 (for the spool of a daemon that was killed).
 """
 
@@ -10,12 +11,16 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, Final
 from urllib.parse import unquote_to_bytes
 
+from asdffs.document.document import Document
+from asdffs.errors import AsdffsError
 from asdffs.storage.file_store import FileFolder
-from asdffs.vfs.scratch import is_disposable
+from asdffs.vfs.scratch import is_disposable, read_bytes
 
+_PIECE: Final = 1 << 20
 #: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
 _LONGEST_STEM = 220
 _CUT_STEM = 200
@@ -37,6 +42,24 @@ class Keeper:
     def keep_draft(self, source: str) -> None:
         """Copy a draft to ``NAME.rejected-N.yaml``."""
         self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.rejected-{n}.yaml"))
+
+    def keep_conflict(self, source: str) -> None:
+        """Copy a draft to ``NAME.conflict-N.yaml``: another program changed the file meanwhile."""
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.yaml"))
+
+    def keep_conflict_block(self, number: int, document: Document) -> None:
+        """Write a block to ``NAME.conflict-N.block-NNNN.bin``, as it is in the file that was open."""
+        try:
+            target, fd = _create_new(
+                lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.block-{number:04d}.bin"), self._mode
+            )
+            with open(fd, "wb") as new:
+                _copy_block(document, number, new)
+                new.flush()
+                os.fsync(new.fileno())
+            self.kept.append(target)
+        except (OSError, AsdffsError) as err:
+            self.failures.append(f"block {number}, as it was written here, could not be kept beside the file ({err})")
 
     def keep_scratch(self, path: str, source: str) -> None:
         """Copy scratch at ``path`` (relative) into ``NAME.leftover/``, unless nobody would miss it."""
@@ -96,9 +119,13 @@ def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes) -> Ke
     return keeper
 
 
-def distinct(drafts: list[str], committed: bytes) -> list[str]:
-    """Those of ``drafts`` that are neither empty, nor the ``committed`` text, nor like one before."""
+def distinct(drafts: list[str], committed: bytes, *, already: Sequence[str] = ()) -> list[str]:
+    """Those of ``drafts`` that are neither empty, nor ``committed``, nor like one before, nor kept ``already``."""
     seen = {b"", committed}
+    for path in already:
+        if path.endswith(".yaml"):
+            with open(path, "rb") as file:
+                seen.add(file.read())
     chosen = []
     for path in drafts:
         with open(path, "rb") as file:
@@ -127,14 +154,7 @@ def _mode_of(path: str) -> int:
 
 def _copy_new(source: str, name_of: Callable[[int], str], mode: int) -> str:
     """Copy ``source`` to the first free of ``name_of(1)``, ``name_of(2)`` ..., durably, or not at all."""
-    number = 1
-    while True:
-        target = name_of(number)
-        try:
-            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-            break
-        except FileExistsError:
-            number += 1
+    target, fd = _create_new(name_of, mode)
     try:
         with open(fd, "wb") as new, open(source, "rb") as old:
             shutil.copyfileobj(old, new)
@@ -145,3 +165,21 @@ def _copy_new(source: str, name_of: Callable[[int], str], mode: int) -> str:
         os.unlink(target)
         raise
     return target
+
+
+def _create_new(name_of: Callable[[int], str], mode: int) -> tuple[str, int]:
+    """Create the first free of ``name_of(1)``, ``name_of(2)`` ...; its path and descriptor."""
+    number = 1
+    while True:
+        target = name_of(number)
+        try:
+            return target, os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        except FileExistsError:
+            number += 1
+
+
+def _copy_block(document: Document, number: int, new: BinaryIO) -> None:
+    for place in range(0, document.block_size(number), _PIECE):
+        piece = read_bytes(document.read_block(number, place, _PIECE))
+        with document.relief.waiting():
+            new.write(piece)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -27,6 +26,7 @@ from asdffs.errors import (
 from asdffs.relief import Exclusive
 from asdffs.storage.store import Extent
 from asdffs.vfs.ending import Keeper, distinct
+from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
 from asdffs.vfs.history import History
 from asdffs.vfs.names import Names, Owner
@@ -92,6 +92,7 @@ class Vfs:
         history = History(places.history, document.report.history)
         self.staging = Staging(document, self._spool, places.rejected, history, tree)
         self.names.bind(self.staging)
+        self.foreign = ForeignChanges(document, self.staging, self.names.root)
         self._handles = Handles()
         document.report.settled = False
 
@@ -177,7 +178,7 @@ class Vfs:
 
     def open(self, path: str, *, write: bool, truncate: bool) -> int:
         """Open a file; number of the handle.  Raises what the node refuses with."""
-        self._refresh()
+        self.foreign.look()
         node = self.names.find(path)
         if not isinstance(node, FileNode):
             raise FileExpectedError("is a directory", path=path)
@@ -309,6 +310,7 @@ class Vfs:
         report = self.document.report
         try:
             if self.document.writable:
+                self.foreign.look()
                 self.finish()
         except Exception as err:  # whatever it was, what was typed is still kept beside the file
             logger.exception("the file could not be finished")
@@ -319,7 +321,8 @@ class Vfs:
         report = self.document.report
         keeper = Keeper(self.document.path)
         try:
-            for draft in distinct([*report.rejected, *self.staging.unsaved()], self.document.tree.text()):
+            drafts = [*report.rejected, *self.staging.unsaved()]
+            for draft in distinct(drafts, self.document.tree.text(), already=report.conflict):
                 keeper.keep_draft(draft)
             for name, source in self.names.scratch_files():
                 keeper.keep_scratch(name, source)
@@ -328,22 +331,6 @@ class Vfs:
         report.kept += keeper.kept
         report.failures += keeper.failures
         report.settled = not keeper.failures
-
-    def _refresh(self) -> None:
-        """Another program may have changed the file: read it again while nothing of ours is pending."""
-        if self.staging.state is not Draft.CLEAN or self.staging.node is None:
-            return
-        try:
-            changed = self.document.refresh()
-        except (AsdffsError, OSError) as err:  # what is there now cannot be served: go on with what was
-            self.document.report.refuse(err)
-            return
-        if changed:
-            now = time.time_ns()
-            for node in (self.names.root, *self.names.root.fixed.values()):
-                node.mtime_ns = now
-                if isinstance(node, DirectoryNode):
-                    node.forget()
 
     def _dirtied(self, opened: Handle) -> None:
         opened.dirty = True

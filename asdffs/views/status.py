@@ -59,6 +59,7 @@ class StatusFile(_Rendered):
             "index": document.layout.index is not None,
             "growth": document.growth,
             "draft": report.draft,
+            "conflict": report.conflict,
             "error": report.error,
             "warnings": report.warnings,
             "failures": report.failures,

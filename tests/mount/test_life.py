@@ -172,15 +172,6 @@ def test_a_file_that_cannot_be_written_is_mounted_read_only(tmp_path: Path) -> N
         run("umount", "-l", fixed)
 
 
-def test_a_file_that_was_removed_goes_on_being_served(file: Path) -> None:
-    with mounted(file, code=7) as mount:
-        file.unlink()
-        assert mount.block(1).read_bytes() == MASK
-        with pytest.raises(OSError, match="Stale"):
-            mount.tree.write_bytes(mount.tree.read_bytes().replace(OLD, NEW))
-        assert "removed under the mount" in mount.error
-
-
 @pytest.mark.parametrize("change", ["touched", "garbage", "cut"])
 def test_regression_a_foreign_change_made_the_mount_unusable(file: Path, change: str) -> None:
     """Opens, ``.asdffs`` and ``asdffs umount`` go on working whatever happens to the file."""
@@ -348,20 +339,6 @@ def test_another_writer_is_seen_when_nothing_is_pending(file: Path, how: str) ->
         mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 77\n", b"value: 78\n"))
     with opened(file) as found:
         assert found["value"] == 78
-
-
-def test_another_writer_is_never_overwritten(file: Path) -> None:
-    with mounted(file, code=7) as mount:
-        text = mount.tree.read_bytes()
-        opened_tree = open(mount.tree, "wb", buffering=0)
-        opened_tree.write(text.replace(OLD, NEW))
-        foreign = file.read_bytes().replace(OLD, b"value: 77\n")
-        file.write_bytes(foreign)
-        with pytest.raises(OSError, match="Stale file handle"):
-            opened_tree.close()
-        assert "another program changed the file" in mount.error
-    assert file.read_bytes() == foreign
-    assert file.with_name("data.asdf.rejected-1.yaml").read_bytes() == text.replace(OLD, NEW)
 
 
 def test_the_draft_of_a_killed_daemon_is_kept(file: Path) -> None:

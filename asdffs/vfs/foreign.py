@@ -1,0 +1,90 @@
+"""Another program changed the ASDF file: what a mount makes of it.
+
+| nothing of ours is pending | the file is read again; nodes show it                                        |
+| something is, file changed | drafts are kept as conflict copies, blocks are read again, changes get ESTALE|
+| something is, file replaced| drafts and written blocks are kept as conflict copies, the file that was open|
+| or removed                 | goes on being served, changes get ESTALE                                     |
+
+Nothing is ever written over the other program's change.  Bytes written into a block before the
+other program rewrote the same file in place are its to keep or lose: they were in the file.
+Users: ``vfs``; ``look`` is called by the watch, at opens, and at the end.  One thread at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from asdffs.document.document import Document, Foreign
+from asdffs.errors import AsdffsError
+from asdffs.vfs.ending import Keeper, distinct
+from asdffs.vfs.namespace import DirectoryNode
+from asdffs.vfs.staging import Draft, Staging
+
+logger = logging.getLogger(__name__)
+
+_ADVICE = "nothing was written over it: compare, then unmount and mount again"
+_SENTENCES = {
+    Foreign.CHANGED: f"another program changed the file; {_ADVICE}",
+    Foreign.REPLACED: f"another program replaced the file; {_ADVICE}",
+    Foreign.REMOVED: "the file was removed; what it was is still here: copy what you need before you unmount",
+}
+
+
+class ForeignChanges:
+    """Looks after one document; ``root`` is the mount's."""
+
+    def __init__(self, document: Document, staging: Staging, root: DirectoryNode) -> None:
+        self._document = document
+        self._staging = staging
+        self._root = root
+
+    def look(self) -> None:
+        """See whether another program changed the file, and do what the table says."""
+        document = self._document
+        try:
+            foreign = document.foreign()
+        except OSError as err:  # the directory cannot be read any more: commits will say so
+            logger.warning("%s cannot be looked at: %s", document.path, err.strerror)
+            return
+        if foreign is Foreign.NO or document.conflict or document.busy:
+            return
+        if not self._pending:
+            if foreign is not Foreign.REMOVED:
+                self._read_again()
+            return
+        document.conflict = _SENTENCES[foreign]
+        self._keep(blocks=foreign is not Foreign.CHANGED)
+        if foreign is Foreign.CHANGED:
+            self._read_again()
+        kept = ", ".join(document.report.conflict) or "nothing had to be kept"
+        document.report.refuse(AsdffsError(f"{document.conflict} (kept: {kept})", path=document.path))
+
+    @property
+    def _pending(self) -> bool:
+        return self._document.pending or self._staging.state is not Draft.CLEAN or self._staging.node is None
+
+    def _read_again(self) -> None:
+        document = self._document
+        try:
+            document.read_again()
+        except (AsdffsError, OSError) as err:  # what is there now cannot be served: go on with what was
+            document.report.refuse(err)
+            return
+        now = time.time_ns()
+        for node in (self._root, *self._root.fixed.values()):
+            node.mtime_ns = max(now, node.mtime_ns + 1)
+            if isinstance(node, DirectoryNode):
+                node.forget()
+
+    def _keep(self, *, blocks: bool) -> None:
+        """Copy drafts, and with ``blocks`` the blocks that were written, beside the file."""
+        document, keeper = self._document, Keeper(self._document.path)
+        with document.relief.waiting():
+            for draft in distinct(self._staging.unsaved(), b""):
+                keeper.keep_conflict(draft)
+        for number in document.written_blocks if blocks else ():
+            keeper.keep_conflict_block(number, document)
+        document.report.conflict += keeper.kept
+        document.report.kept += keeper.kept
+        document.report.failures += keeper.failures

@@ -1,0 +1,259 @@
+"""Another program changes the ASDF file under the mount: seen within a second, never overwritten."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import asdf
+import numpy as np
+import pytest
+from support.mounts import Mounted, asdffs, mounted, run
+from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened, write_sample
+
+pytestmark = pytest.mark.mount
+
+SECOND = 1.0
+OTHER = odd_file(blocks=[block_bytes(DATA), block_bytes(b"other" * 50), block_bytes(b"third")], padding=b" " * 50)
+OTHER = OTHER.replace(b"value: 1\n", b"value: 5\n")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(padding=b" " * 900))
+    return path
+
+
+def rewrite(path: Path) -> None:
+    path.write_bytes(OTHER)
+
+
+def replace(path: Path) -> None:
+    path.with_suffix(".new").write_bytes(OTHER)
+    os.replace(path.with_suffix(".new"), path)
+
+
+def seen_after(condition: Callable[[], bool]) -> float:
+    """Seconds until ``condition`` holds, by looking again and again."""
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < 20, "it is never seen"
+    return time.monotonic() - begin
+
+
+@pytest.mark.parametrize("change", [rewrite, replace])
+def test_a_clean_mount_shows_it_within_a_second(file: Path, change: Callable[[Path], None]) -> None:
+    """By stat and listing alone: nobody opens anything."""
+    with mounted(file) as mount:
+        assert mount.block(1).stat().st_size == 40
+        assert len(os.listdir(mount.point / "blocks")) == 2
+        held = os.open(mount.block(1), os.O_RDONLY)
+        assert os.pread(held, 5, 0) == MASK[:5]
+        change(file)
+        took = [seen_after(lambda: mount.block(1).stat().st_size == 250)]
+        took.append(seen_after(lambda: len(os.listdir(mount.point / "blocks")) == 3))
+        took.append(seen_after(lambda: mount.tree.stat().st_size == OTHER.index(b"...\n") + 4))
+        took.append(seen_after(lambda: b"value: 5" in mount.tree.read_bytes()))
+        assert sum(took) < SECOND, took
+        assert mount.block(1).read_bytes() == b"other" * 50
+        if mount.status["binding"] == "mfusepy":
+            assert os.pread(held, 5, 0) == b"other", "also by a descriptor that was open before"
+        os.close(held)
+        assert mount.status["conflict"] == []
+        assert run("sed", "-i", "s/^value: 5/value: 2/", mount.tree).returncode == 0
+    check = file.read_bytes()
+    assert b"value: 2" in check
+    assert b"other" * 50 in check
+
+
+def test_what_the_asdf_library_updates_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    write_sample(path)
+    with mounted(path) as mount:
+        size = mount.block(0).stat().st_size
+        with asdf.open(path, mode="rw") as found:
+            found["more"] = np.arange(100_000)
+            found["meta"]["value"] = 77
+            found.update()
+        assert seen_after(lambda: len(os.listdir(mount.point / "blocks")) == 5) < SECOND
+        assert seen_after(lambda: b"value: 77" in mount.tree.read_bytes()) < SECOND
+        assert mount.block(0).stat().st_size == size
+        assert np.array_equal(np.fromfile(mount.block(4), "<i8"), np.arange(100_000))
+
+
+def dirty(mount: Mounted) -> int:
+    """A draft that is written and not saved yet; its descriptor, and what it says."""
+    fd = os.open(mount.tree, os.O_RDWR)
+    os.pwrite(fd, b"#ASDF 1.0.0\n#MINE", 0)
+    return fd
+
+
+@pytest.mark.parametrize("change", [rewrite, replace])
+def test_a_dirty_draft_is_kept_and_never_written_over_it(file: Path, change: Callable[[Path], None]) -> None:
+    with mounted(file, code=7) as mount:
+        fd = dirty(mount)
+        mine = mount.tree.read_bytes()
+        change(file)
+        assert seen_after(lambda: mount.status["conflict"] != []) < SECOND
+        assert "another program" in mount.error
+        with pytest.raises(OSError, match="Stale") as caught:
+            os.close(fd)
+        assert caught.value.errno == errno.ESTALE
+        assert mount.tree.read_bytes() == mine, "what was typed is still there"
+        with pytest.raises(OSError, match="Stale"), open(mount.block(0), "r+b", buffering=0) as block:
+            block.write(b"x")
+        old = b"other" * 50 if change is rewrite else MASK
+        assert mount.block(1).read_bytes() == old
+        assert run("sync", mount.point).returncode != 0
+    assert file.read_bytes() == OTHER
+    assert file.with_name("data.asdf.conflict-1.yaml").read_bytes() == mine
+    assert not list(file.parent.glob("*.rejected-*")), "kept once"
+    assert "conflict-1.yaml" in mount.umount.stderr
+
+
+@pytest.mark.parametrize("change", [replace, os.unlink])
+def test_written_blocks_are_kept_when_the_file_is_replaced(file: Path, change: Callable[[Path], None]) -> None:
+    with mounted(file, code=7) as mount:
+        with open(mount.block(1), "r+b", buffering=0) as block:
+            block.write(b"mine")
+        change(file)
+        assert seen_after(lambda: mount.status["conflict"] != []) < SECOND
+        assert mount.block(1).read_bytes() == b"mine" + MASK[4:], "the file that was open is still served"
+        assert mount.block(0).read_bytes() == DATA
+    assert file.with_name("data.asdf.conflict-1.block-0001.bin").read_bytes() == b"mine" + MASK[4:]
+    assert change is os.unlink or file.read_bytes() == OTHER
+
+
+def test_a_removed_file_is_still_served(file: Path) -> None:
+    with mounted(file, code=None) as mount:
+        text = mount.tree.read_bytes()
+        file.unlink()
+        assert mount.block(0).read_bytes() == DATA
+        with pytest.raises(OSError, match="Stale"):
+            mount.tree.write_bytes(text.replace(b"value: 1\n", b"value: 2\n"))
+        assert "removed" in mount.error
+        assert (mount.point / ".asdffs/committed.yaml").read_bytes() == text
+    assert mount.umount.returncode == 7
+    kept = [path for path in file.parent.iterdir() if path.suffix == ".yaml"]
+    assert [path.read_bytes() for path in kept] == [text.replace(b"value: 1\n", b"value: 2\n")]
+    assert not file.exists()
+
+
+def test_a_truncated_file_shows_what_is_left(file: Path) -> None:
+    with mounted(file) as mount:
+        os.truncate(file, file.stat().st_size - 90)  # inside the last block
+        assert seen_after(lambda: len(mount.block(0).read_bytes()) == 100) < SECOND
+        assert b"value: 1" in mount.tree.read_bytes()
+        with pytest.raises(OSError, match=r"Input/output error"):
+            mount.block(1).read_bytes()
+    os.truncate(file, 5)
+
+
+def test_a_mode_or_link_of_the_file_is_no_conflict(file: Path) -> None:
+    with mounted(file) as mount:
+        fd = os.open(mount.block(1), os.O_RDWR)
+        os.pwrite(fd, b"mine", 0)
+        file.chmod(0o600)
+        os.link(file, file.with_name("other"))
+        os.pwrite(fd, b"more", 4)
+        os.close(fd)
+        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
+        assert mount.status["conflict"] == []
+    with opened(file) as found:
+        assert found["mask"][:8].tobytes() == b"minemore"
+
+
+def test_edits_from_both_sides_are_never_mixed(tmp_path: Path) -> None:
+    """The mount saves while the other replaces: in the end the file is one side's, whole, and each was told."""
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(padding=b" " * 900))
+    stop, replaced = threading.Event(), []
+
+    def other() -> None:
+        number = 0
+        while not stop.is_set() and number < 40:
+            number += 1
+            whole = OTHER.replace(b"value: 5\n", b"value: %d\n" % (1000 + number))
+            path.with_suffix(".new").write_bytes(whole)
+            os.replace(path.with_suffix(".new"), path)
+            replaced.append(whole)
+
+    with mounted(path, code=None) as mount:
+        thread = threading.Thread(target=other)
+        thread.start()
+        saved = 0
+        try:
+            for number in range(200):
+                try:
+                    text = mount.tree.read_bytes()
+                    start = text.index(b"value: ")
+                    stop_at = text.index(b"\n", start)
+                    mount.tree.write_bytes(text[:start] + b"value: %d" % number + text[stop_at:])
+                    saved += 1
+                except OSError as err:
+                    assert err.errno in (errno.ESTALE, errno.EBUSY), err
+        finally:
+            stop.set()
+            thread.join()
+    final = path.read_bytes()
+    with opened(path) as found:
+        value = found["value"]
+    assert replaced
+    if value > 1000:
+        assert final in replaced, "the other's, whole"
+    else:
+        assert saved
+        start = final.index(b"value: ")
+        rest = final[final.index(b"\n", start) :]
+        assert b"other" * 50 in rest or MASK in rest
+
+
+def test_two_mounts_do_not_write_one_file(file: Path) -> None:
+    with mounted(file) as mount:
+        second = file.parent / "second"
+        second.mkdir()
+        done = asdffs("mount", file, second, environment=mount.environment)
+        assert done.returncode == 5
+        assert "already mounted" in done.stderr
+        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
+    check_saved(file, 2)
+
+
+def checksum_of_block_0(path: Path) -> bytes:
+    whole = path.read_bytes()
+    return whole[whole.index(b"\xd3BLK") + 38 :][:16]
+
+
+@pytest.mark.parametrize("options", [(), ("-o", "lease")])
+def test_with_a_lease_another_program_finds_the_file_finished(file: Path, options: tuple[str, ...]) -> None:
+    with mounted(file, *options) as mount:
+        with open(mount.block(0), "r+b", buffering=0) as block:
+            block.write(b"mine")
+            if options:
+                seen_after(lambda: lease_on(file))
+            begin = time.monotonic()
+            checksum = checksum_of_block_0(file)
+            assert time.monotonic() - begin < 3
+            expected = hashlib.md5(b"mine" + DATA[4:]).digest() if options else bytes(16)
+            assert checksum == expected
+            block.write(b"more")
+        assert run("cmp", file, file).returncode == 0
+        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\nx: " + b"y" * 5000 + b"\n"))
+        if options:
+            seen_after(lambda: lease_on(file))
+            assert asdffs("info", file, environment=mount.environment).returncode == 0
+    with opened(file) as found:
+        assert found["value"] == 2
+        assert found["data"][:].tobytes() == b"minemore" + DATA[8:]
+
+
+def lease_on(path: Path) -> bool:
+    """Whether the kernel lists a lease on the file."""
+    inode = path.stat().st_ino
+    return any("LEASE" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
