@@ -23,6 +23,7 @@ class ExitCode(enum.IntEnum):
     NO_MOUNT = 6
     EDITS_KEPT = 7
     UNFINISHED = 8
+    FINDINGS = 9
 
 
 #: Error class -> exit code.  The nearest class in the hierarchy counts.

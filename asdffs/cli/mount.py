@@ -12,17 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from asdffs.cli.logs import check_log, log_to
+from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import (
     clear,
-    forget_past_spools,
-    make,
-    past_spools,
     places_of,
     private_places,
     state_home,
-    take_report,
 )
-from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
 from asdffs.mount.binding import load_binding
@@ -30,7 +26,6 @@ from asdffs.mount.daemon import run_in_background, serve
 from asdffs.mount.mounts import filesystem_of
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.mount.relief import Loop
-from asdffs.vfs.ending import keep_abandoned
 from asdffs.vfs.vfs import Places
 
 logger = logging.getLogger(__name__)
@@ -86,37 +81,13 @@ def _serve(
     try:
         if not options.read_only:
             document.report.settled = False
-            _tell_the_past(document, places)
+            for sentence in tell_the_past(document, places):
+                logger.warning("%s: %s", document.path, sentence)
         serve(document, mountpoint, options, binding, places, loop, ready=ready)
     finally:
         if document.report.settled:
             clear(places)
         document.close()  # last: it gives the lock away, and with it the spool
-
-
-def _tell_the_past(document: Document, places: Places) -> None:
-    """What the last mount of this file had to say, and what a killed one left in its spool."""
-    make(places)  # a daemon that was finishing may have removed them
-    if document.report.recovery:
-        logger.warning("%s: %s", document.path, document.report.recovery)
-    kept, failures = take_report(places.report) or ([], [])
-    for sentence in failures:
-        logger.warning("%s: the last mount ended with: %s", document.path, sentence)
-    for spool in past_spools(document.path, places):
-        kept += _keep_past(document, replace(places, spool=spool))
-    forget_past_spools(document.path, places)
-    for found in kept:
-        logger.warning("%s: kept from the last mount: %s", document.path, found)
-    make(places)
-
-
-def _keep_past(document: Document, places: Places) -> list[str]:
-    make(places)
-    keeper = keep_abandoned(document.path, places.spool, places.rejected, document.tree.text())
-    if keeper.failures:
-        raise UnfinishedError(f"of the last mount, {'; '.join(keeper.failures)}", path=document.path)
-    clear(places)
-    return keeper.kept
 
 
 def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[[], None]], int]:

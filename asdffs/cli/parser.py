@@ -18,13 +18,15 @@ examples:
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml with any editor
   asdffs umount /mnt/x               finish the file; says so if an edit was refused
   asdffs info data.asdf              header, tree, blocks, index
+  asdffs check *.asdf                is everything as it should be?
+  asdffs recover data.asdf           finish what a crash interrupted, without a mount
 
 exit codes:
   0 done                             5 in use: mounted already, or the mount is busy
   1 internal error                   6 cannot be mounted: FUSE, mount point, rights
   2 command line not understood      7 some edits are not in the file; kept beside it
   3 no such file                     8 the file could not be finished or written
-  4 not an ASDF file, or damaged
+  4 not an ASDF file, or damaged     9 check found something that loses nothing
 """
 
 
@@ -92,6 +94,37 @@ Sizes and offsets are in bytes.  A file that is mounted for writing may be looke
     return parser
 
 
+def _add_check(commands: Any) -> argparse.ArgumentParser:
+    epilog = """\
+example:
+  asdffs check --json data.asdf | jq '.[].findings'
+
+Looks at the layout, the index, the tree, its arrays, the checksums, and at what a crash has left
+beside the file.  Exit code 0: nothing, or notes only; 9: warnings; 4: errors.  Nothing is changed
+without --repair, which finishes an interrupted change and writes the block index, and says so first.
+"""
+    parser = _command(commands, "check", "look for everything that can be wrong with files", epilog)
+    parser.add_argument("files", metavar="FILE", nargs="+", help="an ASDF file")
+    parser.add_argument("--deep", action="store_true", help="decode compressed blocks as well")
+    parser.add_argument("--repair", action="store_true", help="put right what loses nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON array, an object for each file")
+    return parser
+
+
+def _add_recover(commands: Any) -> argparse.ArgumentParser:
+    epilog = """\
+example:
+  asdffs recover data.asdf
+
+The next mount does the same by itself.  What a killed mount held that is not in the file (drafts,
+scratch) is kept beside it.
+"""
+    parser = _command(commands, "recover", "finish what a crash interrupted, and say what it was", epilog)
+    parser.add_argument("file", help="the ASDF file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
 def _command(commands: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
     return _parser(commands.add_parser, name, text, epilog, help=text)
 
@@ -104,4 +137,10 @@ def _parser(make: Any, name: str, text: str, epilog: str, **options: str) -> arg
 
 
 #: Name of each command -> what adds its parser.
-COMMANDS = {"mount": _add_mount, "umount": _add_umount, "info": _add_info}
+COMMANDS = {
+    "mount": _add_mount,
+    "umount": _add_umount,
+    "info": _add_info,
+    "check": _add_check,
+    "recover": _add_recover,
+}

@@ -72,12 +72,14 @@ class BlockTable:
         Raises ``DamagedBlockError``, or ``NoRoomError`` when bytes lie between blocks: only the
         index leads to what follows them, and a change of layout removes the index.
         """
-        number = 0
-        while self.layout.index is not None and number < len(self):
+        for number in range(len(self)):
             header = self.header(number)
-            number += 1
-            if number < len(self) and self._end(number - 1, header) != self.offset(number):
-                raise NoRoomError("unused bytes follow this block; the blocks cannot be moved", block=number - 1)
+            if number + 1 < len(self):
+                self.header(number + 1)  # may find that the index is wrong, and the blocks without it
+            if self.layout.index is None:
+                return
+            if number + 1 < len(self) and self._end(number, header) != self.offset(number + 1):
+                raise NoRoomError("unused bytes follow this block; the blocks cannot be moved", block=number)
 
     def update(self, layout: Layout, store: Store | None = None) -> None:
         """The layout changed by a change of ours: the headers stay what they are.

@@ -189,7 +189,7 @@ class Document:
             return
         self._transaction.check_unchanged()
         self._blocks.finish(interrupted=lambda: self._change.wanted)
-        if self._table.moved and self.layout.index is None and self._may_have_index():
+        if self._table.moved and self.layout.index is None and self.may_have_index:
             self._write_index()
         self._table.moved = False
 
@@ -260,7 +260,21 @@ class Document:
         self._forget()
         self._transaction.close()
 
-    def _may_have_index(self) -> bool:
+    def read_raw(self, offset: int, length: int) -> bytes:
+        """Bytes of the file, fewer at its end.  Raises ``OSError``."""
+        return self._transaction.store.read_at(offset, max(0, min(length, self.layout.size - offset)))
+
+    def repair_index(self) -> bool:
+        """Write the block index where it is missing or wrong; whether it was.  Raises as ``Transaction``."""
+        with self._change.entered():
+            self._table.check_all()
+            if self.layout.index is not None or not self.may_have_index:
+                return False
+            self._write_index()
+            return True
+
+    @property
+    def may_have_index(self) -> bool:
         """Section Block index: not without blocks, not with a streamed one, nothing foreign in its place."""
         if not self.layout.offsets or not self.layout.removable:
             return False
@@ -309,7 +323,7 @@ class Document:
             name = header.compression.decode("ascii", "replace")
             raise NotSupportedError(f"the compression {name!r} is not known; the block cannot be read", block=number)
         decoded = DecodedBlock(
-            lambda offset, length: self._read_stored(number, offset, length),
+            lambda offset, length: self.read_stored(number, offset, length),
             header.data_size,
             codec,
             number,
@@ -318,8 +332,8 @@ class Document:
         )
         return self._decoded.setdefault(number, decoded)
 
-    def _read_stored(self, number: int, offset: int, length: int) -> bytes:
-        """Stored bytes of a block, wherever it lies now."""
+    def read_stored(self, number: int, offset: int, length: int) -> bytes:
+        """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
         self._await_move()
         span = self._table.content(number).clip(offset, length)
         return self._transaction.store.read_at(span.start, len(span)) if span else b""

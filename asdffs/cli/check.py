@@ -1,0 +1,102 @@
+"""``asdffs check FILE...``: is everything as it should be; with ``--repair`` what loses nothing is put right."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from asdffs.cli.exit_codes import ExitCode, exit_code_of
+from asdffs.document.checking import Finding, Level, check_document
+from asdffs.document.opening import open_document, resolve
+from asdffs.errors import AsdffsError
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.leftovers import find_leftovers
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check each file; the worst exit code."""
+    results = [_check_or_say(path, arguments) for path in arguments.files]
+    if arguments.json:
+        print(json.dumps([facts for facts, _ in results], indent=2))
+    return max((code for _, code in results), key=_severity)
+
+
+def _severity(code: ExitCode) -> int:
+    """Of what was found, damage is worse than what loses nothing; not to be read is the worst."""
+    return {ExitCode.OK: 0, ExitCode.FINDINGS: 1, ExitCode.NOT_ASDF: 2}.get(code, 3)
+
+
+def _check_or_say(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], ExitCode]:
+    try:
+        return _check(path, arguments)
+    except AsdffsError as err:
+        sentence, code = str(err), exit_code_of(err)
+    except OSError as err:
+        sentence, code = f"{path}: {err.strerror}", ExitCode.UNFINISHED
+    print(f"asdffs: {sentence}", file=sys.stderr)
+    return {"file": path, "ok": False, "findings": [], "repaired": [], "error": sentence}, code
+
+
+def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], ExitCode]:
+    findings = _find(path, deep=arguments.deep)
+    repaired: list[str] = []
+    wanted = [finding for finding in findings if finding.repairable]
+    if arguments.repair and wanted:
+        for finding in wanted:
+            _say(arguments, path, f"will put right: {finding.sentence}")
+        repaired = _repair(path)
+        findings = _find(path, deep=arguments.deep)
+    worst = max((finding.level for finding in findings), default=Level.NOTE)
+    for finding in findings:
+        _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{finding.sentence}")
+    if not findings:
+        _say(arguments, path, "nothing wrong")
+    rows = [{**asdict(finding), "level": finding.level.name.lower()} for finding in findings]
+    facts = {"file": path, "ok": worst is Level.NOTE, "findings": rows, "repaired": repaired}
+    return facts, {Level.ERROR: ExitCode.NOT_ASDF, Level.WARNING: ExitCode.FINDINGS}.get(worst, ExitCode.OK)
+
+
+def _find(path: str, *, deep: bool) -> list[Finding]:
+    document = open_document(path, writable=False)
+    try:
+        return [*check_document(document, deep=deep), *_leftovers(path)]
+    finally:
+        document.close()
+
+
+def _leftovers(path: str) -> list[Finding]:
+    directory, name = resolve(path)
+    folder = FileFolder(directory)
+    store = folder.open(name, writable=False)
+    try:
+        found = find_leftovers(folder, store)
+    finally:
+        store.close()
+    return [
+        Finding(Level.NOTE if left.kept else Level.WARNING, left.sentence, repairable=left.repairable)
+        for left in found
+    ]
+
+
+def _repair(path: str) -> list[str]:
+    """Finish what was interrupted, and write the index; what was done."""
+    document = open_document(path, writable=True)
+    try:
+        done = [document.report.recovery] if document.report.recovery else []
+        if document.repair_index():
+            done.append("the block index was written")
+    finally:
+        document.close()
+    return done
+
+
+def _say(arguments: argparse.Namespace, path: str, sentence: str) -> None:
+    print(f"{path}: {sentence}", file=sys.stderr if arguments.json else sys.stdout)
+
+
+def _place(finding: Finding) -> str:
+    block = f"block {finding.block}, " if finding.block is not None else ""
+    return f"{block}offset {finding.offset}: " if finding.offset is not None else block.replace(", ", ": ")

@@ -1,0 +1,38 @@
+"""What the last mount of a file had to say, and what a killed one left.  Users: ``mount``, ``recover``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take_report
+from asdffs.document.document import Document
+from asdffs.errors import UnfinishedError
+from asdffs.vfs.ending import keep_abandoned
+from asdffs.vfs.vfs import Places
+
+
+def tell_the_past(document: Document, places: Places) -> Iterator[str]:
+    """Sentences about it; drafts and scratch are kept beside the file.  Under the lock.
+
+    Raises ``UnfinishedError`` when something cannot be kept, or ``OSError``.
+    """
+    make(places)  # a daemon that was finishing may have removed them
+    if document.report.recovery:
+        yield document.report.recovery
+    kept, failures = take_report(places.report) or ([], [])
+    yield from (f"the last mount ended with: {sentence}" for sentence in failures)
+    for spool in past_spools(document.path, places):
+        kept += _keep(document, replace(places, spool=spool))
+    forget_past_spools(document.path, places)
+    yield from (f"kept from the last mount: {found}" for found in kept)
+    make(places)
+
+
+def _keep(document: Document, places: Places) -> list[str]:
+    make(places)
+    keeper = keep_abandoned(document.path, places.spool, places.rejected, document.tree.text())
+    if keeper.failures:
+        raise UnfinishedError(f"of the last mount, {'; '.join(keeper.failures)}", path=document.path)
+    clear(places)
+    return keeper.kept

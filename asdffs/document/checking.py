@@ -1,0 +1,151 @@
+"""Looks for everything that can be wrong with a file; changes nothing.
+
+The layout must tile the file, the index must lead to the blocks, the tree must be valid and its
+arrays must fit their blocks, and checksums must be those of the bytes (section Blocks: of the
+bytes as they are stored; files exist that have them of the decoded bytes).
+Users: ``cli/check``.  One thread.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from asdffs.document.document import Document
+from asdffs.document.validation import check_text
+from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN, NO_CHECKSUM
+from asdffs.storage.store import Extent
+
+_PIECE: Final = 1 << 20
+
+
+class Level(enum.IntEnum):
+    """How bad it is."""
+
+    NOTE = 0  # legal, and worth knowing
+    WARNING = 1  # readers get everything, or nothing was lost yet
+    ERROR = 2  # something cannot be read, or is not what it says
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing; ``repairable``: it can be put right without losing anything."""
+
+    level: Level
+    sentence: str
+    block: int | None = None
+    offset: int | None = None
+    repairable: bool = False
+
+
+def check_document(document: Document, *, deep: bool) -> Iterator[Finding]:
+    """Everything that is found; with ``deep`` compressed blocks are decoded as well.  Raises ``OSError``."""
+    yield from _check_tree(document)
+    sound = True
+    for number in range(document.block_count):
+        found = list(_check_block(document, number, deep=deep))
+        sound = sound and not found
+        yield from found
+    yield from _check_tail(document, sound=sound)
+
+
+def _check_tree(document: Document) -> Iterator[Finding]:
+    if not document.layout.has_tree:
+        yield Finding(Level.NOTE, "the file has no tree")
+        return
+    try:
+        check_text(document.tree.text(), document.dialect, had_tree=True)
+    except InvalidTreeError as err:
+        yield Finding(Level.ERROR, f"the tree is not valid: {err}")
+        return
+    document.check_tree()
+    yield from (Finding(Level.ERROR, warning) for warning in document.report.warnings)
+
+
+def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Finding]:
+    offset = document.block_offset(number)
+    try:
+        header = document.block_header(number)
+    except DamagedBlockError as err:
+        yield Finding(Level.ERROR, err.sentence, number, offset)
+        return
+    end = offset + header.full_size + (0 if header.streamed else header.used_size)
+    if end > document.layout.size:
+        yield Finding(Level.ERROR, f"the file ends at {document.layout.size}, inside this block", number, offset)
+        return
+    yield from _check_place(document, number, header)
+    yield from _check_content(document, number, header, deep=deep)
+
+
+def _check_place(document: Document, number: int, header: BlockHeader) -> Iterator[Finding]:
+    """The next block follows at once (section Blocks)."""
+    if header.streamed and number + 1 < document.block_count:
+        yield Finding(Level.ERROR, "a streamed block is not the last one", number, document.block_offset(number))
+    elif not header.streamed and number + 1 < document.block_count:
+        end = document.block_offset(number) + header.full_size + header.allocated_size
+        unused = document.block_offset(number + 1) - end
+        if unused:
+            sentence = f"{unused} bytes between this block and the next belong to neither; only the index leads on"
+            yield Finding(Level.WARNING, sentence, number, end)
+
+
+def _check_content(document: Document, number: int, header: BlockHeader, *, deep: bool) -> Iterator[Finding]:
+    stored = header.streamed or header.checksum == NO_CHECKSUM or _stored_sum(document, number) == header.checksum
+    if stored and not (deep and header.compressed):
+        return
+    try:
+        decoded = _decoded_sum(document, number, header)
+    except (AsdffsError, OSError) as err:
+        yield Finding(Level.ERROR, f"it cannot be decoded: {err}", number, document.block_offset(number))
+        return
+    if not stored and decoded != header.checksum:
+        sentence = f"its checksum is {header.checksum.hex()} and its bytes have {decoded.hex()}"
+        yield Finding(Level.ERROR, sentence, number, document.block_offset(number))
+
+
+def _stored_sum(document: Document, number: int) -> bytes:
+    digest = hashlib.md5(usedforsecurity=False)
+    place = 0
+    while piece := document.read_stored(number, place, _PIECE):
+        digest.update(piece)
+        place += len(piece)
+    return digest.digest()
+
+
+def _decoded_sum(document: Document, number: int, header: BlockHeader) -> bytes:
+    if not header.compressed:
+        return _stored_sum(document, number)
+    digest = hashlib.md5(usedforsecurity=False)
+    for place in range(0, header.data_size, _PIECE):
+        digest.update(_bytes(document.read_block(number, place, _PIECE)))
+    return digest.digest()
+
+
+def _bytes(found: bytes | Extent) -> bytes:
+    """Decoded bytes lie in the spool."""
+    return os.pread(found.fd, found.length, found.offset) if isinstance(found, Extent) else found
+
+
+def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
+    """What follows the last block: the index (section Block index), NULs, or nothing."""
+    layout = document.layout
+    if layout.index is not None or layout.first_block is None:
+        return
+    start = min(layout.blocks_end, layout.size) if document.block_count else layout.first_block
+    tail = document.read_raw(start, len(INDEX_TOKEN))
+    if tail.startswith(BLOCK_MAGIC):
+        sentence = "a block begins here whose header is damaged; what follows it cannot be found"
+        yield Finding(Level.ERROR, sentence, document.block_count, start)
+    elif tail.startswith(INDEX_TOKEN):
+        yield Finding(Level.WARNING, "the block index is wrong", offset=start, repairable=sound)
+    elif tail.strip(b"\0") and not layout.removable:
+        amount = layout.size - start
+        yield Finding(Level.WARNING, f"{amount} bytes behind the last block are no block and no index", offset=start)
+    elif document.may_have_index:
+        yield Finding(Level.NOTE, "there is no block index; readers skip along", offset=start, repairable=sound)

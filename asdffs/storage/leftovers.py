@@ -1,0 +1,84 @@
+"""What a crash, or a conflict, has left beside a file.  Reads only.
+
+Users: ``cli/check``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from asdffs.storage.journal import journal_name, read_owner, read_record
+from asdffs.storage.recovery import temporary_prefix
+from asdffs.storage.store import Folder, Store
+from asdffs.storage.unfinished import belongs
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """``repairable``: the next open for writing takes care of it; ``kept``: it is what somebody typed."""
+
+    sentence: str
+    repairable: bool = False
+    kept: bool = False
+
+
+def find_leftovers(folder: Folder, store: Store) -> list[Leftover]:
+    """All that lies beside the file of ``store``.  Raises ``OSError``."""
+    name, names = store.name, sorted(folder.names())
+    found = [] if _is_mounted(folder, name) else _unfinished(folder, store, names)
+    orphan = re.compile(re.escape(journal_name(name)) + r"\.orphan-\d+")
+    found += [
+        Leftover(f"{folder.path(other)} is a journal that did not match the file and was set aside", kept=True)
+        for other in names
+        if orphan.fullmatch(other)
+    ]
+    kept = re.compile(re.escape(name) + r"\.(rejected-\d+\.yaml|conflict-\d+\..*|leftover(-\d+)?)")
+    found += [
+        Leftover(f"{folder.path(other)} holds what a mount kept", kept=True)
+        for other in names
+        if kept.fullmatch(other)
+    ]
+    return found
+
+
+def _is_mounted(folder: Folder, name: str) -> bool:
+    """Whether the journal is a living daemon's; it is nobody's leftover."""
+    pid = read_owner(folder, name).get("pid")
+    return isinstance(pid, int) and _lives(pid)
+
+
+def _lives(pid: int) -> bool:
+    """Whether there is such a process, and it is not only waiting to be buried (proc(5), stat)."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _unfinished(folder: Folder, store: Store, names: list[str]) -> list[Leftover]:
+    found = [
+        Leftover(f"{folder.path(other)} is what is left of an interrupted growth", repairable=True)
+        for other in names
+        if other.startswith(temporary_prefix(store.name))
+    ]
+    if journal_name(store.name) in names:
+        found.append(_journal(folder, store))
+    return found
+
+
+def _journal(folder: Folder, store: Store) -> Leftover:
+    path = folder.path(journal_name(store.name))
+    sidecar = folder.open(journal_name(store.name), writable=False)
+    try:
+        record = read_record(sidecar)
+    finally:
+        sidecar.close()
+    if record is None:
+        return Leftover(
+            f"{path} is the journal of a mount that was killed; nothing is pending in it", repairable=True
+        )
+    if belongs(store, record):
+        return Leftover(f"{path} holds a change that was interrupted; it is shown as it will be", repairable=True)
+    return Leftover(f"{path} holds a change that does not match the file", repairable=True)

@@ -1,0 +1,203 @@
+"""``asdffs check`` and ``recover``: every kind of finding, its exit code, and what --repair does."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import asdf
+import numpy as np
+import pytest
+from support.mounts import asdffs, environment_in, lazily_unmount, mounted
+from support.processes import wait_for
+from support.samples import DATA, MASK, ODD_FILES, STANDARDS, block_bytes, odd_file, opened, write_sample
+
+from asdffs.document.opening import open_document
+from asdffs.format.padding import Padding
+from asdffs.format.plan import plan_text
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.journal import Journal, journal_name
+from asdffs.storage.record import make_record
+
+CLEAN = {"index absent", "NULs after blocks", "no tree", "header only", "header and comment"}
+WARNED = {"index stale", "index truncated", "index lying in the middle"}
+#: Their tree has arrays, and there are no blocks for them.
+WRONG = {"no blocks", "no blocks, padded"}
+
+
+def check(path: Path, *options: str) -> tuple[int, list[dict[str, object]], subprocess.CompletedProcess[str]]:
+    done = asdffs("check", "--json", *options, path, environment=environment_in(path.parent))
+    (facts,) = json.loads(done.stdout)
+    return done.returncode, facts["findings"], done
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_legal_files_have_no_errors(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(ODD_FILES[name])
+    code, findings, done = check(path)
+    assert code == (9 if name in WARNED else 4 if name in WRONG else 0), done.stderr
+    assert path.read_bytes() == ODD_FILES[name]
+    if name not in CLEAN | WARNED | WRONG and name != "streamed":
+        assert findings == []
+    if name in WARNED:
+        code, findings, _ = check(path, "--repair")
+        assert (code, findings) == (0, [])
+        with opened(path) as found:
+            assert found["data"][:].tobytes() == DATA
+
+
+@pytest.mark.parametrize("version", STANDARDS)
+def test_files_of_the_library_are_right(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "data.asdf"
+    write_sample(path, version=version, all_array_compression="zlib")
+    assert check(path, "--deep")[:2] == (0, [])
+
+
+DAMAGED = {
+    "checksum": (odd_file().replace(hashlib.md5(DATA).digest(), b"\x01" * 16), "its checksum is"),
+    "header": (odd_file(index="absent").replace(b"\xd3BLK\x000", b"\xd3BLK\xff\xff", 1), "whose header is damaged"),
+    "cut off": (odd_file(index="absent")[:-10], "inside this block"),
+    "shape": (odd_file().replace(b"shape: [25]", b"shape: [99]"), "needs 396 bytes"),
+    "source": (odd_file().replace(b"source: 1", b"source: 7"), "has source 7"),
+    "tree": (odd_file().replace(b"value: 1\n", b"value: [\n"), "the tree is not valid"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_is_an_error_and_is_not_repaired(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "data.asdf"
+    whole, sentence = DAMAGED[name]
+    path.write_bytes(whole)
+    code, findings, done = check(path)
+    assert code == 4
+    assert sentence in done.stderr
+    assert "error" in {finding["level"] for finding in findings}
+    assert check(path, "--repair")[0] == 4
+    if name != "header":
+        assert path.read_bytes().startswith(whole[:300])
+
+
+def test_damaged_compression_is_found_by_deep(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    asdf.AsdfFile({"a": np.arange(10_000)}).write_to(path, all_array_compression="bzp2")
+    whole = bytearray(path.read_bytes())
+    start = whole.index(b"\xd3BLK") + 54
+    whole[start + 500 : start + 510] = bytes(10)
+    whole[start - 16 : start] = bytes(16)  # no checksum
+    path.write_bytes(whole)
+    assert check(path)[0] == 0
+    code, _, done = check(path, "--deep")
+    assert code == 4
+    assert "cannot be decoded" in done.stderr
+
+
+def test_a_checksum_of_the_decoded_bytes_is_right(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    content = np.arange(1000)
+    asdf.AsdfFile({"a": content}).write_to(path, all_array_compression="zlib")
+    whole = bytearray(path.read_bytes())
+    start = whole.index(b"\xd3BLK") + 54
+    whole[start - 16 : start] = hashlib.md5(content.tobytes()).digest()
+    path.write_bytes(whole)
+    assert check(path)[0] == 0
+
+
+def test_a_gap_between_blocks_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    first = block_bytes(DATA)
+    whole = odd_file(blocks=[first + b"gap!", block_bytes(MASK)])
+    path.write_bytes(whole)
+    code, _, done = check(path)
+    assert code == 9
+    assert "4 bytes between this block and the next" in done.stderr
+
+
+def test_several_files_and_what_cannot_be_opened(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.asdf", tmp_path / "bad.asdf"
+    good.write_bytes(odd_file())
+    bad.write_bytes(b"no")
+    done = asdffs("check", good, bad, tmp_path / "none", environment=environment_in(tmp_path))
+    assert done.returncode in (3, 4)
+    assert "good.asdf: nothing wrong" in done.stdout
+    assert "bad.asdf" in done.stderr
+    assert "none" in done.stderr
+
+
+def interrupted(path: Path) -> bytes:
+    """Leave a journal as a daemon does that is killed before it changes the file; what the file will be."""
+    document = open_document(str(path), writable=False)
+    old = document.tree.text()
+    new = old.replace(b"value: 1", b"value: 2")
+    plan = plan_text(document.layout, old, b" ", new, Padding())
+    document.close()
+    folder = FileFolder(str(path.parent))
+    store = folder.open(path.name, writable=True)
+    journal = Journal.open(folder, path.name)
+    journal.write(make_record(store, plan))
+    journal.close()
+    store.close()
+    return path.read_bytes().replace(b"value: 1", b"value: 2")
+
+
+@pytest.mark.parametrize("command", ["recover", "repair", "mount"])
+def test_an_interrupted_change_is_told_and_finished(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(padding=b" " * 500))
+    before, after = path.read_bytes(), interrupted(path)
+    code, findings, done = check(path)
+    assert code == 9
+    assert "a change that was interrupted" in done.stderr
+    assert [finding["repairable"] for finding in findings] == [True]
+    assert path.read_bytes() == before, "check changes nothing"
+    environment = environment_in(tmp_path)
+    if command == "recover":
+        done = asdffs("recover", path, environment=environment)
+        assert done.returncode == 0
+        assert "has been completed from the journal" in done.stdout
+    elif command == "repair":
+        done = asdffs("check", "--repair", path, environment=environment)
+        assert done.returncode == 0
+        assert "will put right" in done.stdout
+    else:
+        with mounted(path):
+            pass
+    assert path.read_bytes() == after
+    assert not (tmp_path / journal_name(path.name)).exists()
+    done = asdffs("recover", path, environment=environment)
+    assert "nothing to recover" in done.stdout
+    assert check(path)[0] == 0
+
+
+@pytest.mark.mount
+def test_recover_keeps_what_a_killed_mount_held(tmp_path: Path) -> None:
+    path, point, environment = tmp_path / "data.asdf", tmp_path / "mnt", environment_in(tmp_path)
+    path.write_bytes(odd_file())
+    point.mkdir()
+    assert asdffs("mount", path, point, environment=environment).returncode == 0
+    try:
+        pid = json.loads((point / ".asdffs/status.json").read_text())["pid"]
+        assert asdffs("recover", path, environment=environment).returncode == 5, "it is mounted"
+        assert check(path)[0] == 0, "a living daemon's journal is no leftover"
+        (point / "notes").write_text("remember")
+        draft = os.open(point / "tree.yaml", os.O_RDWR)
+        os.pwrite(draft, b"half a thought", 0)
+        os.kill(pid, signal.SIGKILL)
+        wait_for(pid)
+    finally:
+        lazily_unmount(point)
+    with contextlib.suppress(OSError):  # nobody is there any more
+        os.close(draft)
+    assert check(path)[0] == 9
+    done = asdffs("recover", "--json", path, environment=environment)
+    assert done.returncode == 0
+    assert len(json.loads(done.stdout)["recovered"]) == 2
+    assert (tmp_path / "data.asdf.leftover/notes").read_text() == "remember"
+    assert (tmp_path / "data.asdf.rejected-1.yaml").read_bytes().startswith(b"half a thought")
+    code, findings, _ = check(path)
+    assert (code, {finding["level"] for finding in findings}) == (0, {"note"})
