@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 
 from asdffs.storage import linux_calls
 from asdffs.storage.store import Extent, PhysicalExtent, Signature, Store
@@ -92,7 +93,13 @@ class FileStore:
         return False
 
     def insert_range(self, offset: int, length: int) -> None:
-        """FALLOC_FL_INSERT_RANGE; raises ``OSError``."""
+        """FALLOC_FL_INSERT_RANGE; raises ``OSError``.
+
+        Also past RLIMIT_FSIZE, which the kernel does not look at here: nothing could be written behind it.
+        """
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if limit != resource.RLIM_INFINITY and self.size() + length > limit:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         linux_calls.fallocate(self._fd, linux_calls.INSERT_RANGE, offset, length)
 
     def collapse_range(self, offset: int, length: int) -> None:

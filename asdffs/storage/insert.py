@@ -92,7 +92,8 @@ def _fill(file: OpenFile, record: Record, gap: Gap) -> Store:
             for image in record.images:
                 written.append(image)
                 file.store.write_at(image.offset, image.after)
-            file.store.truncate(record.new_size)
+            if file.store.size() != record.new_size:
+                file.store.truncate(record.new_size)
         except OSError as err:
             return _take_back(file, record, gap, written, err)
         file.sync()  # invariant 3

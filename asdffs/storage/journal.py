@@ -125,7 +125,10 @@ class Journal:
 
     def retire(self) -> None:
         """Forget the record, durably: the change is in the file, or undone.  Raises ``OSError``."""
-        self._store.write_at(_NOTE_SIZE, bytes(_COMMIT_MARK.size))
+        try:
+            self._store.write_at(_NOTE_SIZE, bytes(_COMMIT_MARK.size))
+        except OSError:  # a full disk that copies on write (btrfs) still lets go
+            self._store.truncate(_NOTE_SIZE)
         self._store.sync()
 
     def set_aside(self) -> str:

@@ -1,0 +1,209 @@
+"""Growth on real file systems: which strategy, what survives it, what a full disk or a limit leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from support.filesystems import KINDS, filesystem
+from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted, run
+from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened
+
+pytestmark = pytest.mark.mount
+
+ALL = [*KINDS, "tmpfs"]
+#: File system -> strategy for a file with one name, and with several.
+CHOSEN = {
+    "ext4": ("insert", "insert"),
+    "xfs": ("clone", "insert"),
+    "btrfs": ("clone", "shift"),
+    "tmpfs": ("copy", "shift"),
+}
+MEGABYTE = bytes(range(256)) * 4096
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path):
+    with filesystem(request.param, tmp_path) as point:
+        yield point
+
+
+def grow_tree(mount: Mounted, value: int = 2, size: int = 9000) -> None:
+    text = mount.tree.read_bytes()
+    start = text.index(b"value: ")
+    stop = text.index(b"\n", start)
+    mount.tree.write_bytes(text[:start] + b"value: %d\nlong%d: " % (value, value) + b"x" * size + text[stop:])
+
+
+def on(place: Path, tmp_path: Path, whole: bytes) -> Path:
+    """The file on the file system, the mount point elsewhere."""
+    path = place / "data.asdf"
+    path.write_bytes(whole)
+    link = tmp_path / "data.asdf"
+    link.symlink_to(path)
+    return link
+
+
+@pytest.mark.parametrize("names", [1, 2])
+@pytest.mark.parametrize("place", ALL, indirect=True)
+def test_the_cheapest_means_is_chosen(place: Path, tmp_path: Path, names: int) -> None:
+    """And all that belongs to the file survives: names, mode, owner, ACL, attributes, holes."""
+    kind = place.name.removeprefix("on-")
+    hole = block_bytes(MEGABYTE + bytes(16 << 20) + MEGABYTE)
+    link = on(place, tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), hole]))
+    path = place / "data.asdf"
+    run("fallocate", "--dig-holes", path)
+    path.chmod(0o640)
+    os.chown(path, 12, 34)
+    os.setxattr(path, "user.note", b"keep me")
+    run("setfacl", "-m", "u:65534:r", path)
+    access = run("getfacl", "-cp", path).stdout
+    assert "user:nobody:r--" in access
+    if names == 2:
+        os.link(path, place / "other")
+    inode = path.stat().st_ino
+    with mounted(link) as mount:
+        grow_tree(mount)
+        assert mount.status["growth"] == CHOSEN[kind][names - 1]
+        assert (path.stat().st_ino == inode) == (CHOSEN[kind][names - 1] in ("insert", "shift"))
+        facts = json.loads(asdffs("info", "--json", link, environment=mount.environment).stdout)
+        assert facts["mount"]["growth"] == CHOSEN[kind][names - 1]
+        with open(mount.block(0), "ab", buffering=0) as file:
+            file.write(MEGABYTE)
+        assert mount.block(2).read_bytes() == MEGABYTE + bytes(16 << 20) + MEGABYTE
+        assert mount.block(1).read_bytes() == MASK
+    status = path.stat()
+    assert (status.st_mode & 0o777, status.st_uid, status.st_gid) == (0o640, 12, 34)
+    assert os.getxattr(path, "user.note") == b"keep me"
+    assert run("getfacl", "-cp", path).stdout == access
+    assert link.is_symlink()
+    assert status.st_nlink == names
+    if CHOSEN[kind][names - 1] != "shift":
+        assert status.st_blocks * 512 < 10 << 20, "the hole is still one"
+    with opened(path) as found:
+        assert found["value"] == 2
+        assert found["mask"][:].tobytes() == MASK
+    assert asdffs("check", path, environment=environment_in(tmp_path)).returncode == 0
+
+
+@pytest.mark.parametrize("place", ["ext4", "xfs", "btrfs"], indirect=True)
+@pytest.mark.parametrize("growth", ["auto", "copy", "shift"])
+def test_many_growths_one_after_the_other(place: Path, tmp_path: Path, growth: str) -> None:
+    """Tree and blocks in turn, on files whose first block lies anywhere."""
+    blocks = [os.urandom(5000 + 777 * number) for number in range(4)]
+    link = on(place, tmp_path, odd_file(blocks=[block_bytes(block) for block in blocks], padding=b" " * 123))
+    with mounted(link, "-o", f"growth={growth}") as mount:
+        for number in range(8):
+            target = number % 4
+            more = os.urandom(700_000 + number)
+            with open(mount.block(target), "ab", buffering=0) as file:
+                file.write(more)
+            blocks[target] += more
+            grow_tree(mount, 10 + number, 3000 + 1111 * number)
+            assert [mount.block(n).read_bytes() for n in range(4)] == blocks
+    raw = (place / "data.asdf").read_bytes()
+    assert all(block in raw and hashlib.md5(block).digest() in raw for block in blocks)
+    done = asdffs("check", place / "data.asdf", environment=environment_in(tmp_path))
+    assert "index" not in done.stdout
+
+
+@pytest.mark.parametrize("place", ALL, indirect=True)
+def test_a_disk_that_fills_up_in_the_middle_of_a_copy(place: Path, tmp_path: Path) -> None:
+    """``cp big blocks/0001.bin`` gets ENOSPC; the file stays whole, and goes on once there is room."""
+    link = on(place, tmp_path, odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), block_bytes(b"third")]))
+    big = tmp_path / "big"
+    big.write_bytes(os.urandom(1 << 20) * 40)
+    ballast = place / "ballast"
+    with mounted(link, code=None) as mount:
+        free = shutil.disk_usage(place).free
+        run("fallocate", "-l", free - (20 << 20), ballast)
+        done = run("cp", big, mount.block(1))
+        assert done.returncode != 0
+        assert "No space left" in done.stderr
+        assert mount.block(0).read_bytes() == DATA
+        assert mount.block(2).read_bytes() == b"third"
+        size = mount.block(1).stat().st_size
+        assert mount.block(1).read_bytes() == big.read_bytes()[:size]
+        with opened(place / "data.asdf") as found:
+            assert found["data"][:].tobytes() == DATA
+        ballast.unlink()
+        if mount.status["growth"] != "copy":
+            done = run("cp", big, mount.block(1))
+            assert done.returncode == 0, done.stderr
+            assert mount.block(1).read_bytes() == big.read_bytes()
+    assert mount.umount.returncode == 0, mount.umount.stderr
+    assert asdffs("check", place / "data.asdf", environment=environment_in(tmp_path)).returncode == 0
+
+
+@pytest.mark.parametrize("place", ["ext4", "xfs", "tmpfs"], indirect=True)
+def test_a_save_that_fits_works_on_a_full_disk(place: Path, tmp_path: Path) -> None:
+    """The journal has its room from the start; one that does not fit is refused and kept."""
+    link = on(place, tmp_path, odd_file(padding=b" " * 900))
+    with mounted(link, code=7) as mount:
+        run("dd", "if=/dev/zero", f"of={place}/ballast", "bs=1M")
+        run("dd", "if=/dev/zero", f"of={place}/ballast2", "bs=4k")
+        text = mount.tree.read_bytes()
+        mount.tree.write_bytes(text.replace(b"value: 1\n", b"value: 2\n" + b"# longer\n" * 80))
+        with pytest.raises(OSError, match="No space left"):
+            grow_tree(mount, 3, 3 << 20)
+        assert b"value: 2\n" in (mount.point / ".asdffs/committed.yaml").read_bytes()
+        mount.tree.write_bytes(text.replace(b"value: 1\n", b"value: 2\n"))
+        os.unlink(place / "ballast")
+    check_saved(place / "data.asdf", 2)
+
+
+def test_without_room_for_the_journal_nothing_is_written(tmp_path: Path) -> None:
+    """Unless the user does without one."""
+    with filesystem("tmpfs", tmp_path) as place:
+        run("mount", "-o", "remount,nr_inodes=2", place)
+        path = place / "data.asdf"
+        path.write_bytes(odd_file(padding=b" " * 900))
+        point, environment = tmp_path / "mnt", environment_in(tmp_path)
+        point.mkdir()
+        done = asdffs("mount", path, point, environment=environment)
+        assert done.returncode == 8
+        assert "nojournal" in done.stderr
+        assert asdffs("mount", path, point, "-o", "nojournal", environment=environment).returncode == 0
+        try:
+            text = (point / "tree.yaml").read_bytes()
+            (point / "tree.yaml").write_bytes(text.replace(b"value: 1\n", b"value: 2\n"))
+            with pytest.raises(OSError, match="No space left|File too large"):
+                (point / "tree.yaml").write_bytes(text.replace(b"value: 1\n", b"value: 3\n" + b"# x\n" * 900))
+            (point / "tree.yaml").write_bytes(text.replace(b"value: 1\n", b"value: 2\n"))
+            assert asdffs("umount", point, environment=environment).returncode in (7, 8)
+        finally:
+            lazily_unmount(point)
+        check_saved(path, 2)
+
+
+def test_a_limit_on_file_sizes_reaches_the_tool(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE of the daemon: a short write, then EFBIG."""
+    path, point, environment = tmp_path / "data.asdf", tmp_path / "mnt", environment_in(tmp_path)
+    path.write_bytes(odd_file(padding=b" " * 900))
+    point.mkdir()
+    limited = ["prlimit", "--fsize=200000", *asdffs_command(), "mount", path, point]
+    done = run(*limited, env=environment)
+    assert done.returncode == 0, done.stderr
+    try:
+        for name in ("0001.bin", "0000.bin"):
+            with pytest.raises(OSError, match="too large"), open(point / "blocks" / name, "ab", buffering=0) as file:
+                file.write(bytes(3 << 20))
+        tree = point / "tree.yaml"
+        tree.write_bytes(tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
+        assert asdffs("umount", point, environment=environment).returncode == 0
+    finally:
+        lazily_unmount(point)
+    assert asdffs("check", path, environment=environment).returncode == 0
+    with opened(path) as found:
+        assert found["value"] == 2
+        assert found["data"][:].tobytes() == DATA
+        assert found["mask"][:40].tobytes() == MASK
+
+
+def asdffs_command() -> list[str]:
+    return [sys.executable, "-m", "asdffs"]
