@@ -92,6 +92,10 @@ class FileStore:
             return err.errno == errno.EINVAL
         return False
 
+    def forget_pages(self, offset: int) -> None:
+        """posix_fadvise; raises ``OSError``."""
+        os.posix_fadvise(self._fd, offset, 0, os.POSIX_FADV_DONTNEED)
+
     def insert_range(self, offset: int, length: int) -> None:
         """FALLOC_FL_INSERT_RANGE; raises ``OSError``.
 

@@ -41,6 +41,7 @@ def insert(file: OpenFile, plan: Plan) -> Store:
 def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
     with file.relief.waiting():
         try:
+            file.store.forget_pages(offset)
             extents = file.store.extents()
         except OSError as err:
             raise Unsuitable("the file system does not tell where the file lies") from err
@@ -111,7 +112,7 @@ def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[Image], r
     """
     try:
         for image in written:
-            file.store.write_at(image.offset, image.before)
+            file.store.write_at(image.offset, image.before.ljust(len(image.after), b"\0"))
         file.sync()  # invariant 9
         with file.relief.waiting():
             _collapse(file, record, gap)

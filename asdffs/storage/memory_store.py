@@ -85,6 +85,9 @@ class MemoryStore:
         """As the folder was made."""
         return "insert" in self._folder.features
 
+    def forget_pages(self, offset: int) -> None:
+        """There is no cache."""
+
     def insert_range(self, offset: int, length: int) -> None:
         """Move what follows, an extent at a time; raises ``OSError``."""
         self._check_range("insert", offset, length, most=self.size())

@@ -94,6 +94,9 @@ class OverlayStore:
         """Never."""
         return False
 
+    def forget_pages(self, offset: int) -> None:
+        """Nothing to do."""
+
     def insert_range(self, offset: int, length: int) -> None:
         """Raises ``OSError`` (EBADF)."""
         raise _read_only()

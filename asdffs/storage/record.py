@@ -39,7 +39,10 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One write: the bytes before (shorter where there were none, or any) and after, at ``offset``."""
+    """One write: the bytes before and after, at ``offset``.
+
+    ``before`` is shorter where the file ended, or where what it lacks was zeros, or anything (a shift).
+    """
 
     offset: int
     before: bytes
@@ -91,7 +94,7 @@ def make_insertion(store: Store, plan: Plan, offset: int, extents: list[Physical
     move = plan.checked_move
     gap = Gap(Kind.INSERT, offset, move.shift, tuple(_behind(extents, offset)))
     images = tuple(
-        Image(write.offset, _opened(store, gap, write.offset, len(write.payload)), write.payload)
+        Image(write.offset, _opened(store, gap, write.offset, len(write.payload)).rstrip(b"\0"), write.payload)
         for write in writes_around(store, plan, offset)
     )
     return _record(store, plan, Span(move.source, move.source + move.length), images, gap)

@@ -79,6 +79,9 @@ class Store(Protocol):
     def can_insert(self) -> bool:
         """Whether ``insert_range`` works here; to ask may change the mtime."""
 
+    def forget_pages(self, offset: int) -> None:
+        """Give up cached pages from ``offset`` on: ``insert_range`` would, while readers wait for it."""
+
     def insert_range(self, offset: int, length: int) -> None:
         """Move all bytes from ``offset`` on by ``length``, without copying; a hole is left.  Not atomic."""
 

@@ -1,4 +1,4 @@
-"""The last committed trees, for what no check can see: a save that was valid and still wrong.
+"""The last trees that saves replaced, for what no check can see: a save that was valid and still wrong.
 
 ``.asdffs/history/N.yaml``, the oldest first; they stay in the state directory when the mount
 ends.  A tree is there whole or not at all, the one that a save replaces before that save
@@ -34,7 +34,7 @@ class History:
                 paths.extend(self._path(number) for number in numbers)
 
     def note(self, text: bytes) -> None:
-        """``text`` is the committed tree: about to be replaced, or new."""
+        """``text`` is the committed tree, about to be replaced."""
         if not self._directory or (self.paths and _read(self.paths[-1]) == text):
             return
         try:

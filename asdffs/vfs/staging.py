@@ -163,7 +163,6 @@ class Staging:
             self._keep(text)
             raise
         self._document.report.error = ""
-        self._history.note(self._document.tree.text())
 
     def _keep(self, text: bytes) -> None:
         """Keep ``text``, durably, unless it is empty, the committed one, or kept already.

@@ -378,9 +378,9 @@ def test_history_is_a_ring(file: Path) -> None:
             mount.tree.write_bytes(text.replace(b"value: 1\n", b"value: %d\n" % number))
         history = mount.point / ".asdffs/history"
         found = sorted(history.iterdir(), key=lambda path: int(path.stem))
-        assert [path.stem for path in found] == [str(n) for n in range(6, 14)]
+        assert [path.stem for path in found] == [str(n) for n in range(5, 13)]
         assert [path.read_bytes() for path in found] == [
-            text.replace(b"value: 1\n", b"value: %d\n" % n) for n in range(6, 14)
+            text.replace(b"value: 1\n", b"value: %d\n" % n) for n in range(5, 13)
         ]
     with mounted(file) as mount:
         assert len(os.listdir(mount.point / ".asdffs/history")) == 8, "it stays for the next mount"

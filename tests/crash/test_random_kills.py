@@ -1,0 +1,128 @@
+"""kill -9 at random moments of a stream of mixed edits: nothing that a call had returned for is lost.
+
+Each kill is followed by a plain ``asdf.open`` with checksums validated, before recovery (the file must
+open, or the journal must hold what is missing: counted) and after it (it must open, always).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from support.mounts import asdffs, environment_in, lazily_unmount
+from support.processes import wait_for
+from support.samples import DATA, MASK, block_bytes, odd_file, opened
+
+from asdffs.document.opening import open_document
+from asdffs.vfs.scratch import read_bytes
+
+pytestmark = pytest.mark.mount
+
+KILLS = 200 if os.environ.get("ASDFFS_DEEP") else 12
+
+
+@dataclass
+class Model:
+    """What calls have returned for, and what the one in work may leave."""
+
+    value: int = 1
+    blocks: list[bytearray] = field(default_factory=list)
+    next_value: int | None = None
+    next_block: tuple[int, int, bytes] | None = None
+
+    def check(self, value: int, blocks: list[bytes]) -> None:
+        assert value in (self.value, self.next_value)
+        for number, (now, known) in enumerate(zip(blocks, self.blocks, strict=True)):
+            new = bytearray(known)
+            if self.next_block is not None and self.next_block[0] == number:
+                _, offset, payload = self.next_block
+                new.extend(bytes(max(0, offset + len(payload) - len(new))))
+                new[offset : offset + len(payload)] = payload
+            assert len(known) <= len(now) <= len(new)
+            assert now == known or all(n in (new[place], *known[place : place + 1]) for place, n in enumerate(now))
+
+
+def edit(point: Path, model: Model, rng: random.Random) -> None:
+    """One edit; the model knows before it what may come, after it what is there."""
+    if rng.random() < 0.5:
+        tree = point / "tree.yaml"
+        text = tree.read_bytes()
+        start = text.index(b"value: ")
+        stop = text.index(b"data: ")
+        model.next_value = model.value + 1
+        room = b"".join(b"long%d: %s\n" % (n, b"y" * 500) for n in range(rng.choice((0, 0, 1, 30))))
+        tree.write_bytes(text[:start] + b"value: %d\n" % model.next_value + room + text[stop:])
+        model.value, model.next_value = model.next_value, None
+        return
+    number = rng.randrange(2)
+    known = model.blocks[number]
+    offset = rng.choice((len(known), rng.randrange(len(known))))
+    payload = bytes([rng.randrange(256)]) * rng.choice((10, 3000, 200_000))
+    model.next_block = number, offset, payload
+    with open(point / "blocks" / f"{number:04d}.bin", "r+b", buffering=0) as file:
+        done = 0
+        while done < len(payload):
+            done += os.pwrite(file.fileno(), payload[done:], offset + done)
+    known.extend(bytes(max(0, offset + len(payload) - len(known))))
+    known[offset : offset + len(payload)] = payload
+    model.next_block = None
+
+
+def opens(path: Path) -> bool:
+    """Whether the asdf library reads all of it, checksums validated."""
+    try:
+        with opened(path) as found:
+            return isinstance(found["value"], int)
+    except Exception:  # noqa: BLE001 - whatever the library raises: it does not open
+        return False
+
+
+def contents(path: Path) -> tuple[int, list[bytes]]:
+    document = open_document(str(path), writable=False)
+    blocks = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+    value = int(document.tree.text().split(b"value: ")[1].split(b"\n")[0])
+    document.close()
+    return value, blocks
+
+
+def test_killed_at_random(tmp_path: Path) -> None:
+    path, point, environment = tmp_path / "data.asdf", tmp_path / "mnt", environment_in(tmp_path)
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA * 50), block_bytes(MASK * 70), block_bytes(b"last")]))
+    point.mkdir()
+    rng = random.Random(20260)
+    model = Model(blocks=[bytearray(DATA * 50), bytearray(MASK * 70), bytearray(b"last")])
+    unreadable = edits = 0
+    for _ in range(KILLS):
+        assert asdffs("mount", path, point, environment=environment).returncode == 0
+        pid = json.loads((point / ".asdffs/status.json").read_text())["pid"]
+        timer = threading.Timer(rng.uniform(0.0, 0.25), os.kill, (pid, signal.SIGKILL))
+        timer.start()
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    edit(point, model, rng)
+                    edits += 1
+        finally:
+            timer.join()
+            wait_for(pid)
+            lazily_unmount(point)
+        unreadable += not opens(path)
+        shown = contents(path)
+        done = asdffs("recover", path, environment=environment)
+        assert done.returncode == 0, done.stderr
+        assert opens(path), "after recovery it opens, always"
+        assert contents(path) == shown, "what a reader saw before"
+        model.check(*shown)
+        model.value, model.next_value, model.next_block = shown[0], None, None
+        model.blocks = [bytearray(block) for block in shown[1]]
+        for kept in tmp_path.glob("data.asdf.*"):
+            kept.unlink()
+    print(f"{KILLS} kills in {edits} edits; before recovery {unreadable} did not open, after it 0")
+    assert edits > KILLS
