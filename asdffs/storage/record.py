@@ -17,6 +17,7 @@ import enum
 import struct
 import zlib
 from dataclasses import dataclass
+from itertools import pairwise
 
 from asdffs.format.plan import Plan, Write
 from asdffs.format.span import Span, uncovered
@@ -93,9 +94,10 @@ def make_insertion(store: Store, plan: Plan, offset: int, extents: list[Physical
     """The record of a ``plan`` with a gap that the file system opens at ``offset``.  Raises ``OSError``."""
     move = plan.checked_move
     gap = Gap(Kind.INSERT, offset, move.shift, tuple(_behind(extents, offset)))
+    pieces = (piece for write in writes_around(store, plan, offset) for piece in _cut_at(write, gap))
     images = tuple(
-        Image(write.offset, _opened(store, gap, write.offset, len(write.payload)).rstrip(b"\0"), write.payload)
-        for write in writes_around(store, plan, offset)
+        Image(piece.offset, _opened(store, gap, piece.offset, len(piece.payload)).rstrip(b"\0"), piece.payload)
+        for piece in pieces
     )
     return _record(store, plan, Span(move.source, move.source + move.length), images, gap)
 
@@ -177,6 +179,17 @@ def _uncovered(write: Write, others: tuple[Write, ...]) -> list[Write]:
     return [
         Write(span.start, write.payload[span.start - write.offset : span.stop - write.offset])
         for span in uncovered(Span(write.offset, write.offset + len(write.payload)), _spans(others))
+    ]
+
+
+def _cut_at(write: Write, gap: Gap) -> list[Write]:
+    """``write`` in up to three parts: what the gap leaves is zeros, and need not be kept."""
+    stop = write.offset + len(write.payload)
+    places = [min(max(place, write.offset), stop) for place in (0, gap.offset, gap.offset + gap.length, stop)]
+    return [
+        Write(start, write.payload[start - write.offset : end - write.offset])
+        for start, end in pairwise(places)
+        if start < end
     ]
 
 
