@@ -55,12 +55,10 @@ class Bindfs(Peer):
 
 
 class Asdffs(Peer):
-    binding = "auto"
-
     @contextmanager
-    def ready(self) -> Iterator[tuple[Path, Path]]:
+    def ready(self, file: Path | None = None) -> Iterator[tuple[Path, Path]]:
         command = [sys.executable, "-m", "asdffs"]
-        file = self.folder / "data.asdf"
+        file = file or self.folder / "data.asdf"
         subprocess.run([*command, "mount", "--binding", self.name, file, self.point], check=True)
         try:
             yield self.point / "blocks/0000.bin", self.point / "tree.yaml"
@@ -128,6 +126,20 @@ def measure(peer: Peer, size: int, number: int) -> dict[str, float]:
     return found
 
 
+def grow(peer: Asdffs, folder: Path) -> dict[str, float]:
+    """A save of 1 MiB that fits, one that does not, and ``cp`` of the file, all of a copy; per second."""
+    copy, line = folder / "grown.asdf", b"long: " + b"x" * PIECE + b"\n"
+    found = {"cp of the file /s": 1 / timed(lambda: subprocess.run(["cp", folder / "data.asdf", copy], check=True))}
+    os.sync()
+    with peer.ready(copy) as (_, tree):
+        text = tree.read_bytes()
+        larger = text.replace(b"value: ", line + b"value: ")
+        found["save + 1 MiB, grows /s"] = 1 / timed(lambda: tree.write_bytes(larger))
+        found["save 1 MiB, fits /s"] = 1 / timed(lambda: tree.write_bytes(larger.replace(b"x" * PIECE, b"y" * PIECE)))
+    copy.unlink()
+    return found
+
+
 def save_by_library(file: Path, number: int) -> float:
     """The same edit by ``update()`` of the asdf library, per second."""
     import asdf
@@ -179,6 +191,10 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str, list
         for peer in peers:
             for row, rate in measure(peer, size, number).items():
                 found.setdefault(row, {}).setdefault(peer.name, []).append(rate)
+        for peer in peers:
+            if isinstance(peer, Asdffs):
+                for row, rate in grow(peer, folder).items():
+                    found.setdefault(row, {}).setdefault(peer.name, []).append(rate)
         rate = save_by_library(folder / "library.asdf", number)
         found["save (sed -i) /s"].setdefault("asdf update()", []).append(rate)
         print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
@@ -190,7 +206,8 @@ def table(found: dict[str, dict[str, list[float]]]) -> str:
     for row, rates in found.items():
         medians = {name: statistics.median(values) for name, values in rates.items()}
         for name, median in medians.items():
-            ratios = "  ".join(f"{median / medians[other]:6.2f} x {other}" for other in ("native", "bindfs"))
+            others = [other for other in ("native", "bindfs") if other in medians]
+            ratios = "  ".join(f"{median / medians[other]:6.2f} x {other}" for other in others)
             lines.append(f"{row:<22} {name:<14} {median:>12,.{0 if median > 100 else 2}f}   {ratios}")
         lines.append("")
     return "\n".join(lines)
