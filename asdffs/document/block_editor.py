@@ -96,7 +96,13 @@ class BlockEditor:
         end = offset + len(payload)
         self._make_room(number, end)
         self._fill(number, edit.used, offset)
-        self._transaction.write_content(self._start(number) + offset, payload)
+        try:
+            self._transaction.write_content(self._start(number) + offset, payload)
+        except OSError:
+            if self._table.header(number).streamed:  # a part of it may be there, and is the block's
+                self._note_stream()
+                edit.used = len(self._table.content(number))
+            raise
         self._grown(number, end)
 
     def truncate(self, number: int, size: int) -> None:
@@ -142,6 +148,7 @@ class BlockEditor:
                 self._finish_block(number, edit, header, checksum or NO_CHECKSUM)
             if checksum is not None:
                 del self._edits[number]
+        self._table.pinned = bool(self._edits)
 
     def _finish_block(self, number: int, edit: _Edit, header: BlockHeader, checksum: bytes) -> None:
         last = number + 1 == len(self._table)
@@ -160,6 +167,7 @@ class BlockEditor:
             self._put(number, header.without_checksum())
             edit.checksum = True
         self._edits[number] = edit
+        self._table.pinned = True
         return edit
 
     def _make_room(self, number: int, needed: int) -> None:
@@ -185,7 +193,7 @@ class BlockEditor:
         shift = plan.checked_move.shift
 
         def adopt() -> None:
-            table.update(table.layout.with_gap(number, shift, plan.new_size), self._transaction.store)
+            table.update(table.layout.with_gap(number, shift, plan.new_size))
             table.put(number, replace(header, allocated_size=header.allocated_size + shift))
 
         try:
@@ -200,7 +208,7 @@ class BlockEditor:
         table = self._table
         plan = plan_cut_tail(table.layout)
         cut = table.layout.without_tail(plan.new_size)
-        self._transaction.commit(plan, lambda: table.update(cut, self._transaction.store))
+        self._transaction.commit(plan, lambda: table.update(cut))
 
     def _put(self, number: int, header: BlockHeader) -> None:
         """Commit the header of block ``number``; the file is extended, or cut, to its allocation's end."""
@@ -213,7 +221,7 @@ class BlockEditor:
 
         def adopt() -> None:
             table.put(number, header)
-            table.update(layout, self._transaction.store)
+            table.update(layout)
 
         self._transaction.commit(plan, adopt)
 

@@ -10,6 +10,7 @@ Users: ``document``.  One thread.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from asdffs.errors import DamagedBlockError, NoRoomError
@@ -23,11 +24,16 @@ logger = logging.getLogger(__name__)
 
 
 class BlockTable:
-    """Headers of the blocks of ``layout`` in ``store``; ``layout`` may change when the index lies."""
+    """Headers of the blocks of ``layout`` in the file that ``store`` tells.
 
-    def __init__(self, store: Store, layout: Layout) -> None:
+    ``layout`` may change when the index lies, but not while blocks are ``pinned``: changes that
+    are pending know them by number.
+    """
+
+    def __init__(self, store: Callable[[], Store], layout: Layout) -> None:
         self._store = store
         self.layout = layout
+        self.pinned = False
         self.moved = False
         self._index_is_better = False
         self._headers: dict[int, BlockHeader] = {}
@@ -81,14 +87,13 @@ class BlockTable:
             if number + 1 < len(self) and self._end(number, header) != self.offset(number + 1):
                 raise NoRoomError("unused bytes follow this block; the blocks cannot be moved", block=number)
 
-    def update(self, layout: Layout, store: Store | None = None) -> None:
+    def update(self, layout: Layout) -> None:
         """The layout changed by a change of ours: the headers stay what they are.
 
         ``moved`` remembers that the end of the blocks or of the file did, until the index is right again.
         """
         self.moved = self.moved or (layout.blocks_end, layout.size) != (self.layout.blocks_end, self.layout.size)
         self.layout = layout
-        self._store = store or self._store
 
     def put(self, number: int, header: BlockHeader) -> None:
         """The header of block ``number`` was written."""
@@ -99,7 +104,7 @@ class BlockTable:
 
     def _read(self, number: int) -> BlockHeader:
         """Read a header; a block must not reach into the next one."""
-        header = drive(scan_block_header(self.offset(number)), self._store.read_at)
+        header = drive(scan_block_header(self.offset(number)), self._store().read_at)
         last = header.streamed or number + 1 == len(self)
         if not last and self._end(number, header) > self.offset(number + 1):
             raise DamagedBlockError(
@@ -110,9 +115,9 @@ class BlockTable:
 
     def _walk_instead(self, reason: DamagedBlockError) -> bool:
         """An entry of the index is wrong: use what skipping along finds, if it is not less."""
-        if self.layout.index is None or self._index_is_better:
+        if self.layout.index is None or self._index_is_better or self.pinned:
             return False
-        walk = drive(scan_blocks(self.layout.size, self.layout.offsets[0]), self._store.read_at)
+        walk = drive(scan_blocks(self.layout.size, self.layout.offsets[0]), self._store().read_at)
         if walk.trouble is not None or len(walk.offsets) < len(self):
             self._index_is_better = True
             return False

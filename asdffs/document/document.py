@@ -185,7 +185,7 @@ class Document:
     def _finish(self) -> None:
         self._transaction.check_healthy()
         self._transaction.check_conflict()
-        if not self._transaction.changed:
+        if not self._transaction.changed and not self._blocks.pending:
             return
         self._transaction.check_unchanged()
         self._blocks.finish(interrupted=lambda: self._change.wanted)
@@ -287,11 +287,11 @@ class Document:
         self._commit(plan, self.layout.with_index(plan.new_size - plan.old_size))
 
     def _commit(self, plan: Plan, layout: Layout) -> None:
-        self._transaction.commit(plan, lambda: self._table.update(layout, self._transaction.store))
+        self._transaction.commit(plan, lambda: self._table.update(layout))
 
     def _adopt(self, parts: Parts) -> None:
         self._transaction, self._dialect = parts.transaction, parts.dialect
-        self._table = BlockTable(parts.transaction.store, parts.layout)
+        self._table = BlockTable(lambda: parts.transaction.store, parts.layout)
         self._blocks = BlockEditor(self._transaction, self._table, self._policy, self.relief)
         self._generation += 1 << 32
         self._tree = TreeEditor(

@@ -192,9 +192,9 @@ def _with_pending_record(folder: Folder, store: Store) -> Store:
         progress = read_progress(sidecar, record) if record is not None else None
     finally:
         sidecar.close()
-    if record is None or not belongs(store, record):
+    if record is None or not belongs(store, record, progress):
         return store
-    return as_recovered(store, record, progress)
+    return as_recovered(store, record, progress).store
 
 
 def _find_dialect(layout: Layout) -> Dialect:

@@ -44,7 +44,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from asdffs.errors import FailedFileError, ReadOnlyError
+from asdffs.errors import ReadOnlyError, StaleFileError
 from asdffs.format.plan import Plan
 from asdffs.relief import Alone, Exclusive, Relief
 from asdffs.storage.gap import AUTO, open_gap
@@ -129,10 +129,18 @@ class Transaction:
         if self._resized:
             self.sync()  # invariant 11
         replaced = None
-        if plan.move is None:
-            self._in_place(plan)
-        else:
-            replaced = self._grow(plan)
+        try:
+            with self._file.interrupted():
+                if plan.move is None:
+                    self._in_place(plan)
+                else:
+                    replaced = self._grow(plan)
+        except BaseException:  # an interrupt as well: what is read from now on is whole, and it goes on
+            if self._file.made:
+                adopt()
+            else:
+                self._show_recovered(adopt)
+            raise
         adopt()
         self._note_change()
         if replaced is not None:  # its last close frees its blocks, which takes a while
@@ -234,13 +242,12 @@ class Transaction:
             raise ReadOnlyError("the file is open read-only", path=self._file.path)
 
     def _in_place(self, plan: Plan) -> None:
-        """When it returns the file is the new one, or FAILED and will be after recovery."""
         file = self._file
         record = make_record(file.store, plan)
         file.write_record(record)  # invariant 2
         try:
             file.check_unchanged()  # invariant 1
-        except BaseException:  # whatever it was: nothing is changed, so the record must not stay
+        except StaleFileError:
             file.retire()
             raise
         try:
@@ -248,11 +255,25 @@ class Transaction:
         except OSError:
             self._undo(record)  # invariant 4
             raise
+        file.sync()  # invariant 3
+        file.conclude()
+
+    def _show_recovered(self, adopt: Callable[[], None]) -> None:
+        """In the state FAILED: read on from what recovery would make of the file now."""
+        file = self._file
+        if not file.failure or file.journal is None:
+            return
         try:
-            file.sync()  # invariant 3
-            file.retire()
-        except FailedFileError:
-            file.store = as_recovered(file.store, record, None)
+            record = file.journal.pending()
+            if record is None:
+                return
+            view = as_recovered(file.store, record, file.journal.progress(record))
+        except OSError as err:
+            logger.error("%s: what is read from now on may be wrong (%s)", file.path, err.strerror)
+            return
+        file.store = view.store
+        if view.new:
+            adopt()
 
     def _undo(self, record: Record) -> None:
         file = self._file

@@ -88,7 +88,7 @@ class TreeEditor:
             self.version += 1
             shift = plan.move.shift if plan.move else 0
             moved = layout.with_text(header, text_start, len(new), shift, plan.new_size)
-            table.update(moved if plan.move is None else moved.without_tail(plan.new_size), self._transaction.store)
+            table.update(moved if plan.move is None else moved.without_tail(plan.new_size))
 
         self._transaction.commit(plan, adopt)
         return arrays

@@ -67,6 +67,7 @@ def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
         except Unsuitable as err:
             reasons.append(f"{name}: {err}")
         except OSError as err:
+            file.check_healthy()
             if err.errno not in _FULL:
                 raise
             shortage = err

@@ -7,18 +7,16 @@ what was done (docs/design/journal.md).  Keeps the inode and so all names, modes
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from typing import Final
 
-from asdffs.errors import FailedFileError
+from asdffs.errors import StaleFileError
 from asdffs.format.plan import Plan
 from asdffs.storage.open_file import OpenFile
-from asdffs.storage.overlay import OverlayStore, Segment
 from asdffs.storage.record import Gap, Image, Record, make_insertion
 from asdffs.storage.store import Store
 from asdffs.storage.strategy import Unsuitable, checked_journal, checked_shift
-from asdffs.storage.unfinished import Position, as_recovered, finish_insertion, locate
+from asdffs.storage.unfinished import Position, finish_insertion, locate
 
 _NO_INSERT: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM})
 
@@ -35,7 +33,9 @@ def insert(file: OpenFile, plan: Plan) -> Store:
     file.write_record(record)  # invariant 2
     with file.moving.entered():
         _open(file, record, gap)
-        return _fill(file, record, gap)
+        _fill(file, record, gap)
+    file.conclude()
+    return file.store
 
 
 def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
@@ -45,6 +45,8 @@ def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
             extents = file.store.extents()
         except OSError as err:
             raise Unsuitable("the file system does not tell where the file lies") from err
+    if any(extent.shared for extent in extents):
+        raise Unsuitable("it shares bytes with another file, and so they would get other addresses")
     record = make_insertion(file.store, plan, offset, extents)
     if record.gap is None:
         raise ValueError("an insertion has a gap")
@@ -55,15 +57,16 @@ def _open(file: OpenFile, record: Record, gap: Gap) -> None:
     """Open the gap, or leave the file as it was.  Raises ``Unsuitable``, ``OSError`` or as ``OpenFile``."""
     try:
         file.check_unchanged()  # invariant 1
+    except StaleFileError:
+        file.retire()
+        raise
+    try:
         with file.relief.waiting():
             file.store.insert_range(gap.offset, gap.length)
     except OSError as err:
         _forget(file, record, gap)
         if err.errno in _NO_INSERT:
             raise Unsuitable(f"the file system refused to insert ({err.strerror})") from err
-        raise
-    except BaseException:  # whatever it was, an interrupt as well: nothing has moved, so the record must not stay
-        file.retire()
         raise
 
 
@@ -74,42 +77,31 @@ def _forget(file: OpenFile, record: Record, gap: Gap) -> None:
             if locate(file.store, record, gap)[0] is not Position.OLD or file.store.size() != record.old_size:
                 _collapse(file, record, gap)
     except OSError as err:
-        raise _stuck(file, record, err) from err
+        raise file.fail(f"a growth failed half-way and could not be undone ({err.strerror})") from err
     file.retire()
     file.note_signature()
 
 
-def _fill(file: OpenFile, record: Record, gap: Gap) -> Store:
-    """Reserve the room and write around the gap; all is taken back when that fails.
-
-    From here on the file is the new one: for us at once, for others when it is written or recovered.
-    """
+def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
+    """Reserve the room and write around the gap; all is taken back when that fails."""
     written: list[Image] = []
     try:
-        try:
-            with file.relief.waiting():
-                file.store.allocate(gap.offset, gap.length)
-            file.sync()  # invariant 9
-            for image in record.images:
-                written.append(image)
-                file.store.write_at(image.offset, image.after)
-            if file.store.size() != record.new_size:
-                file.store.truncate(record.new_size)
-        except OSError as err:
-            return _take_back(file, record, gap, written, err)
-        file.sync()  # invariant 3
-        file.retire()
-    except FailedFileError:  # what is on the disk is not known: show what recovery will make of it
-        whole = [Segment(0, record.new_size)]
-        return OverlayStore.of_images(file.store, record.new_size, record.images, whole)
-    return file.store
+        with file.relief.waiting():
+            file.store.allocate(gap.offset, gap.length)
+        file.sync()  # invariant 9
+        for image in record.images:
+            written.append(image)
+            file.store.write_at(image.offset, image.after)
+        if file.store.size() != record.new_size:
+            file.store.truncate(record.new_size)
+    except OSError:
+        _take_back(file, record, gap, written)
+        raise
+    file.sync()  # invariant 3
 
 
-def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[Image], reason: OSError) -> Store:
-    """Undo writes and insertion (invariant 4), and raise ``reason``.
-
-    Raises ``FailedFileError`` as long as the gap is open.
-    """
+def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[Image]) -> None:
+    """Undo writes and insertion (invariant 4).  Raises ``FailedFileError``."""
     try:
         for image in written:
             file.store.write_at(image.offset, image.before.ljust(len(image.after), b"\0"))
@@ -117,16 +109,9 @@ def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[Image], r
         with file.relief.waiting():
             _collapse(file, record, gap)
     except OSError as err:
-        file.fail(f"a growth failed half-way and could not be undone ({err.strerror})")
-        view = as_recovered(file.store, record, None)
-        if view.size() == record.new_size:
-            return view
-        file.store = view
-        raise reason from err
-    with contextlib.suppress(FailedFileError):  # the file is the old one all the same, and nothing more is written
-        file.retire()
+        raise file.fail(f"a growth failed half-way and could not be undone ({err.strerror})") from err
+    file.retire()
     file.note_signature()
-    raise reason
 
 
 def _collapse(file: OpenFile, record: Record, gap: Gap) -> None:
@@ -136,8 +121,3 @@ def _collapse(file: OpenFile, record: Record, gap: Gap) -> None:
         file.store.sync()
     if finish_insertion(file.store, record, gap):
         raise OSError(errno.EIO, "the gap is still open")
-
-
-def _stuck(file: OpenFile, record: Record, err: OSError) -> FailedFileError:
-    file.store = as_recovered(file.store, record, None)
-    return file.fail(f"a growth failed half-way and could not be undone ({err.strerror})")

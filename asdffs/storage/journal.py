@@ -15,7 +15,8 @@ The sidecar ``.NAME.asdffs-journal`` (integers big-endian; docs/design/journal.m
      then, at the next two multiples of 4 KiB that leave room for a piece each, for a shift:
      0     4  CRC-32 of the record's body
      4    24  number of the piece, where it was read, its length (3 x 8)
-    28     4  CRC-32 of the piece and of the 28 bytes before
+    28     8  length and CRC-32 of bytes right behind its new place (2 x 4)
+    36     4  CRC-32 of the piece and of the 36 bytes before
   4096        the piece
 """
 
@@ -37,7 +38,7 @@ from asdffs.storage.store import Folder, Store
 _NOTE_SIZE = 4096
 _MAGIC = b"ASDFFSJ2"
 _COMMIT_MARK = struct.Struct(">8sQI")
-_PROGRESS = struct.Struct(">IQQQ")
+_PROGRESS = struct.Struct(">IQQQII")
 _CRC = struct.Struct(">I")
 _PAGE = 4096
 _LONGEST_NAME = 255
@@ -47,11 +48,16 @@ JOURNAL_SUFFIX = ".asdffs-journal"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a shift has come: piece ``number``, read at ``low``, is being written; those behind it are moved."""
+    """How far a shift has come: piece ``number``, read at ``low``, is being written; those behind it are moved.
+
+    ``behind_length``, ``behind_crc``: of bytes right behind its new place, which were moved before.
+    """
 
     number: int
     low: int
     piece: bytes
+    behind_length: int = 0
+    behind_crc: int = 0
 
 
 def journal_name(name: str) -> str:
@@ -108,7 +114,8 @@ class Journal:
     def note_progress(self, record: Record, progress: Progress) -> None:
         """Make ``progress`` durable; the one before it stays.  Raises ``OSError``."""
         body = build(record)
-        head = _PROGRESS.pack(zlib.crc32(body), progress.number, progress.low, len(progress.piece))
+        behind = progress.behind_length, progress.behind_crc
+        head = _PROGRESS.pack(zlib.crc32(body), progress.number, progress.low, len(progress.piece), *behind)
         crc = zlib.crc32(progress.piece, zlib.crc32(head))
         place = _slot(record, len(body), progress.number % 2)
         self._store.write_at(place + _PAGE, progress.piece)
@@ -206,12 +213,12 @@ def _read_slot(store: Store, record: Record, body: bytes, parity: int) -> Progre
     head = store.read_at(place, _PROGRESS.size + _CRC.size)
     if len(head) < _PROGRESS.size + _CRC.size:
         return None
-    crc, number, low, length = _PROGRESS.unpack_from(head)
+    crc, number, low, length, *behind = _PROGRESS.unpack_from(head)
     if record.gap is None or crc != zlib.crc32(body) or length > record.gap.piece:
         return None
     piece = store.read_at(place + _PAGE, length)
     right = zlib.crc32(piece, zlib.crc32(head[: _PROGRESS.size])) == _CRC.unpack_from(head, _PROGRESS.size)[0]
-    return Progress(number, low, piece) if right and len(piece) == length else None
+    return Progress(number, low, piece, *behind) if right and len(piece) == length else None
 
 
 def _slot(record: Record, body_length: int, parity: int) -> int:

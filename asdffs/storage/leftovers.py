@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from asdffs.storage.journal import journal_name, read_owner, read_record
+from asdffs.storage.journal import journal_name, read_owner, read_progress, read_record
 from asdffs.storage.recovery import temporary_prefix
 from asdffs.storage.store import Folder, Store
 from asdffs.storage.unfinished import belongs
@@ -73,12 +73,13 @@ def _journal(folder: Folder, store: Store) -> Leftover:
     sidecar = folder.open(journal_name(store.name), writable=False)
     try:
         record = read_record(sidecar)
+        progress = read_progress(sidecar, record) if record is not None else None
     finally:
         sidecar.close()
     if record is None:
         return Leftover(
             f"{path} is the journal of a mount that was killed; nothing is pending in it", repairable=True
         )
-    if belongs(store, record):
+    if belongs(store, record, progress):
         return Leftover(f"{path} holds a change that was interrupted; it is shown as it will be", repairable=True)
     return Leftover(f"{path} holds a change that does not match the file", repairable=True)

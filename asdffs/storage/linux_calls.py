@@ -27,6 +27,7 @@ _MAP: Final = struct.Struct("=QQIIII")
 _MAPPED: Final = struct.Struct("=QQQQQIIII")
 _FLAG_SYNC: Final = 1
 _LAST: Final = 0x1
+_SHARED: Final = 0x2000
 #: Unknown, delayed, encoded, encrypted, not aligned, inline, tail: the address is not the data's for good.
 _NO_ADDRESS: Final = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400
 _BATCH: Final = 512
@@ -71,5 +72,5 @@ def _map(fd: int, start: int) -> tuple[list[PhysicalExtent], bool]:
         logical, physical, length, _, _, flags, *_ = _MAPPED.unpack_from(buffer, _MAP.size + number * _MAPPED.size)
         if flags & _NO_ADDRESS:
             raise OSError(errno.EOPNOTSUPP, "an extent has no address of its own")
-        found.append(PhysicalExtent(logical, physical, length))
+        found.append(PhysicalExtent(logical, physical, length, shared=bool(flags & _SHARED)))
     return found, bool(flags & _LAST)

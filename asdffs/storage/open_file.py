@@ -8,10 +8,12 @@ waits for the disk others have the turn.  Users: ``document/transaction`` and th
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 
-from asdffs.errors import FailedFileError, StaleFileError
+from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import Record
@@ -24,7 +26,8 @@ class OpenFile:
     """``journal`` is None where there is none: for reading only, or by the user's choice.
 
     ``signature``: the file as we last left it.  ``conflict``: another program changed the file while
-    something of ours was pending, so nothing is written any more.  ``moving``: taken while bytes move within the
+    something of ours was pending, so nothing is written any more.  ``made``: the change under way is
+    in the file, whatever comes.  ``moving``: taken while bytes move within the
     file; who reads them waits for it.
     """
 
@@ -35,6 +38,7 @@ class OpenFile:
         self.relief = relief
         self.signature = store.signature()
         self.moving = Exclusive(relief)
+        self.made = False
         self.failure = ""
         self.conflict = ""
 
@@ -85,6 +89,7 @@ class OpenFile:
 
     def write_record(self, record: Record) -> None:
         """Make ``record`` durable (invariant 2).  Raises ``OSError``; there is no record then."""
+        self.check_healthy()
         if self.journal is None:
             return
         try:
@@ -111,6 +116,24 @@ class OpenFile:
             "save your text elsewhere, unmount, and mount again",
             path=self.path,
         )
+
+    def conclude(self) -> None:
+        """The change is in the file, durably: forget its record; where that fails nothing more is written."""
+        self.made = True
+        with contextlib.suppress(FailedFileError):
+            self.retire()
+
+    @contextlib.contextmanager
+    def interrupted(self) -> Iterator[None]:
+        """What ends otherwise than by a refusal may have left half of a change: fail, so that it is recovered."""
+        self.made = False
+        try:
+            yield
+        except (OSError, AsdffsError):
+            raise
+        except BaseException as err:
+            self.fail(f"a change was interrupted ({type(err).__name__})")
+            raise
 
     def fail(self, reason: str) -> FailedFileError:
         """Nothing more is written, for ``reason``; what to raise."""

@@ -4,7 +4,7 @@ A record says how the bytes were and how they will be, so that recovery can tell
 ours from somebody else's.  Users: ``journal``, ``recovery``, the strategies of ``gap``.
 Immutable, pure but for reading the file.
 
-Body (integers big-endian): inode, old size, new size, witness offset, witness length (5 x 8
+Body (integers big-endian): nonce, inode, old size, new size, witness offset, witness length (6 x 8
 bytes), witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset,
 gap length, length of a piece (3 x 8); then for each write its offset, the length of its before-image and of its
 after-image (3 x 8), and both images; then for each extent its place in the file, its address
@@ -14,6 +14,7 @@ and its length (3 x 8).
 from __future__ import annotations
 
 import enum
+import secrets
 import struct
 import zlib
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from asdffs.format.plan import Plan, Write
 from asdffs.format.span import Span, uncovered
 from asdffs.storage.store import PhysicalExtent, Store
 
-_BODY = struct.Struct(">QQQQQIIIIQQQ")
+_BODY = struct.Struct(">QQQQQQIIIIQQQ")
 _WRITE = struct.Struct(">QQQ")
 _EXTENT = struct.Struct(">QQQ")
 #: Bytes beside the change that identify the file besides its inode and size.
@@ -67,11 +68,12 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One pending change and what identifies the file it belongs to.
+    """One pending change and what identifies the file it belongs to; ``nonce`` tells it from one just like it.
 
     Images are disjoint, at offsets of the new file, ``before`` as it is once the gap is open.
     """
 
+    nonce: int
     inode: int
     old_size: int
     new_size: int
@@ -93,7 +95,9 @@ def make_record(store: Store, plan: Plan) -> Record:
 def make_insertion(store: Store, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
     """The record of a ``plan`` with a gap that the file system opens at ``offset``.  Raises ``OSError``."""
     move = plan.checked_move
-    gap = Gap(Kind.INSERT, offset, move.shift, tuple(_behind(extents, offset)))
+    unit = store.unit()
+    end = -(-plan.old_size // unit) * unit  # what is reserved behind it may be given up at any time
+    gap = Gap(Kind.INSERT, offset, move.shift, tuple(_between(extents, offset, end)))
     pieces = (piece for write in writes_around(store, plan, offset) for piece in _cut_at(write, gap))
     images = tuple(
         Image(piece.offset, _opened(store, gap, piece.offset, len(piece.payload)).rstrip(b"\0"), piece.payload)
@@ -133,7 +137,7 @@ def writes_around(store: Store, plan: Plan, offset: int) -> list[Write]:
 def build(record: Record) -> bytes:
     """The body of ``record``."""
     gap = record.gap or Gap(Kind.NONE, 0, 0)
-    sizes = (record.inode, record.old_size, record.new_size)
+    sizes = (record.nonce, record.inode, record.old_size, record.new_size)
     witness = (record.witness_offset, record.witness_length, record.witness_crc)
     counts = (len(record.images), gap.kind, len(gap.extents))
     pieces = [_BODY.pack(*sizes, *witness, *counts, gap.offset, gap.length, gap.piece)]
@@ -162,7 +166,8 @@ def parse(body: bytes) -> Record:
 def _record(store: Store, plan: Plan, witness: Span, images: tuple[Image, ...], gap: Gap | None) -> Record:
     seen = store.read_at(witness.start, min(_WITNESS, len(witness)))
     inode = store.signature().inode
-    return Record(inode, plan.old_size, plan.new_size, witness.start, len(seen), zlib.crc32(seen), images, gap)
+    nonce = secrets.randbits(64)
+    return Record(nonce, inode, plan.old_size, plan.new_size, witness.start, len(seen), zlib.crc32(seen), images, gap)
 
 
 def _unchanged(plan: Plan) -> Span:
@@ -197,13 +202,14 @@ def _spans(writes: tuple[Write, ...]) -> list[Span]:
     return [Span(write.offset, write.offset + len(write.payload)) for write in writes]
 
 
-def _behind(extents: list[PhysicalExtent], offset: int) -> list[PhysicalExtent]:
-    """The extents from ``offset`` on, cut where one reaches over it."""
+def _between(extents: list[PhysicalExtent], start: int, stop: int) -> list[PhysicalExtent]:
+    """The extents in ``[start, stop)``, cut where one reaches over."""
     found = []
     for extent in extents:
-        cut = max(0, offset - extent.logical)
-        if cut < extent.length:
-            found.append(PhysicalExtent(extent.logical + cut, extent.physical + cut, extent.length - cut))
+        cut = max(0, start - extent.logical)
+        length = min(extent.logical + extent.length, stop) - extent.logical - cut
+        if length > 0:
+            found.append(PhysicalExtent(extent.logical + cut, extent.physical + cut, length))
     return found
 
 

@@ -28,7 +28,7 @@ import logging
 import os
 
 from asdffs.errors import RecoveryError
-from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_record
+from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_progress, read_record
 from asdffs.storage.record import Kind, Record
 from asdffs.storage.store import Folder, Store
 from asdffs.storage.unfinished import Position, belongs, finish, locate
@@ -63,7 +63,7 @@ def _settle(folder: Folder, store: Store, journal: Journal, before: tuple[Outcom
     record = journal.pending()
     if record is None:
         return before
-    if not belongs(store, record):
+    if not belongs(store, record, journal.progress(record)):
         _check_position(folder, store, record)
         kept = journal.set_aside()
         return Outcome.SET_ASIDE, f"a journal that does not match the file was set aside as {kept}"
@@ -109,7 +109,7 @@ def _open_foreign(folder: Folder, name: str, store: Store) -> Journal | None:
         return None
     try:
         record = read_record(sidecar)
-        if record is not None and belongs(store, record):
+        if record is not None and belongs(store, record, read_progress(sidecar, record)):
             return Journal(folder, sidecar)
     except OSError as err:
         logger.info("%s is not looked at: %s", folder.path(name), err.strerror)

@@ -8,17 +8,16 @@ names.  Once a piece is written there is no way back, only forward.
 
 from __future__ import annotations
 
-import contextlib
 from typing import Final
 
-from asdffs.errors import FailedFileError
+from asdffs.errors import StaleFileError
 from asdffs.format.plan import Plan
 from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.record import Gap, Record, make_shift
 from asdffs.storage.store import Store
 from asdffs.storage.strategy import checked_journal, checked_shift
-from asdffs.storage.unfinished import as_recovered, finish_shift
+from asdffs.storage.unfinished import finish_shift
 
 #: Bytes that are moved, and journalled, at a time.
 PIECE: Final = 4 << 20
@@ -48,14 +47,28 @@ def _extend(file: OpenFile, record: Record) -> None:
     """Reserve the room that the file needs more; taken back when that fails."""
     try:
         file.check_unchanged()  # invariant 1
+    except StaleFileError:
+        file.retire()
+        raise
+    try:
         with file.relief.waiting():
             if record.new_size > record.old_size:
                 file.store.allocate(record.old_size, record.new_size - record.old_size)
-    except BaseException:  # whatever it was: the record must not stay
-        file.store.truncate(record.old_size)
-        file.retire()
-        file.note_signature()
+    except OSError:
+        _take_back(file, record)
         raise
+
+
+def _take_back(file: OpenFile, record: Record) -> None:
+    """Nothing has moved: the old size (invariant 4).  Raises ``FailedFileError``."""
+    try:
+        if file.store.size() > record.old_size:
+            file.store.truncate(record.old_size)
+    except OSError as err:
+        raise file.fail(f"a growth failed half-way and could not be undone ({err.strerror})") from err
+    file.sync()  # invariant 3
+    file.retire()
+    file.note_signature()
 
 
 def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Store:
@@ -63,8 +76,9 @@ def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Store:
         with file.relief.waiting():
             finish_shift(file.store, record, gap, journal)
     except OSError as err:
-        file.fail(f"moving the blocks failed half-way ({err.strerror})")
-        return as_recovered(file.store, record, journal.progress(record))
-    with contextlib.suppress(FailedFileError):  # the file is the new one all the same, and nothing more is written
-        file.retire()
+        if journal.progress(record) is None:
+            _take_back(file, record)
+            raise
+        raise file.fail(f"moving the blocks failed half-way ({err.strerror})") from err
+    file.conclude()
     return file.store

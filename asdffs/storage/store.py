@@ -34,11 +34,15 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalExtent:
-    """``length`` bytes of the file from ``logical`` on lie on the disk from address ``physical`` on."""
+    """``length`` bytes of the file from ``logical`` on lie on the disk from address ``physical`` on.
+
+    ``shared``: with another file, or another place of this one: a write gives them another address.
+    """
 
     logical: int
     physical: int
     length: int
+    shared: bool = False
 
 
 class Store(Protocol):

@@ -11,6 +11,7 @@ import enum
 import errno
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from asdffs.format.span import Span, uncovered
 from asdffs.storage.journal import Journal, Progress
@@ -20,6 +21,8 @@ from asdffs.storage.store import PhysicalExtent, Store
 
 _STEP = 1 << 16
 _ZEROS = 1 << 20
+#: Bytes of the piece before that tell whether a shift's progress belongs to the file.
+_BEHIND = 512
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -39,7 +42,8 @@ def belongs(store: Store, record: Record, progress: Progress | None = None) -> b
     if record.gap is None:
         return _witnessed(store, record, 0) and _all_old_or_new(store, record.images)
     if record.gap.kind is Kind.SHIFT:
-        return _all_old_or_new(store, (image for image in record.images if image.before))
+        begun = progress is None or _is_behind(store, record, record.gap, progress)
+        return begun and _all_old_or_new(store, (image for image in record.images if image.before))
     position, _ = locate(store, record, record.gap)
     if position is Position.NEW:
         return _witnessed(store, record, record.gap.length) and _all_old_or_new(store, record.images)
@@ -77,22 +81,33 @@ def undo(store: Store, images: Iterable[Image], old_size: int) -> None:
     store.truncate(old_size)
 
 
-def as_recovered(store: Store, record: Record, progress: Progress | None) -> Store:
-    """``store`` as ``finish`` will leave it; read-only.  Raises ``OSError``."""
+@dataclass(frozen=True, slots=True)
+class View:
+    """A file as ``finish`` will leave it, read-only; ``new``: whether that is with the change."""
+
+    store: Store
+    new: bool
+
+
+def as_recovered(store: Store, record: Record, progress: Progress | None) -> View:
+    """``store`` as ``finish`` will leave it.  Raises ``OSError``."""
     gap = record.gap
     if gap is None:
-        return OverlayStore.of_images(store, record.new_size, record.images, [Segment(0, record.new_size)])
+        return _new(store, record, [Segment(0, record.new_size)])
     old = [Segment(0, record.old_size)]
-    if gap.kind is Kind.SHIFT:
-        if progress is None:
-            return OverlayStore(store, record.old_size, old)
-        return OverlayStore.of_images(store, record.new_size, record.images, _shifted(record, gap, progress))
-    position, boundary = locate(store, record, gap)
-    if position is Position.NEW:
-        return OverlayStore.of_images(store, record.new_size, record.images, [Segment(0, record.new_size)])
-    if position is Position.MIXED:
-        old = [Segment(0, boundary), Segment(boundary, record.old_size, origin=boundary + gap.length)]
-    return OverlayStore(store, record.old_size, old)
+    if gap.kind is Kind.SHIFT and progress is not None:
+        return _new(store, record, _shifted(record, gap, progress))
+    if gap.kind is Kind.INSERT:
+        position, boundary = locate(store, record, gap)
+        if position is Position.NEW:
+            return _new(store, record, [Segment(0, record.new_size)])
+        if position is Position.MIXED:
+            old = [Segment(0, boundary), Segment(boundary, record.old_size, origin=boundary + gap.length)]
+    return View(OverlayStore(store, record.old_size, old), new=False)
+
+
+def _new(store: Store, record: Record, below: list[Segment]) -> View:
+    return View(OverlayStore.of_images(store, record.new_size, record.images, below), new=True)
 
 
 # -- insertions -----------------------------------------------------------------
@@ -102,7 +117,7 @@ def locate(store: Store, record: Record, gap: Gap) -> tuple[Position, int]:
     """Where the bytes behind the gap are now, and the lowest old offset of those that have moved."""
     cut = record.old_size + gap.length != store.size() == record.new_size
     unit = store.unit()
-    limit = -(-(record.new_size - gap.length) // unit) * unit if cut else record.old_size + unit
+    limit = -(-(record.new_size - gap.length if cut else record.old_size) // unit) * unit
     stayed, moved = [], []
     total = 0
     addresses = _Addresses(store.extents())
@@ -187,7 +202,9 @@ def finish_shift(store: Store, record: Record, gap: Gap, journal: Journal) -> No
         start = max(gap.offset, low - gap.piece)
         piece = store.read_at(start, low - start)
         number += 1
-        journal.note_progress(record, Progress(number, start, piece))  # invariant 10
+        behind = store.read_at(low + gap.length, min(_BEHIND, record.new_size - low - gap.length))
+        progress = Progress(number, start, piece, len(behind), zlib.crc32(behind))
+        journal.note_progress(record, progress)  # invariant 10
         store.write_at(start + gap.length, piece)
         store.sync()  # invariant 10: before the next piece overwrites where this one was
         low = start
@@ -231,6 +248,16 @@ def _fitting_size(size: int, record: Record) -> bool:
 def _witnessed(store: Store, record: Record, shift: int) -> bool:
     witness = store.read_at(record.witness_offset + shift, record.witness_length)
     return zlib.crc32(witness) == record.witness_crc
+
+
+def _is_behind(store: Store, record: Record, gap: Gap, progress: Progress) -> bool:
+    """Whether the piece before ``progress``, if there is one, is where it was moved to, in a file extended for it."""
+    if progress.number == 1:
+        return True
+    if store.size() not in (record.new_size, max(record.old_size, record.new_size)):
+        return False
+    behind = store.read_at(progress.low + gap.length + len(progress.piece), progress.behind_length)
+    return zlib.crc32(behind) == progress.behind_crc
 
 
 def _all_old_or_new(store: Store, images: Iterable[Image]) -> bool:

@@ -61,7 +61,7 @@ def test_overlay_shows_what_recovery_will_make() -> None:
     folder, _ = make()
     store = folder.open("f", writable=True)
     record = make_record(store, PLAN)
-    overlay = as_recovered(store, record, None)
+    overlay = as_recovered(store, record, None).store
     shown = overlay.read_at(0, overlay.size())
     assert overlay.read_at(8, 9) == shown[8:17]
     assert overlay.extent(5590, 20) == shown[5590:5610]

@@ -1,0 +1,236 @@
+"""A step of a change fails, or is interrupted, and the process lives: what it shows, and what is left.
+
+One step fails once, or every step from one on; with ENOSPC, EIO, or an exception that is no refusal.
+What can still be read is the old or the new file, never a mixture; after the next open it is whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from crash.test_simulated import Case, check, check_block, copied
+from support.changes import CHANGES, NAME, PACKED, PIECE, Change, Promising, replace_tree
+from support.crashes import Crash, record
+from support.filesystems import filesystem
+from support.mounts import run
+from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
+
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document, open_in_folder
+from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError
+from asdffs.storage import shift
+from asdffs.storage.memory_store import MemoryFolder
+from asdffs.vfs.scratch import read_bytes
+
+STREAMED = odd_file(blocks=[block_bytes(DATA), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")
+CHOSEN = [name for name in CHANGES if "content" not in name]
+FAULTS: dict[str, Callable[[], BaseException]] = {
+    "ENOSPC": lambda: OSError(errno.ENOSPC, "injected"),
+    "EIO": lambda: OSError(errno.EIO, "injected"),
+    "interrupt": KeyboardInterrupt,
+    "no memory": MemoryError,
+}
+
+
+@pytest.fixture(autouse=True)
+def small_pieces():
+    with mock.patch.object(shift, "PIECE", PIECE):
+        yield
+
+
+def failing(number: int, fault: Callable[[], BaseException], *, for_good: bool) -> Callable[..., None]:
+    """A hook that fails at step ``number``, and with ``for_good`` at every later one."""
+    count = 0
+
+    def step(kind: str, name: str, *details: object) -> None:
+        nonlocal count
+        if kind in ("promise", "version"):
+            return
+        count += 1
+        if count == number + 1 or (for_good and count > number):
+            raise fault()
+
+    return step
+
+
+def shown(document: Document) -> tuple[bytes, list[bytes]]:
+    blocks = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+    return document.tree.text(), blocks
+
+
+@pytest.mark.parametrize("for_good", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_any_step_fails(name: str, fault: str, for_good: bool) -> None:
+    change = CHANGES[name]
+    case = Case.of(change)
+    total = sum(event.kind not in ("promise", "version") for event in case.events)
+    for number in range(total):
+        folder = copied(case.origin)
+        folder.step = failing(number, FAULTS[fault], for_good=for_good)
+        document = None
+        try:
+            document = open_in_folder(folder, NAME, writable=True, settings=change.settings)
+            change.work(Promising(folder, document))
+            document.finish()
+            failed = False
+        except (AsdffsError, OSError, KeyboardInterrupt, MemoryError):
+            failed = True
+        folder.step = lambda kind, name, *details: None
+        if document is not None:
+            check_shown(case, *shown(document))
+            document.close()
+        assert failed or not for_good or number == total - 1, "only to remove the journal comes after the work"
+        for file in folder.files.values():
+            file.holder = None  # the process is gone
+        check(folder, case, {})
+
+
+def check_shown(case: Case, text: bytes, blocks: list[bytes]) -> None:
+    """A reader of the process that goes on sees one of the versions, blocks in part written through."""
+    assert text in [version[0] for version in case.versions]
+    for number, now in enumerate(blocks):
+        check_block([version[1][number] for version in case.versions], now)
+
+
+def grow_again(folder: MemoryFolder, settings: Settings) -> list[bytes]:
+    document = open_in_folder(folder, NAME, writable=True, settings=settings)
+    document.commit_tree(document.tree.text().replace(b"value: 1", b"value: " + b"1" * 700))
+    blocks = shown(document)[1]
+    document.close()
+    return blocks
+
+
+def test_regression_progress_of_an_earlier_shift_was_taken_for_this_one() -> None:
+    """The same file, put back in place, and grown by the same text again: all blocks were wrong."""
+    folder = MemoryFolder({NAME: PACKED})
+    settings = Change(PACKED, lambda d: None, "shift").settings
+    document = open_in_folder(folder, NAME, writable=True, settings=settings)
+    old = shown(document)[1]
+    for _ in range(2):
+        document.commit_tree(document.tree.text().replace(b"value: 1", b"value: " + b"1" * 700))
+        assert shown(document)[1] == old
+        other = folder.open(NAME, writable=True)
+        other.truncate(0)
+        other.write_at(0, PACKED)
+        document.read_again()
+    document.close()
+    assert grow_again(folder, settings) == old
+
+
+def test_regression_recovery_of_a_shift_damaged_a_backup_put_back_in_place() -> None:
+    change = CHANGES["tree, grows by shift"]
+    total = len(record(folder := MemoryFolder({NAME: change.start}), lambda: change.run(folder)))
+    for stop in range(total):
+        folder = MemoryFolder({NAME: change.start})
+        record(folder, lambda f=folder: change.run(f), stop=stop)
+        other = folder.open(NAME, writable=True)
+        other.truncate(0)
+        other.write_at(0, change.start)
+        for file in folder.files.values():
+            file.holder = None
+        document = open_in_folder(folder, NAME, writable=True)
+        assert shown(document)[1] == [DATA * 20, MASK * 30]
+        document.close()
+    assert issubclass(Crash, BaseException)
+
+
+def test_regression_a_lying_index_sent_a_write_to_another_block() -> None:
+    blocks = [block_bytes(bytes([65 + n]) * 100) for n in range(6)]
+    whole = odd_file(blocks=blocks, index="absent")
+    starts = [whole.index(block) for block in blocks]
+    lies = [starts[0], starts[1], starts[1] + 60, starts[4], starts[5]]
+    index = b"#ASDF BLOCK INDEX\n%YAML 1.1\n---\n" + b"".join(b"- %d\n" % n for n in lies) + b"...\n"
+    folder = MemoryFolder({NAME: whole + index})
+    document = open_in_folder(folder, NAME, writable=True)
+    before = read_bytes(document.read_block(3, 0, 100))
+    with pytest.raises((NoRoomError, DamagedBlockError)):
+        document.write_block(3, 100, b"x" * 5000)
+    document.write_block(3, 0, b"new")
+    document.close()
+    assert b"new" + before[3:] in bytes(folder.files[NAME].content)
+
+
+def test_regression_a_block_without_checksum_that_only_shrank_kept_its_size() -> None:
+    folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(DATA, md5=False), block_bytes(MASK)])})
+    document = open_in_folder(folder, NAME, writable=True)
+    document.truncate_block(0, 8)
+    document.finish()
+    document.close()
+    assert grow_again(folder, Settings())[0] == DATA[:8]
+
+
+def test_regression_a_partial_append_to_a_stream_made_later_saves_stale(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(STREAMED)
+    size = path.stat().st_size
+    document = open_document(str(path), writable=True)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 2000, limits[1]))
+        with pytest.raises(OSError, match="too large"):
+            document.write_block(1, 40, b"s" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert document.block_size(1) == 2040
+    document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2"))
+    document.close()
+    assert path.read_bytes().endswith(MASK + b"s" * 2000)
+
+
+def interrupted_insertion(path: Path) -> None:
+    """A process that appends to a stream, grows the tree, and dies when the range is inserted."""
+    code = f"""
+import os
+from asdffs.document.opening import Settings, open_document
+from asdffs.storage.file_store import FileStore
+document = open_document({str(path)!r}, writable=True, settings=Settings(growth="insert"))
+document.write_block(1, 40, b"s" * 300_000)
+insert = FileStore.insert_range
+FileStore.insert_range = lambda *arguments: (insert(*arguments), os._exit(7))
+document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2\\nlong: " + b"x" * 9000))
+"""
+
+    assert (
+        run(sys.executable, "-c", code, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}).returncode
+        == 7
+    )
+
+
+def test_regression_room_behind_the_end_was_missed_after_a_reboot(tmp_path: Path) -> None:
+    """XFS reserves some while a file is appended to, and gives it up when it forgets the file."""
+    with filesystem("xfs", tmp_path) as place:
+        path = place / "data.asdf"
+        path.write_bytes(STREAMED)
+        interrupted_insertion(path)
+        assert run("umount", place).returncode == 0
+        assert run("mount", "-o", "loop", tmp_path / "xfs.image", place).returncode == 0
+        for writable in (False, True):
+            document = open_document(str(path), writable=writable)
+            assert shown(document)[1] == [DATA, MASK + b"s" * 300_000]
+            document.close()
+
+
+def test_regression_a_file_that_shares_bytes_is_not_grown_by_insertion(tmp_path: Path) -> None:
+    """What is written into shared bytes gets another address, and recovery would miss the old one."""
+    with filesystem("xfs", tmp_path) as place:
+        path = place / "data.asdf"
+        path.write_bytes(odd_file())
+        assert run("cp", "--reflink=always", path, place / "copy").returncode == 0
+        os.link(path, place / "other")
+        document = open_document(str(path), writable=True, settings=Settings(growth="insert"))
+        with pytest.raises(NoRoomError, match="shares bytes"):
+            replace_tree(b"value: 1", b"value: 2\nlong: " + b"x" * 9000)(document)
+        document.close()
+        document = open_document(str(path), writable=True)
+        replace_tree(b"value: 1", b"value: 2\nlong: " + b"x" * 9000)(document)
+        assert document.growth == "shift"
+        assert shown(document)[1] == [DATA, MASK]
+        document.close()
