@@ -34,8 +34,8 @@ def insert(file: OpenFile, plan: Plan) -> Store:
     with file.moving.entered():
         _open(file, record, gap)
         _fill(file, record, gap)
-    file.conclude()
-    return file.store
+        file.conclude()
+    return file.store  # nobody has the turn before the caller knows the new offsets
 
 
 def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:

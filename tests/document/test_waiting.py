@@ -1,0 +1,70 @@
+"""While a change waits for the disk others are served: what they read of the blocks is right at every moment."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from support.changes import NAME, PIECE, STRATEGIES
+from support.samples import DATA, MASK, block_bytes, odd_file
+
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_in_folder
+from asdffs.format.padding import Padding
+from asdffs.storage import shift
+from asdffs.storage.memory_store import MemoryFolder
+from asdffs.vfs.scratch import read_bytes
+
+
+class Nosy:
+    """A relief whose others look at all blocks whenever somebody waits, unless they would have to wait too."""
+
+    def __init__(self) -> None:
+        self.document: Document | None = None
+        self.expected: list[bytes] = []
+        self.looks = 0
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        self._look()
+        yield
+        self._look()
+
+    @contextlib.contextmanager
+    def resumed(self) -> Iterator[None]:
+        yield
+
+    def _look(self) -> None:
+        document = self.document
+        if document is None or self._depth or document._transaction.moving.taken:
+            return
+        self._depth = 1
+        found = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+        self._depth = 0
+        assert found == self.expected
+        self.looks += 1
+
+
+@pytest.mark.parametrize("growth", STRATEGIES)
+def test_blocks_are_right_while_they_move(growth: str) -> None:
+    blocks = [DATA * 20, MASK * 30, b"end"]
+    folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(block) for block in blocks])})
+    nosy = Nosy()
+    settings = Settings(relief=nosy, growth=growth, padding=Padding(minimum=512, alignment=512, reserve=2048))
+    with mock.patch.object(shift, "PIECE", PIECE):
+        document = open_in_folder(folder, NAME, writable=True, settings=settings)
+        nosy.document, nosy.expected = document, blocks
+        for number in range(3):
+            document.commit_tree(
+                document.tree.text().replace(b"value: 1", b"more%d: " % number + b"x" * 900 + b"\nvalue: 1")
+            )
+        before = nosy.looks
+        document.truncate_block(0, 2000 + 600)
+        nosy.expected = [blocks[0] + bytes(600), *blocks[1:]]
+        document.commit_tree(document.tree.text().replace(b"value: 1", b"last: " + b"x" * 3000 + b"\nvalue: 1"))
+        document.finish()
+        document.close()
+    assert nosy.looks > before > 6
