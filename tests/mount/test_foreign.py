@@ -197,7 +197,8 @@ def test_edits_from_both_sides_are_never_mixed(tmp_path: Path) -> None:
                     mount.tree.write_bytes(text[:start] + b"value: %d" % number + text[stop_at:])
                     saved += 1
                 except OSError as err:
-                    assert err.errno in (errno.ESTALE, errno.EBUSY), err
+                    # what was read in the moment of a replacement may be cut: then its save is refused as invalid
+                    assert err.errno in (errno.ESTALE, errno.EBUSY, errno.EBADMSG), err
         finally:
             stop.set()
             thread.join()
