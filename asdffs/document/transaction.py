@@ -42,7 +42,7 @@ import enum
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from asdffs.errors import ReadOnlyError, StaleFileError
 from asdffs.format.plan import Plan
@@ -55,6 +55,9 @@ from asdffs.storage.store import Folder, Store
 from asdffs.storage.unfinished import apply, as_recovered, undo
 
 logger = logging.getLogger(__name__)
+
+#: Strategies that make a new file.
+_REPLACING: Final = ("clone", "copy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +145,14 @@ class Transaction:
                 self._show_recovered(adopt)
             raise
         adopt()
-        self._note_change()
+        self.changed = True
+        stale = not self._file.is_current()
         if replaced is not None:  # its last close frees its blocks, which takes a while
             with self._file.relief.waiting():
                 replaced.close()
         self.check_healthy()
+        if stale:  # it is in the file that was open, which another program changed or replaced meanwhile
+            raise self._file.stale()
         logger.info("committed %d bytes, size %d -> %d", plan.written, plan.old_size, plan.new_size)
 
     def write_content(self, offset: int, payload: bytes | memoryview) -> None:
@@ -255,6 +261,7 @@ class Transaction:
         except OSError:
             self._undo(record)  # invariant 4
             raise
+        file.note_signature()  # before anybody else has the turn
         file.sync()  # invariant 3
         file.conclude()
 
@@ -290,8 +297,10 @@ class Transaction:
         before = self._file.store
         opened = open_gap(self._file, plan, self._manner.growth)
         self._file.store = opened.store
+        if opened.strategy in _REPLACING:
+            self._file.note_signature()
         self.grown_by = opened.strategy
-        return before if opened.strategy in ("clone", "copy") else None
+        return before if opened.strategy in _REPLACING else None
 
     def _note_change(self) -> None:
         self.changed = True

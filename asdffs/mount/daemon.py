@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 _READY = b"ready"
 #: How long another program's open waits for the file to be finished, in seconds.
 _LEASE_PATIENCE = 1.0
+#: When to look again at a change by another program that came during one of ours, in seconds.
+_AGAIN = 0.2
 
 
 def serve(
@@ -54,7 +56,13 @@ def serve(
     document.report.mount = {**note, "log": places.log, "report": places.report}
     document.note_owner({**note, "state": "serving"})
 
-    watch = Watch(document.path, lambda: loop.post(vfs.foreign.look))
+    def look() -> None:
+        if not vfs.foreign.look():  # a change of ours is under way: look again when it is over
+            again = threading.Timer(_AGAIN, loop.post, (look,))
+            again.daemon = True
+            again.start()
+
+    watch = Watch(document.path, lambda: loop.post(look))
     lease = Lease(document.descriptor, lambda: _finish_soon(vfs, loop)) if options.lease else None
 
     def started() -> None:

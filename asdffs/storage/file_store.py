@@ -151,7 +151,7 @@ class FileFolder:
 
     def open(self, name: str, *, writable: bool, create: bool = False) -> FileStore:
         """Open or create ``name``; raises ``OSError``."""
-        flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
         if create:
             flags |= os.O_CREAT | os.O_EXCL
         path = self.path(name)
@@ -162,12 +162,12 @@ class FileFolder:
         return FileStore(fd, name, writable=writable)
 
     def signature(self, name: str) -> Signature:
-        """stat of the path; raises ``OSError``."""
-        return _signature(os.stat(self.path(name)))
+        """lstat of the path: a symbolic link is not the file that it leads to; raises ``OSError``."""
+        return _signature(os.lstat(self.path(name)))
 
     def links(self, name: str) -> int:
         """Link count of the path; raises ``OSError``."""
-        return os.stat(self.path(name)).st_nlink
+        return os.lstat(self.path(name)).st_nlink
 
     def lock(self, store: Store) -> bool:
         """flock without waiting; raises ``OSError`` for anything but "held by another"."""

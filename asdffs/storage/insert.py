@@ -97,6 +97,7 @@ def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
     except OSError:
         _take_back(file, record, gap, written)
         raise
+    file.note_signature()  # before anybody else has the turn
     file.sync()  # invariant 3
 
 

@@ -32,6 +32,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from asdffs.errors import LockedError
 from asdffs.storage.record import Record, build, parse
 from asdffs.storage.store import Folder, Store
 
@@ -77,12 +78,19 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Folder, name: str) -> Journal:
-        """Open the sidecar of the file ``name``, or create it, durably.  Raises ``OSError``."""
+        """Open the sidecar of the file ``name``, or create it, durably, and lock it.
+
+        A mount whose file was replaced still holds it.  Raises ``LockedError``, ``OSError``.
+        """
         sidecar = journal_name(name)
         try:
-            return cls(folder, folder.open(sidecar, writable=True))
+            store = folder.open(sidecar, writable=True)
         except FileNotFoundError:
-            return cls(folder, _create(folder, sidecar))
+            store = _create(folder, sidecar)
+        if not folder.lock(store):
+            store.close()
+            raise LockedError("a mount of the file that had this name still lives; unmount it first")
+        return cls(folder, store)
 
     def note_owner(self, note: dict[str, Any]) -> None:
         """Say who holds the file; at most 4 KiB of JSON.  Raises ``OSError``."""

@@ -62,6 +62,8 @@ class Lease:
 
     def _take(self) -> None:
         descriptor = self._descriptor()
+        if descriptor < 0:  # nothing more is written
+            return
         if descriptor == self._held and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) == fcntl.F_WRLCK:
             return
         try:

@@ -74,6 +74,13 @@ class OpenFile:
         self.signature = now
         return True
 
+    def is_current(self) -> bool:
+        """Whether the name still leads to the file as we noted it.  Raises ``OSError``."""
+        try:
+            return self.is_ours(self.folder.signature(self.store.name))
+        except FileNotFoundError:
+            return False
+
     def note_signature(self) -> None:
         """What the file looks like now is our own doing."""
         self.signature = self.store.signature()

@@ -54,6 +54,7 @@ def _extend(file: OpenFile, record: Record) -> None:
         with file.relief.waiting():
             if record.new_size > record.old_size:
                 file.store.allocate(record.old_size, record.new_size - record.old_size)
+            file.note_signature()
     except OSError:
         _take_back(file, record)
         raise
@@ -74,7 +75,11 @@ def _take_back(file: OpenFile, record: Record) -> None:
 def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Store:
     try:
         with file.relief.waiting():
-            finish_shift(file.store, record, gap, journal)
+            finish_shift(
+                file.store, record, gap, journal, before=file.check_unchanged, after=file.note_signature
+            )  # invariant 1
+    except StaleFileError as err:
+        raise file.fail("another program changed the file while its blocks were being moved") from err
     except OSError as err:
         if journal.progress(record) is None:
             _take_back(file, record)

@@ -10,7 +10,7 @@ import bisect
 import enum
 import errno
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from asdffs.format.span import Span, uncovered
@@ -190,8 +190,23 @@ def _not_begun(store: Store, record: Record) -> bool:
 # -- shifts ---------------------------------------------------------------------
 
 
-def finish_shift(store: Store, record: Record, gap: Gap, journal: Journal) -> None:
-    """Move what has not moved, then write around the gap.  Raises ``OSError``."""
+def _unguarded() -> None:
+    """Nobody else can change the file: it is being opened."""
+
+
+def finish_shift(
+    store: Store,
+    record: Record,
+    gap: Gap,
+    journal: Journal,
+    *,
+    before: Callable[[], None] = _unguarded,
+    after: Callable[[], None] = _unguarded,
+) -> None:
+    """Move what has not moved, then write around the gap.  Raises ``OSError``.
+
+    ``before`` is called before each write, and may refuse by raising; ``after`` when it is done.
+    """
     progress = journal.progress(record)
     number, low = 0, record.new_size - gap.length
     if progress is not None:
@@ -205,11 +220,15 @@ def finish_shift(store: Store, record: Record, gap: Gap, journal: Journal) -> No
         behind = store.read_at(low + gap.length, min(_BEHIND, record.new_size - low - gap.length))
         progress = Progress(number, start, piece, len(behind), zlib.crc32(behind))
         journal.note_progress(record, progress)  # invariant 10
+        before()
         store.write_at(start + gap.length, piece)
+        after()
         store.sync()  # invariant 10: before the next piece overwrites where this one was
         low = start
+    before()
     _clear(store, record, gap)
     apply(store, record.images, record.new_size)
+    after()
     store.sync()
 
 

@@ -38,21 +38,29 @@ class ForeignChanges:
         self._document = document
         self._staging = staging
         self._root = root
+        self._unreadable = False
 
-    def look(self) -> None:
-        """See whether another program changed the file, and do what the table says."""
+    def look(self) -> bool:
+        """See whether another program changed the file, and do what the table says; False: not now, look again."""
         document = self._document
         try:
             foreign = document.foreign()
         except OSError as err:  # the directory cannot be read any more: commits will say so
             logger.warning("%s cannot be looked at: %s", document.path, err.strerror)
-            return
-        if foreign is Foreign.NO or document.conflict or document.busy:
-            return
-        if not self._pending:
-            if foreign is not Foreign.REMOVED:
+            return True
+        if foreign is Foreign.NO:
+            return True
+        if document.busy:
+            return False
+        if document.conflict or not self._pending:
+            if foreign is Foreign.CHANGED or (foreign is Foreign.REPLACED and not document.conflict):
                 self._read_again()
-            return
+            return True
+        self._conflict(foreign)
+        return True
+
+    def _conflict(self, foreign: Foreign) -> None:
+        document = self._document
         document.conflict = _SENTENCES[foreign]
         self._keep(blocks=foreign is not Foreign.CHANGED)
         if foreign is Foreign.CHANGED:
@@ -70,7 +78,10 @@ class ForeignChanges:
             document.read_again()
         except (AsdffsError, OSError) as err:  # what is there now cannot be served: go on with what was
             document.report.refuse(err)
+            self._unreadable = True
             return
+        if self._unreadable:
+            self._unreadable, document.report.error = False, document.conflict
         now = time.time_ns()
         for node in (self._root, *self._root.fixed.values()):
             node.mtime_ns = max(now, node.mtime_ns + 1)

@@ -209,15 +209,17 @@ def test_regression_stale_record_under_another_name_undid_a_later_save() -> None
 def test_regression_reader_trusted_the_record_of_a_file_that_was_rewritten() -> None:
     whole = odd_file(padding=b" " * 400)
     folder, document = opened(whole)
+    document.close()
     store = folder.open(NAME, writable=True)
     journal = Journal.open(folder, NAME)
     journal.write(make_record(store, Plan(len(whole), len(whole), (Write(20, b"#" * 300),))))
+    journal.close()
     foreign = odd_file(padding=b" " * 400).replace(b"value: 1", b"value: 8").replace(b"NIRC", b"MIRI")
     store.write_at(0, foreign[:200] + b"#" + foreign[201:])
     store.write_at(200, foreign[200:201])
     reader = open_in_folder(folder, NAME, writable=False)
     assert b"value: 8" in reader.tree.text()
-    document.close()
+    reader.close()
 
 
 def test_regression_huge_shapes_broke_the_commit_after_it_was_made() -> None:

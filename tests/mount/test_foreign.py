@@ -258,3 +258,94 @@ def lease_on(path: Path) -> bool:
     """Whether the kernel lists a lease on the file."""
     inode = path.stat().st_ino
     return any("LEASE" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+def test_regression_a_second_mount_of_a_replaced_file_shared_journal_and_spool(file: Path) -> None:
+    """The first one, in conflict, still holds them: what the second one kept there was lost."""
+    with mounted(file, code=7) as mount:
+        with open(mount.block(1), "r+b", buffering=0) as block:
+            block.write(b"mine")
+        replace(file)
+        seen_after(lambda: mount.status["conflict"] != [])
+        (file.parent / "second").mkdir()
+        for command in (["mount", file, file.parent / "second"], ["recover", file]):
+            done = asdffs(*command, environment=mount.environment)
+            assert done.returncode == 5, done.stderr
+            assert "still lives" in done.stderr
+        (mount.point / "notes").write_text("remember")
+    assert (file.parent / "data.asdf.leftover/notes").read_text() == "remember"
+    with mounted(file) as mount:
+        assert mount.block(1).read_bytes() == b"other" * 50
+
+
+def test_regression_a_file_that_became_a_symbolic_link_was_followed(file: Path) -> None:
+    """Growth replaced the link, and a journal lay beside the wrong name."""
+    other = file.with_name("other.asdf")
+    other.write_bytes(OTHER)
+    with mounted(file, code=7) as mount:
+        text = mount.tree.read_bytes()
+        file.with_name("link").symlink_to(other.name)
+        os.replace(file.with_name("link"), file)
+        with pytest.raises(OSError, match="Stale"):
+            mount.tree.write_bytes(text.replace(b"value: 1\n", b"value: 2\n"))
+        assert mount.block(1).read_bytes() == MASK
+    assert file.is_symlink()
+    assert other.read_bytes() == OTHER
+
+
+def test_regression_after_a_conflict_later_changes_were_not_read(file: Path) -> None:
+    with mounted(file, code=None) as mount:
+        fd = dirty(mount)
+        rewrite(file)
+        seen_after(lambda: mount.status["conflict"] != [])
+        file.write_bytes(b"half a file")  # and somebody looks in the middle of the next change
+        assert mount.status["file"]
+        third = odd_file(blocks=[block_bytes(DATA), block_bytes(b"3rd" * 99)])
+        file.write_bytes(third)
+        assert seen_after(lambda: mount.block(1).stat().st_size == 297) < SECOND
+        assert mount.block(1).read_bytes() == b"3rd" * 99
+        with pytest.raises(OSError, match="Stale"):
+            os.close(fd)
+    assert file.read_bytes() == third
+
+
+@pytest.mark.parametrize("growth", ["copy", "shift"])
+@pytest.mark.parametrize("change", [rewrite, replace])
+def test_regression_a_change_during_a_growth_was_taken_for_ours(
+    tmp_path: Path, growth: str, change: Callable[[Path], None]
+) -> None:
+    """Whatever the moment: the save fails and its text is kept, or it came first and the other's file stands."""
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(bytes(40 << 20))]))
+    with mounted(path, "-o", f"growth={growth}", code=None) as mount:
+        new = mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * 300_000 + b"\n")
+        result: list[object] = []
+
+        def save() -> None:
+            try:
+                result.append(mount.tree.write_bytes(new))
+            except OSError as err:
+                result.append(err.errno)
+
+        thread = threading.Thread(target=save)
+        thread.start()
+        sizes = path.stat().st_size
+        seen_after(
+            lambda: (
+                not thread.is_alive()
+                or path.stat().st_size != sizes
+                or any(name.endswith(".tmp") for name in os.listdir(tmp_path))
+            )
+        )
+        change(path)
+        thread.join()
+        if result[0] != len(new):
+            assert result[0] in (errno.ESTALE, errno.EIO)
+            assert mount.tree.read_bytes() == new, "what was typed is still there"
+        assert mount.status["file"] == str(path), "it is still served"
+    if growth == "copy" or change is replace:
+        assert path.read_bytes() == OTHER or result[0] == len(new)
+    if result[0] != len(new):
+        kept = [found.read_bytes() for found in tmp_path.iterdir() if found.suffix == ".yaml"]
+        assert new in kept
+        assert mount.umount.returncode in (7, 8)
