@@ -31,7 +31,7 @@ CALLS = (
 )
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 #: How many points of each run are tried unless deep.
-POINTS = 6
+POINTS = 4
 COUNTED = tuple(call for call in CALLS.split(",") if call not in ("openat", "write"))
 OLD = b"value: 1\n"
 

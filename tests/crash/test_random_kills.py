@@ -25,7 +25,7 @@ from asdffs.vfs.scratch import read_bytes
 
 pytestmark = pytest.mark.mount
 
-KILLS = 200 if os.environ.get("ASDFFS_DEEP") else 12
+KILLS = 200 if os.environ.get("ASDFFS_DEEP") else 8
 
 
 @dataclass
