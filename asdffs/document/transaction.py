@@ -44,7 +44,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from asdffs.errors import ReadOnlyError, StaleFileError
+from asdffs.errors import ReadOnlyError
 from asdffs.format.plan import Plan
 from asdffs.relief import Alone, Exclusive, Relief
 from asdffs.storage.gap import AUTO, open_gap
@@ -162,12 +162,12 @@ class Transaction:
         """
         self._check_ready()
         self._file.check_unchanged()  # invariant 1
-        size = self.store.size()
+        size = self._file.signature.size
         try:
             self.store.write_at(offset, payload)
         finally:
-            self._resized = self._resized or self.store.size() != size
             self._note_change()
+            self._resized = self._resized or self._file.signature.size != size
 
     def truncate_stream(self, size: int) -> None:
         """Set the size of a file that ends with a streamed block.  Raises as ``commit`` does."""
@@ -250,12 +250,7 @@ class Transaction:
     def _in_place(self, plan: Plan) -> None:
         file = self._file
         record = make_record(file.store, plan)
-        file.write_record(record)  # invariant 2
-        try:
-            file.check_unchanged()  # invariant 1
-        except StaleFileError:
-            file.retire()
-            raise
+        file.write_record(record)  # invariants 1 and 2
         try:
             apply(file.store, record.images, record.new_size)
         except OSError:

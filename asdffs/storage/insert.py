@@ -30,7 +30,7 @@ def insert(file: OpenFile, plan: Plan) -> Store:
         raise Unsuitable("the file system cannot insert")
     file.sync()  # invariant 8
     record, gap = _record(file, plan, plan.checked_move.source // unit * unit)
-    file.write_record(record)  # invariant 2
+    file.write_record(record)  # invariants 1 and 2
     with file.moving.entered():
         _open(file, record, gap)
         _fill(file, record, gap)
@@ -56,30 +56,17 @@ def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
 def _open(file: OpenFile, record: Record, gap: Gap) -> None:
     """Open the gap, or leave the file as it was.  Raises ``Unsuitable``, ``OSError`` or as ``OpenFile``."""
     try:
-        file.check_unchanged()  # invariant 1
+        with file.relief.waiting():
+            file.check_unchanged()  # invariant 1
+            file.store.insert_range(gap.offset, gap.length)
     except StaleFileError:
         file.retire()
         raise
-    try:
-        with file.relief.waiting():
-            file.store.insert_range(gap.offset, gap.length)
     except OSError as err:
-        _forget(file, record, gap)
+        _take_back(file, record, gap, [])
         if err.errno in _NO_INSERT:
             raise Unsuitable(f"the file system refused to insert ({err.strerror})") from err
         raise
-
-
-def _forget(file: OpenFile, record: Record, gap: Gap) -> None:
-    """An insertion failed: what of it was done is undone (invariant 4).  Raises ``FailedFileError``."""
-    try:
-        with file.relief.waiting():
-            if locate(file.store, record, gap)[0] is not Position.OLD or file.store.size() != record.old_size:
-                _collapse(file, record, gap)
-    except OSError as err:
-        raise file.fail(f"a growth failed half-way and could not be undone ({err.strerror})") from err
-    file.retire()
-    file.note_signature()
 
 
 def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
@@ -102,7 +89,7 @@ def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
 
 
 def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[Image]) -> None:
-    """Undo writes and insertion (invariant 4).  Raises ``FailedFileError``."""
+    """Undo what was ``written`` and what there is of the insertion (invariant 4).  Raises ``FailedFileError``."""
     try:
         for image in written:
             file.store.write_at(image.offset, image.before.ljust(len(image.after), b"\0"))

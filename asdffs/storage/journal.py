@@ -155,8 +155,9 @@ class Journal:
         return self._folder.path(self._store.name)
 
     def discard(self) -> None:
-        """Remove the sidecar.  Raises ``OSError``."""
+        """Remove the sidecar, unless the name is gone or another's by now.  Raises ``OSError``."""
         with contextlib.suppress(FileNotFoundError):
+            self._check_named()
             self._folder.remove(self._store.name)
         self._store.close()
 

@@ -95,14 +95,18 @@ class OpenFile:
             raise self.fail(f"writing to the disk failed ({err.strerror})") from err
 
     def write_record(self, record: Record) -> None:
-        """Make ``record`` durable (invariant 2).  Raises ``OSError``; there is no record then."""
+        """Make ``record`` durable (invariant 2), and see that the file is still ours (invariant 1).
+
+        Raises ``StaleFileError`` or ``OSError``; there is no record then.
+        """
         self.check_healthy()
         if self.journal is None:
             return
         try:
             with self.relief.waiting():
                 self.journal.write(record)
-        except OSError:
+            self.check_unchanged()
+        except (OSError, StaleFileError):
             self.retire()  # it may be whole on the disk: it must not be replayed later
             raise
 
@@ -138,7 +142,7 @@ class OpenFile:
             yield
         except (OSError, AsdffsError):
             raise
-        except BaseException as err:
+        except BaseException as err:  # whatever it was: half of the change may be there, and it goes on
             self.fail(f"a change was interrupted ({type(err).__name__})")
             raise
 

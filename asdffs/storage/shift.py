@@ -30,7 +30,7 @@ def shift(file: OpenFile, plan: Plan) -> Store:
     record, gap = _record(file, plan)
     with file.relief.waiting():
         journal.reserve_progress(record)
-    file.write_record(record)  # invariant 2
+    file.write_record(record)  # invariants 1 and 2
     with file.moving.entered():
         _extend(file, record)
         return _move(file, journal, record, gap)
@@ -46,15 +46,14 @@ def _record(file: OpenFile, plan: Plan) -> tuple[Record, Gap]:
 def _extend(file: OpenFile, record: Record) -> None:
     """Reserve the room that the file needs more; taken back when that fails."""
     try:
-        file.check_unchanged()  # invariant 1
-    except StaleFileError:
-        file.retire()
-        raise
-    try:
         with file.relief.waiting():
+            file.check_unchanged()  # invariant 1
             if record.new_size > record.old_size:
                 file.store.allocate(record.old_size, record.new_size - record.old_size)
             file.note_signature()
+    except StaleFileError:
+        file.retire()
+        raise
     except OSError:
         _take_back(file, record)
         raise
@@ -79,6 +78,9 @@ def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Store:
                 file.store, record, gap, journal, before=file.check_unchanged, after=file.note_signature
             )  # invariant 1
     except StaleFileError as err:
+        if journal.progress(record) is None:  # nothing was written, and the file is another program's now
+            file.retire()
+            raise
         raise file.fail("another program changed the file while its blocks were being moved") from err
     except OSError as err:
         if journal.progress(record) is None:
