@@ -205,7 +205,8 @@ def finish_shift(
 ) -> None:
     """Move what has not moved, then write around the gap.  Raises ``OSError``.
 
-    ``before`` is called before each write, and may refuse by raising; ``after`` when it is done.
+    ``before`` is called before each write to the file or the journal, and may refuse by raising;
+    ``after`` when the file was written.
     """
     progress = journal.progress(record)
     number, low = 0, record.new_size - gap.length
@@ -219,6 +220,7 @@ def finish_shift(
         number += 1
         behind = store.read_at(low + gap.length, min(_BEHIND, record.new_size - low - gap.length))
         progress = Progress(number, start, piece, len(behind), zlib.crc32(behind))
+        before()  # a record with progress is one that recovery goes on with
         journal.note_progress(record, progress)  # invariant 10
         before()
         store.write_at(start + gap.length, piece)

@@ -12,9 +12,11 @@ from support.samples import DATA, MASK, block_bytes, odd_file
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
+from asdffs.errors import StaleFileError
 from asdffs.format.padding import Padding
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.store import Store
 from asdffs.vfs.scratch import read_bytes
 
 
@@ -68,3 +70,38 @@ def test_blocks_are_right_while_they_move(growth: str) -> None:
         document.finish()
         document.close()
     assert nosy.looks > before > 6
+
+
+class Rude:
+    """A relief during whose ``at``-th wait another program writes into the file, in place."""
+
+    def __init__(self, at: int) -> None:
+        self.store: Store | None = None
+        self._left = at
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        if self.store is not None:
+            self._left -= 1
+            if self._left == 0:
+                self.store.write_at(100, b"other")
+        yield
+
+    @contextlib.contextmanager
+    def resumed(self) -> Iterator[None]:
+        yield
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_regression_a_shift_went_on_at_recovery_in_a_file_that_another_program_had_changed(at: int) -> None:
+    """What another program wrote while a growth waited is neither overwritten nor moved by recovery."""
+    folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(block) for block in (DATA * 20, MASK * 30)])})
+    rude = Rude(at)
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(relief=rude, growth="shift"))
+    rude.store = folder.open(NAME, writable=True)
+    before = rude.store.read_at(0, 1 << 20)
+    with pytest.raises(StaleFileError):
+        document.commit_tree(document.tree.text().replace(b"value: 1", b"more: " + b"x" * 9000 + b"\nvalue: 1"))
+    document.close()
+    open_in_folder(folder, NAME, writable=True).close()
+    assert rude.store.read_at(0, 1 << 20).rstrip(b"\0") == before[:100] + b"other" + before[105:]
