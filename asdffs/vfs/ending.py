@@ -49,15 +49,12 @@ class Keeper:
 
     def keep_conflict_block(self, number: int, document: Document) -> None:
         """Write a block to ``NAME.conflict-N.block-NNNN.bin``, as it is in the file that was open."""
+
+        def name_of(n: int) -> str:
+            return os.path.join(self._folder, f"{self._name}.conflict-{n}.block-{number:04d}.bin")
+
         try:
-            target, fd = _create_new(
-                lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.block-{number:04d}.bin"), self._mode
-            )
-            with open(fd, "wb") as new:
-                _copy_block(document, number, new)
-                new.flush()
-                os.fsync(new.fileno())
-            self.kept.append(target)
+            self.kept.append(_write_new(name_of, self._mode, lambda new: _copy_block(document, number, new)))
         except (OSError, AsdffsError) as err:
             self.failures.append(f"block {number}, as it was written here, could not be kept beside the file ({err})")
 
@@ -153,15 +150,21 @@ def _mode_of(path: str) -> int:
 
 
 def _copy_new(source: str, name_of: Callable[[int], str], mode: int) -> str:
-    """Copy ``source`` to the first free of ``name_of(1)``, ``name_of(2)`` ..., durably, or not at all."""
+    """As ``_write_new``, the content of the file ``source``."""
+    with open(source, "rb") as old:
+        return _write_new(name_of, mode, lambda new: shutil.copyfileobj(old, new))
+
+
+def _write_new(name_of: Callable[[int], str], mode: int, fill: Callable[[BinaryIO], None]) -> str:
+    """Have ``fill`` write the first free of ``name_of(1)``, ``name_of(2)`` ..., durably, or leave nothing."""
     target, fd = _create_new(name_of, mode)
     try:
-        with open(fd, "wb") as new, open(source, "rb") as old:
-            shutil.copyfileobj(old, new)
+        with open(fd, "wb") as new:
+            fill(new)
             new.flush()
             os.fsync(new.fileno())
         FileFolder(os.path.dirname(target)).sync()
-    except OSError:
+    except (OSError, AsdffsError):
         os.unlink(target)
         raise
     return target
@@ -183,3 +186,6 @@ def _copy_block(document: Document, number: int, new: BinaryIO) -> None:
         piece = read_bytes(document.read_block(number, place, _PIECE))
         with document.relief.waiting():
             new.write(piece)
+    with document.relief.waiting():
+        new.flush()
+        os.fsync(new.fileno())
