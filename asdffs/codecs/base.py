@@ -1,38 +1,105 @@
-"""What a codec is: a four-byte id and an incremental decoder.
+"""What a codec is: a four-byte id, and how content is decoded and encoded piece by piece.
 
-Users: ``document/decoding``.  A codec is stateless; a decoder belongs to one reader.
+Users: ``document`` (decoding, encoding, attributes), ``views``.  A codec is stateless; an iterator
+that it returned belongs to one reader at a time.  Memory stays flat whatever the size of the
+block: pieces are a few MiB, and what a damaged block asks for beyond ``LARGEST_PIECE`` is refused.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import importlib.util
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol, TypeVar
+
+#: Bytes that are read and decoded at a time where the format does not say.
+PIECE: Final = 1 << 20
+#: A part of a block that can only be decoded as a whole may have this many bytes at most.
+LARGEST_PIECE: Final = 256 << 20
+_MOST_WORKERS: Final = 4
+#: Bytes of content that are in work at a time in several threads.
+_IN_WORK: Final = 32 << 20
+
+T = TypeVar("T")
 
 
-class Decoder(Protocol):
-    """Decodes one block from its start to its end."""
-
-    def decode(self, stored: bytes, limit: int) -> bytes:
-        """Up to ``limit`` decoded bytes from ``stored`` and what was kept back before.
-
-        ``stored`` is the next piece of the block, or empty to get more of what was kept
-        back.  Raises ``ValueError`` with the reason when the bytes are damaged.
-        """
+class Source(Protocol):
+    """Bytes to be decoded or encoded.  ``size``: how many there are."""
 
     @property
-    def hungry(self) -> bool:
-        """Whether nothing more comes out without more stored bytes."""
+    def size(self) -> int:
+        """In bytes."""
 
-    @property
-    def finished(self) -> bool:
-        """Whether the end of the compressed stream was reached."""
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Bytes from ``offset``, fewer where they end.  Raises ``AsdffsError``, ``OSError``."""
 
 
 class Codec(Protocol):
-    """One compression of section Compression of the standard, or an extension of it."""
+    """One compression of section Compression of the standard, or an extension of it.
+
+    ``id``: the four bytes of the header's compression field.  ``extra``: of asdffs, which installs
+    the library it needs; empty where Python has it.  ``ratio``: no stored byte decodes to more bytes.
+    """
 
     @property
     def id(self) -> bytes:
-        """The four bytes of the header's compression field."""
+        """See the class."""
 
-    def decoder(self) -> Decoder:
-        """A decoder at the start of a block."""
+    @property
+    def extra(self) -> str:
+        """See the class."""
+
+    @property
+    def ratio(self) -> int:
+        """See the class."""
+
+    def available(self) -> bool:
+        """Whether its library is installed."""
+
+    def decode(self, stored: Source, size: int) -> Iterator[bytes]:
+        """The content of a block whose header says it has ``size`` bytes, in order, until its stream ends.
+
+        Raises ``ValueError`` with the reason when the bytes are damaged.
+        """
+
+    def encode(self, content: Source) -> Iterator[bytes]:
+        """The stored bytes of ``content``, as the asdf library and its extensions write them.
+
+        Raises ``ValueError`` when the format cannot hold it.
+        """
+
+
+def name_of(compression: bytes) -> str:
+    """The compression field as users see and write it: ``none`` or its characters."""
+    return compression.rstrip(b"\0").decode("latin-1") or "none"
+
+
+def is_installed(library: str) -> bool:
+    """Whether the Python package ``library`` is there; it is not imported."""
+    return importlib.util.find_spec(library) is not None
+
+
+def pieces(source: Source, start: int = 0, length: int = PIECE) -> Iterator[bytes]:
+    """All bytes from ``start`` on, ``length`` at a time."""
+    while piece := source.read_at(start, length):
+        yield piece
+        start += len(piece)
+
+
+def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable[[T], int]) -> Iterator[bytes]:
+    """``work(part)`` of each, in order; several at a time, for libraries that let go of the interpreter.
+
+    ``weight(part)``: bytes that it keeps in memory; as many are in work as fit into 32 MiB.
+    """
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+    waiting: deque[tuple[int, Future[bytes]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for part in parts:
+            while waiting and (len(waiting) > workers or sum(w for w, _ in waiting) + weight(part) > _IN_WORK):
+                yield waiting.popleft()[1].result()
+            waiting.append((weight(part), pool.submit(work, part)))
+        while waiting:
+            yield waiting.popleft()[1].result()

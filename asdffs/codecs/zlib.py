@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
-
-class ZlibDecoder:
-    """See ``Decoder``."""
-
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj()
-
-    def decode(self, stored: bytes, limit: int) -> bytes:
-        """Raises ``ValueError``."""
-        try:
-            return self._stream.decompress(self._stream.unconsumed_tail + stored, limit)
-        except zlib.error as err:
-            raise ValueError(str(err)) from err
-
-    @property
-    def hungry(self) -> bool:
-        """Whether all stored bytes are consumed."""
-        return not self._stream.unconsumed_tail
-
-    @property
-    def finished(self) -> bool:
-        """Whether the stream ended."""
-        return self._stream.eof
+from asdffs.codecs.base import PIECE, Source, pieces
 
 
 class Zlib:
     """See ``Codec``."""
 
     id = b"zlib"
+    extra = ""
+    ratio = 1032
 
-    def decoder(self) -> ZlibDecoder:
-        """A new decoder."""
-        return ZlibDecoder()
+    def available(self) -> bool:
+        """Python has it."""
+        return True
+
+    def decode(self, stored: Source, size: int) -> Iterator[bytes]:
+        """Raises ``ValueError``."""
+        stream = zlib.decompressobj()
+        try:
+            for piece in pieces(stored):
+                rest = piece
+                while rest and not stream.eof:
+                    yield stream.decompress(rest, PIECE)
+                    rest = stream.unconsumed_tail
+            while not stream.eof and (more := stream.decompress(b"", PIECE)):
+                yield more
+        except zlib.error as err:
+            raise ValueError(str(err)) from err
+
+    def encode(self, content: Source) -> Iterator[bytes]:
+        """Never refuses."""
+        stream = zlib.compressobj()
+        for piece in pieces(content):
+            yield stream.compress(piece)
+        yield stream.flush()
 
 
 PLUGIN = Zlib()
