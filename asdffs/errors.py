@@ -89,6 +89,10 @@ class NoRoomError(StorageError):
     """The change needs space inside the file that cannot be made there."""
 
 
+class SpoolFullError(StorageError):
+    """What must be kept decoded does not fit into the room for it."""
+
+
 class ReadOnlyError(AsdffsError):
     """The mount, the file or this block cannot be written, and the sentence says why."""
 

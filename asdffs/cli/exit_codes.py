@@ -41,6 +41,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.FailedFileError: ExitCode.UNFINISHED,
     errors.RecoveryError: ExitCode.UNFINISHED,
     errors.NoRoomError: ExitCode.UNFINISHED,
+    errors.SpoolFullError: ExitCode.UNFINISHED,
     errors.ReadOnlyError: ExitCode.UNFINISHED,
     errors.NoSuchNameError: ExitCode.NO_FILE,
     errors.NameExistsError: ExitCode.USAGE,

@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any
 
+from asdffs.codecs.base import name_of
 from asdffs.document.arrays import Ndarray
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
@@ -15,7 +16,6 @@ from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.header import standard_version
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import read_owner
-from asdffs.views.blocks import compression_name
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,7 +67,7 @@ def _block(document: Document, number: int) -> dict[str, Any]:
         "header_size": header.header_size,
         "flags": header.flags,
         "streamed": header.streamed,
-        "compression": compression_name(header.compression),
+        "compression": name_of(header.compression),
         "allocated_size": header.allocated_size,
         "used_size": header.used_size,
         "data_size": document.block_size(number),

@@ -19,6 +19,7 @@ from asdffs.cli.places import (
     private_places,
     state_home,
 )
+from asdffs.document.contents import Care
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
 from asdffs.mount.binding import load_binding
@@ -74,7 +75,14 @@ def _serve(
     binding = load_binding(wanted)
     loop = Loop()
     settings = Settings(
-        places.spool, loop, options.padding, options.strict, growth=options.growth, journal=options.journal
+        spool=places.spool,
+        relief=loop,
+        padding=options.padding,
+        spool_max=options.spool_max,
+        care=Care(keep=options.keep_checksums, verify=options.verify),
+        strict=options.strict,
+        growth=options.growth,
+        journal=options.journal,
     )
     # the spool belongs to whoever holds the lock: it is touched only after the file is open
     document = open_document(path, writable=not options.read_only, settings=settings)

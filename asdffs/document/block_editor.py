@@ -3,9 +3,9 @@
 Rules (docs/semantics.md, Blocks).  Before the first content write a checksum is set to
 zero, durably: a crash then leaves "unchecked", never a wrong sum.  A size changes in memory
 first and reaches the header at ``settle`` (close, fsync, finish), after the content is
-durable.  The last block grows by reserving room with the journalled header before content
-is written there, any other by a gap behind it.  ``finish`` returns what was reserved too much for
-the last block and writes the checksums.
+durable.  Room is reserved with the journalled header before content is written there
+(``allocation``).  ``finish`` returns what was reserved too much for the last block and writes the
+checksums.  Content that was encoded elsewhere is put in place whole (``store``).
 
 Users: ``document``.  One thread.
 """
@@ -17,13 +17,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from asdffs.document.allocation import Allocation
 from asdffs.document.block_table import BlockTable
+from asdffs.document.encoding import Encoded
+from asdffs.document.progress import Progress
 from asdffs.document.transaction import Transaction
-from asdffs.errors import DamagedBlockError, NoRoomError, ReadOnlyError
+from asdffs.errors import DamagedBlockError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.padding import Padding
-from asdffs.format.plan import plan_block_growth, plan_block_header, plan_cut_tail
 from asdffs.relief import Relief
 
 logger = logging.getLogger(__name__)
@@ -47,14 +49,26 @@ class _Edit:
 
 
 class BlockEditor:
-    """Pending and committed changes to the blocks of one file."""
+    """Changes to the blocks of one file.  ``checksums``: whether changed blocks get one again."""
 
-    def __init__(self, transaction: Transaction, table: BlockTable, policy: Padding, relief: Relief) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        table: BlockTable,
+        policy: Padding,
+        *,
+        relief: Relief,
+        progress: Progress,
+        checksums: bool = True,
+    ) -> None:
         self._relief = relief
         self._transaction = transaction
         self._table = table
-        self._policy = policy
+        self._room = Allocation(transaction, table, policy)
+        self._progress = progress
+        self._checksums = checksums
         self._edits: dict[int, _Edit] = {}
+        self._appended: set[int] = set()
 
     @property
     def pending(self) -> bool:
@@ -77,12 +91,8 @@ class BlockEditor:
     def check_writable(self, number: int) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
         header = self._table.header(number)
-        if not self._transaction.writable:
-            raise ReadOnlyError("the file is mounted read-only", block=number)
-        if header.compressed:
-            name = header.compression.decode("ascii", "replace")
-            raise ReadOnlyError(f"the block is compressed ({name}); writing it is not supported yet", block=number)
-        if not header.streamed and self._start(number) + header.used_size > self._table.layout.size:
+        self._check_file_writable(number)
+        if not header.streamed and self._room.start(number) + header.used_size > self._table.layout.size:
             raise DamagedBlockError("the file ends inside this block; it cannot be written", block=number)
 
     def write(self, number: int, offset: int, payload: bytes | memoryview) -> None:
@@ -94,10 +104,10 @@ class BlockEditor:
             return
         edit = self._begin(number)
         end = offset + len(payload)
-        self._make_room(number, end)
+        self._room.make_room(number, end)
         self._fill(number, edit.used, offset)
         try:
-            self._transaction.write_content(self._start(number) + offset, payload)
+            self._transaction.write_content(self._room.start(number) + offset, payload)
         except OSError:
             if self._table.header(number).streamed:  # a part of it may be there, and is the block's
                 self._note_stream()
@@ -111,10 +121,10 @@ class BlockEditor:
             return
         edit = self._begin(number)
         if self._table.header(number).streamed:
-            self._transaction.truncate_stream(self._start(number) + size)
+            self._transaction.truncate_stream(self._room.start(number) + size)
             self._note_stream()
         elif size > edit.used:
-            self._make_room(number, size)
+            self._room.make_room(number, size)
             self._fill(number, edit.used, size)
         edit.used = size
 
@@ -131,7 +141,59 @@ class BlockEditor:
         if durable or resized:
             self._transaction.sync()
         if edit is not None and resized:
-            self._put(number, header.with_used(edit.used))
+            self._room.put(number, header.with_used(edit.used))
+        if durable or resized:
+            self._appended.discard(number)
+
+    def settle_appended(self) -> None:
+        """Make blocks that were appended durable: before a tree may refer to them.  Raises as ``Transaction``."""
+        for number in sorted(self._appended):
+            self.settle(number, durable=True)
+
+    def reserve(self, number: int, size: int) -> None:
+        """Allocate ``size`` bytes, and keep them at the end.  Raises as ``Allocation.reserve``, ``OSError``."""
+        self.check_writable(number)
+        self.settle(number, durable=False)
+        before = self._table.header(number).allocated_size
+        self._room.reserve(number, size)
+        if number in self._edits:
+            edit = self._edits[number]
+            edit.kept, edit.fresh = size, min(edit.fresh, size)
+        if size > before:
+            self._transaction.allocate(self._room.start(number) + before, size - before)
+
+    def store(self, number: int, encoded: Encoded) -> None:
+        """Overwrite the block with what was encoded, durably.  Raises as ``Allocation.reserve``."""
+        header, edit = self._table.header(number), self._edits.get(number)
+        had = header.checksum != NO_CHECKSUM or (edit is not None and edit.checksum)
+        checksum = encoded.digest if had and self._checksums else NO_CHECKSUM
+        with self._progress.over("storing", encoded.payload.size, number) as step:
+            self._room.store(number, encoded, checksum, step)
+        if edit is not None:
+            self._return_room(number, edit)
+            del self._edits[number]
+        self._appended.discard(number)
+
+    def append(self, padding_byte: bytes) -> int:
+        """Add an empty block; its number.  Raises as ``Allocation.append``."""
+        self._check_file_writable()
+        last = self._edits.get(len(self._table) - 1)
+        if last is not None:
+            self.settle(len(self._table) - 1, durable=False)
+            self._return_room(len(self._table) - 1, last)
+        number = self._room.append(padding_byte)
+        self._edits[number] = _Edit(0, 0, 0, checksum=self._checksums)
+        self._appended.add(number)
+        self._table.pinned = True
+        return number
+
+    def remove_last(self) -> None:
+        """Remove the last block.  Raises as ``Allocation.remove_last``."""
+        self._check_file_writable()
+        number = len(self._table) - 1
+        self._room.remove_last()
+        self._edits.pop(number, None)
+        self._appended.discard(number)
 
     def finish(self, *, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Settle all blocks, return reserved room, write checksums.
@@ -148,13 +210,24 @@ class BlockEditor:
                 self._finish_block(number, edit, header, checksum or NO_CHECKSUM)
             if checksum is not None:
                 del self._edits[number]
-        self._table.pinned = bool(self._edits)
+        self._appended.clear()
 
     def _finish_block(self, number: int, edit: _Edit, header: BlockHeader, checksum: bytes) -> None:
-        last = number + 1 == len(self._table)
-        allocated = max(edit.used, edit.kept) if last else header.allocated_size
-        self._put(number, replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum))
+        allocated = max(edit.used, edit.kept) if self._room.is_last(number) else header.allocated_size
+        self._room.put(number, replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum))
         edit.fresh = min(edit.fresh, allocated)
+
+    def _return_room(self, number: int, edit: _Edit) -> None:
+        """Give back what was reserved too much for the last block."""
+        header = self._table.header(number)
+        allocated = max(header.used_size, edit.kept)
+        if self._room.is_last(number) and allocated < header.allocated_size:
+            self._room.put(number, replace(header, allocated_size=allocated))
+            edit.fresh = min(edit.fresh, allocated)
+
+    def _check_file_writable(self, number: int | None = None) -> None:
+        if not self._transaction.writable:
+            raise ReadOnlyError("the file is mounted read-only", block=number)
 
     def _begin(self, number: int) -> _Edit:
         """The pending edit of a block that is about to change; its checksum is zero from here on."""
@@ -164,69 +237,11 @@ class BlockEditor:
         if edit is None:
             edit = _Edit(self.used(number), header.allocated_size, header.allocated_size, checksum=False)
         if header.checksum != NO_CHECKSUM and not header.streamed:
-            self._put(number, header.without_checksum())
-            edit.checksum = True
+            self._room.put(number, header.without_checksum())
+            edit.checksum = self._checksums
         self._edits[number] = edit
         self._table.pinned = True
         return edit
-
-    def _make_room(self, number: int, needed: int) -> None:
-        header = self._table.header(number)
-        if header.streamed:
-            return
-        if needed <= header.allocated_size:
-            if self._start(number) + needed > self._table.layout.size:
-                self._put(number, header)  # the file ends inside the slack
-            return
-        if number + 1 < len(self._table):
-            self._open_gap(number, header, needed)
-            return
-        self._cut_tail()
-        allocated = self._policy.allocation(needed, header.allocated_size)
-        self._put(number, replace(header, allocated_size=allocated))
-
-    def _open_gap(self, number: int, header: BlockHeader, needed: int) -> None:
-        """Move the blocks behind block ``number``.  Raises ``NoRoomError`` with its number, or as ``Transaction``."""
-        table = self._table
-        table.check_all()
-        plan = plan_block_growth(table.layout, number, header, self._policy, needed)
-        shift = plan.checked_move.shift
-
-        def adopt() -> None:
-            table.update(table.layout.with_gap(number, shift, plan.new_size))
-            table.put(number, replace(header, allocated_size=header.allocated_size + shift))
-
-        try:
-            self._transaction.commit(plan, adopt)
-        except NoRoomError as err:
-            err.block = number
-            raise
-
-    def _cut_tail(self) -> None:
-        """Remove the index and NULs behind the last block: the layout is about to change."""
-        self._table.check_all()
-        table = self._table
-        plan = plan_cut_tail(table.layout)
-        cut = table.layout.without_tail(plan.new_size)
-        self._transaction.commit(plan, lambda: table.update(cut))
-
-    def _put(self, number: int, header: BlockHeader) -> None:
-        """Commit the header of block ``number``; the file is extended, or cut, to its allocation's end."""
-        table = self._table
-        old = table.header(number)
-        end = table.offset(number) + header.full_size + header.allocated_size
-        moved = header.allocated_size != old.allocated_size or end > table.layout.size
-        plan = plan_block_header(table.layout, table.offset(number), old, header, resize_to=end if moved else None)
-        layout = replace(table.layout, size=plan.new_size, blocks_end=end) if moved else table.layout
-
-        def adopt() -> None:
-            table.put(number, header)
-            table.update(layout)
-
-        self._transaction.commit(plan, adopt)
-
-    def _start(self, number: int) -> int:
-        return self._table.offset(number) + self._table.header(number).full_size
 
     def _fill(self, number: int, start: int, stop: int) -> None:
         """Zeros in ``[start, stop)`` of the content, but not where it is fresh, nor past the end of the file."""
@@ -234,7 +249,7 @@ class BlockEditor:
             return
         stop = min(stop, self._edits[number].fresh)
         for place in range(start, stop, _PIECE):
-            self._transaction.write_content(self._start(number) + place, bytes(min(_PIECE, stop - place)))
+            self._transaction.write_content(self._room.start(number) + place, bytes(min(_PIECE, stop - place)))
 
     def _grown(self, number: int, end: int) -> None:
         edit = self._edits[number]
@@ -250,10 +265,11 @@ class BlockEditor:
     def _digest(self, number: int, size: int, interrupted: Callable[[], bool]) -> bytes | None:
         """MD5 of the content, or None when it was interrupted.  Nothing moves or changes meanwhile."""
         digest = hashlib.md5(usedforsecurity=False)
-        start, store = self._start(number), self._transaction.store
-        with self._relief.waiting():
+        start, store = self._room.start(number), self._transaction.store
+        with self._progress.over("checksum", size, number) as step, self._relief.waiting():
             for place in range(0, size, _PIECE):
                 if interrupted():
                     return None
                 digest.update(store.read_at(start + place, min(_PIECE, size - place)))
+                step(min(_PIECE, size - place))
         return digest.digest()

@@ -99,6 +99,10 @@ class BlockTable:
         """The header of block ``number`` was written."""
         self._headers[number] = header
 
+    def drop(self, number: int) -> None:
+        """Block ``number`` was removed."""
+        self._headers.pop(number, None)
+
     def _end(self, number: int, header: BlockHeader) -> int:
         return self.offset(number) + header.full_size + header.allocated_size
 

@@ -9,8 +9,6 @@ Users: ``cli/check``.  One thread.
 from __future__ import annotations
 
 import enum
-import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,8 +17,7 @@ from asdffs.document.document import Document
 from asdffs.document.validation import check_text
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN, NO_CHECKSUM
-from asdffs.storage.store import Extent
+from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
 
 _PIECE: Final = 1 << 20
 
@@ -96,40 +93,20 @@ def _check_place(document: Document, number: int, header: BlockHeader) -> Iterat
 
 
 def _check_content(document: Document, number: int, header: BlockHeader, *, deep: bool) -> Iterator[Finding]:
-    stored = header.streamed or header.checksum == NO_CHECKSUM or _stored_sum(document, number) == header.checksum
-    if stored and not (deep and header.compressed):
-        return
+    offset = document.block_offset(number)
+    obstacle = document.block_obstacle(number)
+    if obstacle:
+        yield Finding(Level.NOTE, obstacle, number, offset)
     try:
-        decoded = _decoded_sum(document, number, header)
+        fault = document.find_checksum_fault(number)
+        if not fault and deep and header.compressed and not obstacle:
+            for place in range(0, header.data_size, _PIECE):
+                document.read_block(number, place, _PIECE)
     except (AsdffsError, OSError) as err:
-        yield Finding(Level.ERROR, f"it cannot be decoded: {err}", number, document.block_offset(number))
+        yield Finding(Level.ERROR, f"it cannot be decoded: {err}", number, offset)
         return
-    if not stored and decoded != header.checksum:
-        sentence = f"its checksum is {header.checksum.hex()} and its bytes have {decoded.hex()}"
-        yield Finding(Level.ERROR, sentence, number, document.block_offset(number))
-
-
-def _stored_sum(document: Document, number: int) -> bytes:
-    digest = hashlib.md5(usedforsecurity=False)
-    place = 0
-    while piece := document.read_stored(number, place, _PIECE):
-        digest.update(piece)
-        place += len(piece)
-    return digest.digest()
-
-
-def _decoded_sum(document: Document, number: int, header: BlockHeader) -> bytes:
-    if not header.compressed:
-        return _stored_sum(document, number)
-    digest = hashlib.md5(usedforsecurity=False)
-    for place in range(0, header.data_size, _PIECE):
-        digest.update(_bytes(document.read_block(number, place, _PIECE)))
-    return digest.digest()
-
-
-def _bytes(found: bytes | Extent) -> bytes:
-    """Decoded bytes lie in the spool."""
-    return os.pread(found.fd, found.length, found.offset) if isinstance(found, Extent) else found
+    if fault:
+        yield Finding(Level.ERROR, fault, number, offset)
 
 
 def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:

@@ -1,105 +1,271 @@
-"""Reads compressed blocks: decoded as far as somebody asked, into an unlinked spool file.
+"""Compressed blocks, decoded as far as somebody asked, into unlinked spool files.
 
-A sequential reader never waits for more than the piece it reads; a second pass reads the
-spool.  Memory is bounded by the pieces; a block that decodes to more than its data_size is
-cut off and reported.  User: ``document``.  One thread at a time has the turn; one reader at a
-time decodes, and others are served meanwhile.
+A sequential reader never waits for more than the piece it reads; a second pass reads the spool.
+Memory is bounded by the pieces, the disk by ``SpoolRoom``: who was used least recently gives way, and a
+block that is larger than all of the room keeps only what lies around its reader.  A block that
+was written is kept whole until it is stored.  User: ``compressed``.  One thread at a time has the
+turn; one reader of a block at a time decodes, and others are served meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import tempfile
-from collections.abc import Callable
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Final
 
-from asdffs.codecs.base import Codec
-from asdffs.errors import DamagedBlockError
+from asdffs.errors import DamagedBlockError, SpoolFullError
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.file_store import write_all
+from asdffs.storage.linux_calls import punch_hole
 from asdffs.storage.store import Extent
 
-_STORED_PIECE = 1 << 18
-_DECODED_PIECE = 1 << 20
+#: Bytes before what is read that a block larger than the room keeps: requests may overtake each other.
+_BEHIND: Final = 4 << 20
+#: Blocks that have a spool file at a time.
+_MOST_FILES: Final = 256
+
+
+class RetiredError(Exception):
+    """The block is not stored any more as this object knows it; ask the document again."""
+
+
+class SpoolRoom:
+    """What decoded blocks may take of the disk: ``most`` bytes in ``directory`` (None: the system's).
+
+    Without ``most``: half of what is free when the first block is decoded.
+    """
+
+    def __init__(self, directory: str | None, most: int | None = None) -> None:
+        self.directory = directory or tempfile.gettempdir()
+        self._most = most
+        self._used: dict[DecodedBlock, None] = {}  # the least recently used first
+
+    @property
+    def most(self) -> int:
+        """In bytes."""
+        if self._most is None:
+            free = os.statvfs(self.directory)
+            self._most = free.f_bavail * free.f_frsize // 2
+        return self._most
+
+    def create(self) -> BinaryIO:
+        """A new spool file without a name.  Raises ``OSError``."""
+        return tempfile.TemporaryFile(dir=self.directory)
+
+    def use(self, block: DecodedBlock) -> None:
+        """``block`` is used now."""
+        self._used.pop(block, None)
+        self._used[block] = None
+        if len(self._used) > _MOST_FILES:
+            self._evict(block, 1)
+
+    def forget(self, block: DecodedBlock) -> None:
+        """``block`` keeps nothing any more."""
+        self._used.pop(block, None)
+
+    def admit(self, block: DecodedBlock, more: int, keep_from: int) -> None:
+        """Let ``block`` keep ``more`` bytes; of its own it gives up those before ``keep_from`` at most."""
+        over = sum(used.kept for used in self._used) + more - self.most
+        if over > 0:
+            over -= self._evict(block, over)
+        if over > 0:
+            block.trim(keep_from)
+
+    def shrink(self) -> None:
+        """The disk is full: there is no more room than is taken."""
+        self._most = sum(used.kept for used in self._used)
+
+    def check_fits(self, block: DecodedBlock, size: int) -> None:
+        """Raise ``SpoolFullError`` when ``block`` cannot keep all of ``size`` bytes."""
+        taken = sum(used.kept for used in self._used if used.dirty and used is not block)
+        if taken + size > self.most:
+            raise SpoolFullError(
+                f"its {size} bytes must be decoded to be written, and {self.most - taken} are left for that; "
+                "mount with a larger -o spool_max=, or with -o spool= elsewhere",
+                block=block.number,
+            )
+
+    def _evict(self, block: DecodedBlock, over: int) -> int:
+        """Have others than ``block`` give up ``over`` bytes, or what they can; how many."""
+        given = 0
+        for other in list(self._used):
+            if other is not block and not other.dirty and not other.busy:
+                given += max(1, other.kept)
+                other.restart()
+                if given >= over:
+                    break
+        return given
 
 
 class DecodedBlock:
-    """Block ``number`` of ``size`` decoded bytes; ``read_stored(offset, length)`` gives its stored ones."""
+    """Block ``number`` of ``size`` decoded bytes; ``decode()`` begins to decode what is stored now.
+
+    ``dirty``: it was written, and the spool has what the file has not.
+    """
 
     def __init__(
-        self,
-        read_stored: Callable[[int, int], bytes],
-        size: int,
-        codec: Codec,
-        number: int,
-        *,
-        spool: str | None,
-        relief: Relief,
+        self, number: int, size: int, decode: Callable[[], Iterator[bytes]], room: SpoolRoom, relief: Relief
     ) -> None:
+        self.number = number
+        self.size = size
+        self.dirty = False
+        self.exclusive = Exclusive(relief)
         self._relief = relief
-        self._decoding = Exclusive(relief)
-        self._read_stored = read_stored
-        self._size = size
-        self._number = number
-        self._decoder = codec.decoder()
-        self._next = 0
+        self._decode = decode
+        self._room = room
+        self._spool: BinaryIO | None = None
+        self._pieces: Iterator[bytes] | None = None
+        self._rest = b""
+        self._start = 0
         self._done = 0
-        self._unkept = b""
-        self._spool: BinaryIO = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115 - lives as long as self
+        self._ended = False
+        self._damage: DamagedBlockError | None = None
+        self._retired = False
 
-    def read(self, offset: int, length: int) -> Extent:
-        """Where the decoded bytes ``[offset, offset + length)`` are.  Raises ``DamagedBlockError``, ``OSError``."""
-        stop = min(offset + length, self._size)
-        if self._done < stop or self._done == self._size:
-            with self._decoding.entered():
-                self._decode_to(stop)
-        return Extent(self._spool.fileno(), offset, max(0, stop - offset))
+    @property
+    def kept(self) -> int:
+        """Bytes in the spool."""
+        return self._done - self._start
 
     @property
     def busy(self) -> bool:
         """Whether somebody is decoding: not the moment to close."""
-        return self._decoding.taken
+        return self.exclusive.taken
 
-    def close(self) -> None:
-        """Give the spool back."""
-        self._spool.close()
+    def read(self, offset: int, length: int) -> Extent:
+        """Where the decoded bytes ``[offset, offset + length)`` are.  Raises ``RetiredError``, or as codecs do."""
+        stop = min(offset + length, self.size)
+        if not self._has(offset, stop):
+            with self.exclusive.entered():
+                self._provide(offset, stop)
+        self._room.use(self)
+        return Extent(self._file.fileno(), offset, max(0, stop - offset))
 
-    def _decode_to(self, stop: int) -> None:
-        while self._done < stop:
-            self._decode_piece()
-        if self._done == self._size:
-            self._check_end()
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
+        """Write; a gap before it reads as zeros.  Raises ``SpoolFullError`` or as ``read``."""
+        end = offset + len(payload)
+        with self.exclusive.entered():
+            self._own(self.size, max(self.size, end))
+            write_all(self._file.fileno(), payload, offset)
+            self.size = self._done = max(self.size, end)
 
-    def _decode_piece(self) -> None:
+    def truncate(self, size: int) -> None:
+        """Set the size; what is added reads as zeros.  Raises as ``write``."""
+        with self.exclusive.entered():
+            self._own(min(size, self.size), size)
+            self._file.truncate(size)
+            self.size = self._done = size
+
+    def retire(self) -> None:
+        """The block is stored in another way now: who waits to read it here is told to look again."""
+        self._retired = True
+        self.dirty = False
+        self.restart()
+
+    def restart(self) -> None:
+        """Give up what was decoded; the next reader decodes what is stored then."""
+        self._room.forget(self)
+        self._stop_decoding()
+        if self._spool is not None:
+            self._spool.close()
+        self._spool, self._damage, self._ended = None, None, False
+        self._start = self._done = 0
+
+    def trim(self, keep_from: int) -> None:
+        """Give up what lies before ``keep_from``, and a little before it."""
+        stop = min(self._done, keep_from - _BEHIND)
+        if not self.dirty and stop > self._start:
+            punch_hole(self._file.fileno(), self._start, stop - self._start)
+            self._start = stop
+
+    @property
+    def _file(self) -> BinaryIO:
+        if self._spool is None:
+            self._spool = self._room.create()
+        return self._spool
+
+    def _has(self, offset: int, stop: int) -> bool:
+        """Whether all of ``[offset, stop)`` is there, and for the last byte, that nothing follows it."""
+        return self.dirty or (self._start <= offset and stop <= self._done and (stop < self.size or self._ended))
+
+    def _own(self, needed: int, size: int) -> None:
+        """Have the first ``needed`` bytes, and room for ``size``; from now on the spool is right, not the file."""
+        self._room.check_fits(self, max(needed, size))
+        if not self.dirty:
+            if needed or self._start:
+                self._provide(0, needed)
+            self._stop_decoding()
+            self._file.truncate(needed)
+            self.dirty, self._damage = True, None
+            self._done = needed
+        self._room.use(self)
+        self._room.admit(self, size - self._done, 0)
+
+    def _provide(self, offset: int, stop: int) -> None:
+        """Decode until ``[offset, stop)`` is in the spool."""
+        if offset < self._start:
+            self.restart()
+        while not self._has(offset, stop):
+            if self._retired:
+                raise RetiredError
+            if self._damage is not None:
+                raise self._damage
+            try:
+                self._decode_piece(offset)
+            except DamagedBlockError as err:
+                self._damage = err  # what came before it can still be read
+                raise
+            except BaseException:  # an iterator that raised cannot go on: the next reader begins anew
+                self.restart()
+                raise
+
+    def _decode_piece(self, offset: int) -> None:
         """Decode a piece and keep it; one for which there was no room is kept first at the next try."""
-        if not self._unkept:
-            self._unkept, more = self._decode(min(_DECODED_PIECE, self._size - self._done))
-            if not self._unkept and not more:
-                raise self._damaged(f"it decodes to {self._done} bytes instead of {self._size}")
+        if self._pieces is None:
+            self._pieces = self._decode()
+        if not self._rest:
+            self._rest = self._next_piece(self._pieces)
+        if self._done == self.size and self._rest:
+            raise self._damaged(f"it decodes to more than its data_size of {self.size} bytes")
+        piece = self._rest[: self.size - self._done]
+        self._room.use(self)
+        self._room.admit(self, len(piece), offset)
+        try:
+            self._keep(piece)
+        except OSError as err:
+            if err.errno != errno.ENOSPC:
+                raise
+            self._room.shrink()
+            self._room.admit(self, len(piece), offset)
+            self._keep(piece)
+        self._done += len(piece)
+        self._rest = self._rest[len(piece) :]
+
+    def _keep(self, piece: bytes) -> None:
         with self._relief.waiting():
-            write_all(self._spool.fileno(), self._unkept, self._done)
-        self._done += len(self._unkept)
-        self._unkept = b""
+            write_all(self._file.fileno(), piece, self._done)
 
-    def _check_end(self) -> None:
-        """After the last byte: the stream must end here, which is where it verifies itself."""
-        more = not self._decoder.finished
-        while more:
-            piece, more = self._decode(1)
-            if piece:
-                raise self._damaged(f"it decodes to more than its data_size of {self._size} bytes")
-
-    def _decode(self, limit: int) -> tuple[bytes, bool]:
-        """Up to ``limit`` decoded bytes, and whether more may come."""
-        stored = b""
-        if self._decoder.hungry:
-            stored = self._read_stored(self._next, _STORED_PIECE)
-            self._next += len(stored)
+    def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
         try:
             with self._relief.waiting():
-                piece = self._decoder.decode(stored, limit)
+                piece = next(pieces, None)
         except ValueError as err:
             raise self._damaged(f"its compressed bytes are damaged: {err}") from err
-        return piece, bool(piece or stored) and not self._decoder.finished
+        if piece is None:
+            if self._done < self.size:
+                raise self._damaged(f"it decodes to {self._done} bytes instead of {self.size}")
+            self._ended = True
+        return piece or b""
+
+    def _stop_decoding(self) -> None:
+        """End the codec's work; one that is at work now (an interrupt) ends by itself."""
+        if self._pieces is not None:
+            with contextlib.suppress(ValueError):
+                self._pieces.close()  # type: ignore[attr-defined]  # codecs are generators
+        self._pieces, self._rest = None, b""
 
     def _damaged(self, reason: str) -> DamagedBlockError:
-        return DamagedBlockError(reason, block=self._number)
+        return DamagedBlockError(reason, block=self.number)

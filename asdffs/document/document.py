@@ -17,14 +17,14 @@ from typing import Any
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import Ndarray
-from asdffs.document.block_editor import BlockEditor
 from asdffs.document.block_table import BlockTable
-from asdffs.document.decoding import DecodedBlock
+from asdffs.document.contents import Care, Contents
+from asdffs.document.decoding import SpoolRoom
 from asdffs.document.report import Report
 from asdffs.document.transaction import Foreign, Transaction
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.validation import find_warnings
-from asdffs.errors import DamagedBlockError, InvalidTreeError, NotSupportedError
+from asdffs.errors import AsdffsError, DamagedBlockError, InUseError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
@@ -47,7 +47,7 @@ class Parts:
 
 
 class Document:
-    """One open file.  ``path`` is absolute, without symbolic links; ``spool`` a directory or None."""
+    """One open file.  ``path`` is absolute, without symbolic links; ``room``: for decoded blocks."""
 
     def __init__(
         self,
@@ -58,7 +58,8 @@ class Document:
         reopen: Callable[[Transaction], Parts],
         relief: Relief,
         policy: Padding,
-        spool: str | None = None,
+        room: SpoolRoom,
+        care: Care | None = None,
         strict: bool = False,
     ) -> None:
         self.path = path
@@ -69,8 +70,8 @@ class Document:
         self._codecs = codecs
         self._reopen = reopen
         self._policy = policy
-        self._spool = spool
-        self._decoded: dict[int, DecodedBlock] = {}
+        self._room = room
+        self._care = care or Care()
         self._generation = 0
         self._note: dict[str, Any] = {}
         self._noted_growth = ""
@@ -119,54 +120,79 @@ class Document:
 
     def block_header(self, number: int) -> BlockHeader:
         """The header as it is on disk.  Raises ``DamagedBlockError``."""
-        self._await_move()
-        return self._table.header(number)
+        return self._contents.header(number)
 
     def block_size(self, number: int) -> int:
         """Decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
-        self._await_move()
-        header = self._table.header(number)
-        return header.data_size if header.compressed else self._blocks.used(number)
+        return self._contents.size(number)
+
+    def block_obstacle(self, number: int) -> str:
+        """Why a block can only be shown as it is stored, and not written; empty when it can be decoded."""
+        return self._contents.obstacle(number)
 
     # -- reading and writing ----------------------------------------------
 
     def read_block(self, number: int, offset: int, length: int) -> bytes | Extent:
         """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
-        self._await_move()
-        header = self._table.header(number)
-        length = max(0, min(length, self.block_size(number) - offset))
-        if header.compressed:
-            return self._decoder(number, header).read(offset, length)
-        start = self._table.offset(number) + header.full_size + offset
-        if start + length > self.layout.size:
-            raise DamagedBlockError("the file ends inside this block", block=number, offset=self.layout.size)
-        return self._transaction.store.extent(start, length)
+        return self._contents.read(number, offset, length)
+
+    def read_stored(self, number: int, offset: int, length: int) -> bytes:
+        """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
+        return self._contents.read_stored(number, offset, length)
+
+    def find_checksum_fault(self, number: int) -> str:
+        """A sentence when a block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
+        return self._contents.find_fault(number)
 
     def check_block_writable(self, number: int) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
-        self._await_move()
-        self._blocks.check_writable(number)
+        self._contents.check_writable(number)
 
     def write_block(self, number: int, offset: int, payload: bytes | memoryview) -> None:
-        """Write content.  Raises as ``BlockEditor.write``."""
-        with self._change.entered():
-            self._blocks.write(number, offset, payload)
-            self._note_growth()
+        """Write content.  Raises as ``Contents.write``."""
+        self._contents.write(number, offset, payload)
+        self._note_growth()
 
     def truncate_block(self, number: int, size: int) -> None:
-        """Set the size of the content.  Raises as ``BlockEditor.write``."""
-        with self._change.entered():
-            self._blocks.truncate(number, size)
-            self._note_growth()
+        """Set the size of the content.  Raises as ``Contents.write``."""
+        self._contents.truncate(number, size)
+        self._note_growth()
 
     def settle_block(self, number: int, *, durable: bool) -> None:
-        """Bring the size into the header; with ``durable`` sync.  Raises as ``Transaction``."""
+        """Have the file hold what was written; with ``durable`` sync.  Raises as ``Contents.settle``."""
+        self._contents.settle(number, durable=durable)
+        self._note_growth()
+
+    def set_compression(self, number: int, name: str) -> None:
+        """Store a block in the compression ``name``, durably.  Raises as ``Contents.set_compression``."""
+        self._contents.set_compression(number, name)
+        self._note_growth()
+
+    def reserve_block(self, number: int, size: int) -> None:
+        """Allocate ``size`` bytes for a block.  Raises as ``BlockEditor.reserve``."""
+        self._contents.reserve(number, size)
+        self._note_growth()
+
+    def append_block(self) -> int:
+        """Add an empty block behind the last one; its number.  Raises as ``BlockEditor.append``."""
         with self._change.entered():
-            self._blocks.settle(number, durable=durable)
+            return self._contents.append(self._tree.padding_byte())
+
+    def remove_block(self, number: int) -> None:
+        """Remove the last block, to which nothing in the tree may refer.
+
+        Raises ``InUseError`` with the reason, or as ``BlockEditor.remove_last``.
+        """
+        with self._change.entered():
+            if number + 1 != self.block_count:
+                raise InUseError("only the last block can be removed", block=number)
+            self._check_unreferenced(number)
+            self._contents.remove_last()
 
     def commit_tree(self, draft: bytes) -> None:
         """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``."""
         with self._change.entered():
+            self._contents.settle_appended()
             arrays = self._tree.commit(draft, self._refuse if self._strict else None)
             self._note_growth()
             self._warn(arrays)
@@ -179,16 +205,23 @@ class Document:
         A checksum is given up when somebody waits to change the file; the next finish computes it.
         Raises as ``Transaction``, ``OSError``.
         """
+        failure: AsdffsError | OSError | None = None
+        try:
+            self._contents.store_all()
+        except (AsdffsError, OSError) as err:  # the rest is finished all the same
+            failure = err
         with self._change.entered():
             self._finish()
+        if failure is not None:
+            raise failure
 
     def _finish(self) -> None:
         self._transaction.check_healthy()
         self._transaction.check_conflict()
-        if not self._transaction.changed and not self._blocks.pending:
+        if not self._transaction.changed and not self._contents.pending:
             return
         self._transaction.check_unchanged()
-        self._blocks.finish(interrupted=lambda: self._change.wanted)
+        self._contents.finish()
         if self._table.moved and self.layout.index is None and self.may_have_index:
             self._write_index()
         self._table.moved = False
@@ -205,17 +238,22 @@ class Document:
     @property
     def busy(self) -> bool:
         """Whether something is under way that a change of the file must wait for."""
-        return self._change.taken or any(decoded.busy for decoded in self._decoded.values())
+        return self._change.taken or self._contents.busy
 
     @property
     def pending(self) -> bool:
         """Whether blocks were written since the file was last finished, or cannot be any more."""
-        return self._blocks.pending or bool(self._transaction.failure)
+        return self._contents.pending or bool(self._transaction.failure)
 
     @property
     def written_blocks(self) -> tuple[int, ...]:
         """Numbers of the blocks that were written since the file was last finished."""
-        return self._blocks.written
+        return self._contents.written
+
+    @property
+    def unstored_blocks(self) -> tuple[int, ...]:
+        """Numbers of the blocks of which the file has not what was written."""
+        return self._contents.unstored
 
     @property
     def conflict(self) -> str:
@@ -230,7 +268,7 @@ class Document:
         """Read the file as another program left it.  Raises ``OSError`` and as ``open_document``."""
         conflict = self.conflict
         parts = self._reopen(self._transaction)
-        self._forget()
+        self._contents.close()
         self._adopt(parts)
         self.conflict = conflict
         logger.info("%s was changed by another program; read again", self.path)
@@ -257,7 +295,7 @@ class Document:
 
     def close(self) -> None:
         """Close the file as it is.  ``finish`` comes before."""
-        self._forget()
+        self._contents.close()
         self._transaction.close()
 
     def read_raw(self, offset: int, length: int) -> bytes:
@@ -292,7 +330,17 @@ class Document:
     def _adopt(self, parts: Parts) -> None:
         self._transaction, self._dialect = parts.transaction, parts.dialect
         self._table = BlockTable(lambda: parts.transaction.store, parts.layout)
-        self._blocks = BlockEditor(self._transaction, self._table, self._policy, self.relief)
+        self._contents = Contents(
+            parts.transaction,
+            self._table,
+            self._codecs,
+            self._room,
+            policy=self._policy,
+            change=self._change,
+            relief=self.relief,
+            progress=self.report.progress,
+            care=self._care,
+        )
         self._generation += 1 << 32
         self._tree = TreeEditor(
             self._transaction,
@@ -303,40 +351,16 @@ class Document:
             version=self._generation,
         )
 
-    def _await_move(self) -> None:
-        """While blocks move within the file nobody reads them: they are neither at the old nor at the new offsets."""
-        if self._transaction.moving.taken:
-            with self._transaction.moving.entered(patiently=True):
-                pass
-
-    def _forget(self) -> None:
-        for decoded in self._decoded.values():
-            decoded.close()
-        self._decoded.clear()
-
-    def _decoder(self, number: int, header: BlockHeader) -> DecodedBlock:
-        known = self._decoded.get(number)
-        if known is not None:
-            return known
-        codec = self._codecs.get(header.compression)
-        if codec is None:
-            name = header.compression.decode("ascii", "replace")
-            raise NotSupportedError(f"the compression {name!r} is not known; the block cannot be read", block=number)
-        decoded = DecodedBlock(
-            lambda offset, length: self.read_stored(number, offset, length),
-            header.data_size,
-            codec,
-            number,
-            spool=self._spool,
-            relief=self.relief,
-        )
-        return self._decoded.setdefault(number, decoded)
-
-    def read_stored(self, number: int, offset: int, length: int) -> bytes:
-        """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
-        self._await_move()
-        span = self._table.content(number).clip(offset, length)
-        return self._transaction.store.read_at(span.start, len(span)) if span else b""
+    def _check_unreferenced(self, number: int) -> None:
+        """Raise ``InUseError`` when the tree refers to the last block, or may."""
+        try:
+            with self.relief.waiting():
+                arrays = self._tree.read_arrays()
+        except InvalidTreeError as err:
+            raise InUseError("the tree cannot be read, so it may refer to it", block=number) from err
+        for array in arrays:
+            if isinstance(array.source, int) and (array.source < 0 or array.source == number):
+                raise InUseError(f"{array.name} (line {array.line}) has source {array.source}", block=number)
 
     def _refuse(self, arrays: tuple[Ndarray, ...]) -> None:
         """With ``strict``: what would be a warning."""

@@ -15,6 +15,8 @@ from typing import Final
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
+from asdffs.document.contents import Care
+from asdffs.document.decoding import SpoolRoom
 from asdffs.document.document import Document, Parts
 from asdffs.document.transaction import Manner, Transaction
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError
@@ -28,6 +30,7 @@ from asdffs.storage.file_store import FileFolder
 from asdffs.storage.gap import AUTO
 from asdffs.storage.journal import Journal, journal_name, read_progress, read_record
 from asdffs.storage.lock import open_locked
+from asdffs.storage.payload import open_payload
 from asdffs.storage.recovery import recover
 from asdffs.storage.store import Folder, Store
 from asdffs.storage.unfinished import as_recovered, belongs
@@ -57,7 +60,8 @@ def resolve(path: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a document behaves.  ``spool``: directory for decoded blocks, or None for the system's.
+    """How a document behaves.  ``spool``: directory for decoded blocks, or None for the system's;
+    ``spool_max``: bytes that they may take there, or None for half of what is free; ``care``: of checksums.
 
     ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``growth``: the
     strategy by which blocks are moved, or ``auto``; ``journal``: False where none can be kept, and crashes
@@ -67,6 +71,8 @@ class Settings:
     spool: str | None = None
     relief: Relief = field(default_factory=Alone)
     padding: Padding = field(default_factory=Padding)
+    spool_max: int | None = None
+    care: Care = field(default_factory=Care)
     strict: bool = False
     growth: str = AUTO
     journal: bool = True
@@ -100,7 +106,8 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
         reopen=reopen_parts,
         relief=chosen.relief,
         policy=_fitting(chosen.padding, parts.transaction.store),
-        spool=chosen.spool,
+        room=SpoolRoom(chosen.spool, chosen.spool_max),
+        care=chosen.care,
         strict=chosen.strict,
     )
     document.report.recovery = "; ".join(story)
@@ -194,7 +201,8 @@ def _with_pending_record(folder: Folder, store: Store) -> Store:
         sidecar.close()
     if record is None or not belongs(store, record, progress):
         return store
-    return as_recovered(store, record, progress).store
+    payload = open_payload(folder, record.fill) if record.fill is not None else None
+    return as_recovered(store, record, progress, payload).store
 
 
 def _find_dialect(layout: Layout) -> Dialect:

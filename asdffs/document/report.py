@@ -10,6 +10,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+from asdffs.document.progress import Progress
+
 logger = logging.getLogger(__name__)
 
 
@@ -23,7 +25,7 @@ class Report:
     another program changed it meanwhile.  ``rejected``: absolute paths of refused drafts in the
     spool.  ``history``: of trees that were committed, the oldest first.  ``kept``: of what was
     kept beside the file at the end.  ``failures``: what could not be finished.  ``mount``: facts
-    about the serving process.
+    about the serving process.  ``progress``: what is under way.
     """
 
     error: str = ""
@@ -37,6 +39,7 @@ class Report:
     kept: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     mount: dict[str, Any] = field(default_factory=dict)
+    progress: Progress = field(default_factory=Progress)
 
     def refuse(self, error: Exception) -> None:
         """Remember why something was refused, and log it."""

@@ -1,7 +1,8 @@
 """Every change of the file goes through here.
 
 Definitions.  *Plan*: what must change (``format/plan``).  *In place*: a plan without a
-move; it is journalled.  *Growth*: a plan with a move; ``storage/gap`` chooses how.  *Content*:
+move; it is journalled.  *Growth*: a plan with a move; ``storage/gap`` chooses how.  *Fill*:
+a plan with the new content of a block, which a *payload* holds, a file of its own.  *Content*:
 bytes of a block within its allocation; they are written through, because old or new they are a
 legal file.  *Signature*: (device, inode, size, mtime, ctime) of the file as we last left it.
 *Record*: what the journal holds of a pending change.
@@ -25,6 +26,7 @@ Invariants; each write and sync below and in ``storage`` names the one that it s
 10. A piece of a shift is in the journal, durable, before it is written over the bytes behind it,
     and durable there before the next piece is.
 11. The size that a record names is durable: a stream that was appended to is synced before.
+12. A payload and its name are durable before the record that names it, and stay until it is retired.
 
 | state  | reads | commit, write_content | left by                                      |
 |--------|-------|-----------------------|----------------------------------------------|
@@ -50,12 +52,15 @@ from asdffs.relief import Alone, Exclusive, Relief
 from asdffs.storage.gap import AUTO, open_gap
 from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
+from asdffs.storage.payload import Payload, create_payload, open_payload, pour
 from asdffs.storage.record import Record, make_record
 from asdffs.storage.store import Folder, Store
 from asdffs.storage.unfinished import apply, as_recovered, undo
 
 logger = logging.getLogger(__name__)
 
+#: Is told how many more bytes are done.
+Step = Callable[[int], object]
 #: Strategies that make a new file.
 _REPLACING: Final = ("clone", "copy")
 
@@ -125,19 +130,26 @@ class Transaction:
         if plan.empty:
             adopt()
             return
+        self._carry_out(plan, lambda: self._in_place(plan) if plan.move is None else self._grow(plan), adopt)
+
+    def fill(self, plan: Plan, payload: Payload, offset: int, adopt: Callable[[], None], step: Step) -> None:
+        """Write ``payload`` at ``offset`` of the file, inside its new size, and carry out ``plan``, as ``commit``.
+
+        ``step(bytes)`` is told how it goes on.  The caller discards the payload.
+        """
+        self._carry_out(plan, lambda: self._fill(plan, payload, offset, step), adopt)
+
+    def _carry_out(self, plan: Plan, work: Callable[[], Store | None], adopt: Callable[[], None]) -> None:
+        """``work`` may return a store that a new file replaced."""
         self._check_ready()
         self._file.check_unchanged()  # invariant 1
         if plan.old_size != self.store.size():
             raise self._file.stale()
         if self._resized:
             self.sync()  # invariant 11
-        replaced = None
         try:
             with self._file.interrupted():
-                if plan.move is None:
-                    self._in_place(plan)
-                else:
-                    replaced = self._grow(plan)
+                replaced = work()
         except BaseException:  # an interrupt as well: what is read from now on is whole, and it goes on
             if self._file.made:
                 adopt()
@@ -168,6 +180,14 @@ class Transaction:
         finally:
             self._note_change()
             self._resized = self._resized or self._file.signature.size != size
+
+    def allocate(self, offset: int, length: int) -> None:
+        """Reserve room on the disk inside the file.  Raises as ``commit`` does."""
+        self._check_ready()
+        self._file.check_unchanged()  # invariant 1
+        with self._file.relief.waiting():
+            self.store.allocate(offset, length)
+        self._note_change()
 
     def truncate_stream(self, size: int) -> None:
         """Set the size of a file that ends with a streamed block.  Raises as ``commit`` does."""
@@ -260,6 +280,31 @@ class Transaction:
         file.sync()  # invariant 3
         file.conclude()
 
+    def _fill(self, plan: Plan, payload: Payload, offset: int, step: Step) -> None:
+        file, fill = self._file, payload.fill(offset)
+        with file.relief.waiting():
+            payload.sync()  # invariant 12
+            file.check_unchanged()  # invariant 1
+            if payload.size:
+                file.store.allocate(offset, payload.size)  # once the record is there, a full disk would be a failure
+            file.note_signature()
+        record = make_record(file.store, plan, fill)
+        file.write_record(record)  # invariants 1 and 2
+        try:
+            with file.relief.waiting():
+                pour(payload.store, file.store, fill, poured=step)
+            apply(file.store, record.images, record.new_size)
+        except OSError as err:  # the old bytes are gone, the new ones are safe
+            raise file.fail(f"overwriting a block failed half-way ({err.strerror})") from err
+        file.note_signature()
+        file.sync()  # invariant 3
+        file.conclude()
+
+    def create_payload(self, spool: str | None) -> Payload:
+        """An empty payload; without a journal in ``spool``, without a name.  Raises ``OSError``."""
+        file = self._file
+        return create_payload(file.folder, file.store.name, spool=spool, named=file.journal is not None)
+
     def _show_recovered(self, adopt: Callable[[], None]) -> None:
         """In the state FAILED: read on from what recovery would make of the file now."""
         file = self._file
@@ -269,7 +314,8 @@ class Transaction:
             record = file.journal.pending()
             if record is None:
                 return
-            view = as_recovered(file.store, record, file.journal.progress(record))
+            payload = open_payload(file.folder, record.fill) if record.fill is not None else None
+            view = as_recovered(file.store, record, file.journal.progress(record), payload)
         except OSError as err:
             logger.error("%s: what is read from now on may be wrong (%s)", file.path, err.strerror)
             return

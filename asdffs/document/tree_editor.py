@@ -58,9 +58,13 @@ class TreeEditor:
     def arrays(self) -> tuple[Ndarray, ...]:
         """The ndarrays of the committed tree; none when the tree on disk is not valid YAML."""
         try:
-            return find_arrays(self.text(), self._dialect.is_ndarray)
+            return self.read_arrays()
         except InvalidTreeError:
             return ()
+
+    def read_arrays(self) -> tuple[Ndarray, ...]:
+        """The ndarrays of the committed tree.  Raises ``InvalidTreeError`` when it is not valid YAML."""
+        return find_arrays(self.text(), self._dialect.is_ndarray)
 
     def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None] | None = None) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, durably; the arrays of the new tree.
@@ -82,7 +86,7 @@ class TreeEditor:
         if len(new) > table.layout.padding.stop:
             table.check_all()
         layout = table.layout
-        plan = plan_text(layout, old, self._padding_byte(), new, self._policy)
+        plan = plan_text(layout, old, self.padding_byte(), new, self._policy)
 
         def adopt() -> None:
             self.version += 1
@@ -93,7 +97,7 @@ class TreeEditor:
         self._transaction.commit(plan, adopt)
         return arrays
 
-    def _padding_byte(self) -> bytes:
+    def padding_byte(self) -> bytes:
         """NUL where the padding is all NUL, as the asdf library writes it; else space, as the standard advises."""
         padding = self._table.layout.padding
         sample = self._transaction.store.read_at(padding.start, min(len(padding), _PADDING_SAMPLE))

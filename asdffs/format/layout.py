@@ -112,6 +112,19 @@ class Layout:
             blocks_end=size if self.first_block is None else self.blocks_end + shift,
         )
 
+    def with_block(self, offset: int, size: int) -> Layout:
+        """This layout with one more block, at ``offset``, in a file of ``size`` that ends with it."""
+        first = offset if self.first_block is None else self.first_block
+        return replace(
+            self, size=size, first_block=first, offsets=(*self.offsets, offset), blocks_end=size, index=None
+        )
+
+    def without_block(self) -> Layout:
+        """This layout without its last block, in a file that ends before it."""
+        *rest, end = self.offsets
+        first = self.first_block if rest else None
+        return replace(self, size=end, first_block=first, offsets=tuple(rest), blocks_end=end, index=None)
+
     def with_gap(self, number: int, shift: int, size: int) -> Layout:
         """This layout with the blocks behind block ``number`` moved by ``shift`` bytes, without a tail."""
         offsets = (*self.offsets[: number + 1], *(offset + shift for offset in self.offsets[number + 1 :]))

@@ -121,16 +121,38 @@ def plan_block_header(
     return Plan(layout.size, size, writes, steady=layout.padding.stop)
 
 
-def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Padding, needed: int) -> Plan:
-    """Plan to give a block that is not the last one room for ``needed`` bytes: those behind it move.
+def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Padding, allocation: int) -> Plan:
+    """Plan to give a block that is not the last one at least ``allocation`` bytes: those behind it move.
 
     Its header gets the larger allocation; the tail behind the last block is left behind, as when the tree grows.
     """
     source = layout.offsets[number + 1]
-    shift = policy.aligned(policy.allocation(needed, old.allocated_size) - old.allocated_size)
+    shift = policy.aligned(allocation - old.allocated_size)
     new = replace(old, allocated_size=old.allocated_size + shift)
     header = plan_block_header(layout, layout.offsets[number], old, new)
     return _moved(layout, header.writes, source, source + shift)
+
+
+def plan_block_append(layout: Layout, header: BlockHeader, padding_byte: bytes, policy: Padding) -> tuple[Plan, int]:
+    """Plan to add the header of an empty block to a file without a tail; and its offset.
+
+    The first block of a file leaves padding after the tree, unless there is some.
+    """
+    if layout.first_block is not None:
+        start = layout.blocks_end
+    elif layout.has_tree and not layout.padding:
+        start = policy.shift(0, layout.size)
+    else:
+        start = layout.size
+    padding = padding_byte * max(0, start - layout.size) if layout.first_block is None else b""
+    new = build_block_header(header)
+    writes = (Write(start - len(padding), padding + new),)
+    return Plan(layout.size, start + len(new), writes, steady=layout.text_end), start
+
+
+def plan_block_removal(layout: Layout) -> Plan:
+    """Plan to cut off the last block of a file without a tail."""
+    return Plan(layout.size, layout.offsets[-1], steady=layout.padding.stop)
 
 
 def plan_cut_tail(layout: Layout) -> Plan:

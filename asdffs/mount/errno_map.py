@@ -23,6 +23,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.FailedFileError: errno.EIO,
     errors.RecoveryError: errno.EIO,
     errors.NoRoomError: errno.EFBIG,
+    errors.SpoolFullError: errno.ENOSPC,
     errors.ReadOnlyError: errno.EROFS,
     errors.NoSuchNameError: errno.ENOENT,
     errors.NameExistsError: errno.EEXIST,

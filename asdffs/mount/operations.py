@@ -16,15 +16,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError, NotPermittedError
+from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError, NotPermittedError, NotSupportedError
 from asdffs.mount.caller import was_killed
 from asdffs.mount.errno_map import SILENT, errno_of
 from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.relief import Loop
 from asdffs.mount.session import FUSE_RENAME, FUSE_RENAME2
-from asdffs.storage.store import Extent
+from asdffs.storage.store import Extent, read_bytes
 from asdffs.vfs.namespace import is_hidden
-from asdffs.vfs.scratch import read_bytes
 from asdffs.vfs.vfs import Attributes, Vfs
 
 logger = logging.getLogger(__name__)
@@ -32,6 +31,9 @@ logger = logging.getLogger(__name__)
 _KINDS = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "link": stat.S_IFLNK}
 _BLOCK = 512
 _RENAME_NOREPLACE = 1
+# linux/falloc.h: KEEP_SIZE; with it PUNCH_HOLE; ZERO_RANGE
+FALLOC_KEEP_SIZE = 0x01
+_FALLOCATE_MODES = FALLOC_KEEP_SIZE | 0x02 | 0x10
 _NAME_MAX = 255
 
 P = ParamSpec("P")
@@ -263,13 +265,23 @@ class Operations:
 
     @_answered
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> None:
-        """Not supported yet."""
-        raise ForeignAttributeError(f"the attribute {name!r} cannot be set")
+        """Ours recompress a block or reserve room; all others are refused."""
+        self.vfs.set_xattr(path, name, value)
 
     @_answered
     def removexattr(self, path: str, name: str) -> None:
-        """Not supported."""
+        """Nothing can be removed: ours tell what is in the file."""
+        if name in self.vfs.xattrs(path):
+            raise NotPermittedError(f"{name} tells what is in the file and cannot be removed", path=path)
         raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
+
+    @_answered
+    def fallocate(self, path: str | None, mode: int, offset: int, length: int, fh: int) -> None:
+        """Reserve room, or with PUNCH_HOLE and ZERO_RANGE write zeros."""
+        if mode & ~_FALLOCATE_MODES:
+            raise NotSupportedError("this kind of fallocate is not supported")
+        zero = bool(mode & ~FALLOC_KEEP_SIZE)
+        self.vfs.allocate(fh, offset, length, keep_size=bool(mode & FALLOC_KEEP_SIZE), zero=zero)
 
     @_answered
     def statfs(self, path: str) -> dict[str, int]:

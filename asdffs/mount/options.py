@@ -23,6 +23,8 @@ _TOLERATED: Final = (
 _SIZE = re.compile(r"(\d+)([kKmMgG]?)")
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_PERCENT: Final = 1000
+#: A part of a block that can only be decoded as a whole, and what lies around a reader, must fit.
+_LEAST_SPOOL: Final = 16 << 20
 #: How long the kernel keeps names, and attributes of what changes only through it, in seconds (libfuse 3):
 #: what another program does to the file is to be seen within a second.
 KEPT_SECONDS: Final = 0.8
@@ -34,7 +36,9 @@ class MountOptions:
 
     ``fsname``: the source shown by mount(8), or None for the file; ``spool``: directory for
     scratch and decoded blocks, or None; ``log``: a file, ``syslog``, or None for the default; ``growth``: how
-    blocks are moved; ``journal``: whether there is one; ``lease``: whether others' opens of the file wait.
+    blocks are moved; ``journal``: whether there is one; ``lease``: whether others' opens of the file wait;
+    ``spool_max``: bytes that decoded blocks may take, or None; ``keep_checksums``: whether
+    changed blocks get a new one; ``verify``: whether checksums are looked at before the first read.
     """
 
     read_only: bool = False
@@ -48,6 +52,9 @@ class MountOptions:
     growth: str = AUTO
     journal: bool = True
     lease: bool = False
+    spool_max: int | None = None
+    keep_checksums: bool = True
+    verify: bool = False
     padding: Padding = field(default_factory=Padding)
     shown: Shown = field(default_factory=Shown)
 
@@ -96,12 +103,29 @@ def _set_padding(options: MountOptions, value: str) -> MountOptions:
     percent = re.fullmatch(r"(\d+)%", value)
     if percent and int(percent[1]) <= _MOST_PERCENT:
         return replace(options, padding=replace(options.padding, percent=int(percent[1])))
-    size = _SIZE.fullmatch(value)
-    if percent or not size:
+    size = _bytes(value)
+    if percent or size is None:
         raise UsageError(f"pad={value}: give bytes such as 64K, or a part of the tree such as 20% (at most 1000%)")
-    return replace(
-        options, padding=replace(options.padding, percent=0, minimum=int(size[1]) * _UNITS[size[2].lower()])
-    )
+    return replace(options, padding=replace(options.padding, percent=0, minimum=size))
+
+
+def _bytes(value: str) -> int | None:
+    """A number of bytes such as ``64K``."""
+    size = _SIZE.fullmatch(value)
+    return int(size[1]) * _UNITS[size[2].lower()] if size else None
+
+
+def _set_spool_max(options: MountOptions, value: str) -> MountOptions:
+    size = _bytes(value)
+    if size is None or size < _LEAST_SPOOL:
+        raise UsageError(f"spool_max={value}: give bytes such as 20G, at least {_LEAST_SPOOL >> 20}M")
+    return replace(options, spool_max=size)
+
+
+def _set_checksum(options: MountOptions, value: str) -> MountOptions:
+    if value not in ("keep", "zero"):
+        raise UsageError(f"checksum={value}: choose keep or zero")
+    return replace(options, keep_checksums=value == "keep")
 
 
 def _set_growth(options: MountOptions, value: str) -> MountOptions:
@@ -127,6 +151,7 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "strict": {"strict": True},
     "nojournal": {"journal": False},
     "lease": {"lease": True},
+    "verify": {"verify": True},
 }
 _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "fsname": ("NAME", _set_text("fsname")),
@@ -136,6 +161,8 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "growth": ("|".join((AUTO, *STRATEGIES)), _set_growth),
     "pad": ("SIZE|PERCENT%", _set_padding),
     "spool": ("DIR", _set_text("spool")),
+    "spool_max": ("SIZE", _set_spool_max),
+    "checksum": ("keep|zero", _set_checksum),
     "log": ("FILE|syslog", _set_text("log")),
 }
 

@@ -8,7 +8,7 @@ thread; the holder of the exclusive lock on the file.
 The sidecar ``.NAME.asdffs-journal`` (integers big-endian; docs/design/journal.md)::
 
      0  4096  owner note: JSON, then spaces; who holds the file (information, not synced)
-  4096     8  magic "ASDFFSJ2"; zeros when no record is pending ("retired")
+  4096     8  magic "ASDFFSJ3"; zeros when no record is pending ("retired")
   4104     8  length of the body in bytes
   4112     4  CRC-32 of the body
   4116        body (``record``)
@@ -37,7 +37,7 @@ from asdffs.storage.record import Record, build, parse
 from asdffs.storage.store import Folder, Store
 
 _NOTE_SIZE = 4096
-_MAGIC = b"ASDFFSJ2"
+_MAGIC = b"ASDFFSJ3"
 _COMMIT_MARK = struct.Struct(">8sQI")
 _PROGRESS = struct.Struct(">IQQQII")
 _CRC = struct.Struct(">I")

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from asdffs.storage.journal import journal_name, read_owner, read_progress, read_record
-from asdffs.storage.recovery import temporary_prefix
+from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.store import Folder, Store
 from asdffs.storage.unfinished import belongs
 
@@ -33,7 +33,7 @@ def find_leftovers(folder: Folder, store: Store) -> list[Leftover]:
         for other in names
         if orphan.fullmatch(other)
     ]
-    kept = re.compile(re.escape(name) + r"\.(rejected-\d+\.yaml|conflict-\d+\..*|leftover(-\d+)?)")
+    kept = re.compile(re.escape(name) + r"\.(rejected-\d+\.yaml|(conflict|unsaved)-\d+\..*|leftover(-\d+)?)")
     found += [
         Leftover(f"{folder.path(other)} holds what a mount kept", kept=True)
         for other in names
@@ -59,7 +59,7 @@ def _lives(pid: int) -> bool:
 
 def _unfinished(folder: Folder, store: Store, names: list[str]) -> list[Leftover]:
     found = [
-        Leftover(f"{folder.path(other)} is what is left of an interrupted growth", repairable=True)
+        Leftover(f"{folder.path(other)} is what is left of an interrupted change", repairable=True)
         for other in names
         if other.startswith(temporary_prefix(store.name))
     ]

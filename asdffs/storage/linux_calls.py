@@ -1,7 +1,7 @@
 """System calls that Python has no function for: insert and collapse range, clones, extent maps.
 
 Each takes descriptors and bytes and raises ``OSError``.  Limits (docs/design/journal.md): none of
-them is atomic across a crash.  User: ``file_store``.  No state.
+them is atomic across a crash.  Users: ``file_store``, ``document/decoding``.  No state.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Final
 from asdffs.storage.store import PhysicalExtent
 
 # linux/falloc.h
+KEEP_SIZE: Final = 0x01
+PUNCH_HOLE: Final = 0x02
 COLLAPSE_RANGE: Final = 0x08
 INSERT_RANGE: Final = 0x20
 # linux/fs.h: struct file_clone_range
@@ -44,6 +46,15 @@ def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
         code = ctypes.get_errno()
         if code != errno.EINTR:
             raise OSError(code, os.strerror(code))
+
+
+def punch_hole(fd: int, offset: int, length: int) -> None:
+    """Give back what ``length`` bytes at ``offset`` occupy, where the file system can; raises ``OSError``."""
+    try:
+        fallocate(fd, PUNCH_HOLE | KEEP_SIZE, offset, length)
+    except OSError as err:
+        if err.errno not in (errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
 
 
 def clone_range(source: int, start: int, target: int, to: int, length: int) -> None:

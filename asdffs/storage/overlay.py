@@ -17,12 +17,16 @@ from asdffs.storage.store import PhysicalExtent, Signature, Store
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Bytes ``[start, stop)`` as shown: ``payload``, or those of the file from ``origin`` on, or zeros."""
+    """Bytes ``[start, stop)`` as shown: ``payload``, or those of the file from ``origin`` on, or zeros.
+
+    ``source``: another file that they are read from.
+    """
 
     start: int
     stop: int
     origin: int | None = 0
     payload: bytes | None = None
+    source: Store | None = None
 
 
 class OverlayStore:
@@ -68,7 +72,7 @@ class OverlayStore:
             return segment.payload[start - segment.start : stop - segment.start]
         if segment.origin is None:
             return bytes(stop - start)
-        found = self._base.read_at(segment.origin + start - segment.start, stop - start)
+        found = (segment.source or self._base).read_at(segment.origin + start - segment.start, stop - start)
         return found.ljust(stop - start, b"\0")
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
@@ -118,7 +122,10 @@ class OverlayStore:
         return self._base.signature()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and those beside it."""
+        for segment in self._segments:
+            if segment.source is not None:
+                segment.source.close()
         self._base.close()
 
 
@@ -140,4 +147,5 @@ def _cut(segment: Segment, start: int, stop: int) -> Segment:
     skipped = start - segment.start
     if segment.payload is not None:
         return Segment(start, stop, payload=segment.payload[max(0, skipped) : stop - segment.start])
-    return Segment(start, stop, origin=None if segment.origin is None else segment.origin + skipped)
+    origin = None if segment.origin is None else segment.origin + skipped
+    return Segment(start, stop, origin=origin, source=segment.source)

@@ -6,14 +6,16 @@ Immutable, pure but for reading the file.
 
 Body (integers big-endian): nonce, inode, old size, new size, witness offset, witness length (6 x 8
 bytes), witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset,
-gap length, length of a piece (3 x 8); then for each write its offset, the length of its before-image and of its
+gap length, length of a piece (3 x 8), offset, length and inode of a fill (3 x 8), its CRC-32 and the length of
+its name (2 x 4); then for each write its offset, the length of its before-image and of its
 after-image (3 x 8), and both images; then for each extent its place in the file, its address
-and its length (3 x 8).
+and its length (3 x 8); then the name.
 """
 
 from __future__ import annotations
 
 import enum
+import os
 import secrets
 import struct
 import zlib
@@ -24,7 +26,7 @@ from asdffs.format.plan import Plan, Write
 from asdffs.format.span import Span, uncovered
 from asdffs.storage.store import PhysicalExtent, Store
 
-_BODY = struct.Struct(">QQQQQQIIIIQQQ")
+_BODY = struct.Struct(">QQQQQQIIIIQQQQQQII")
 _WRITE = struct.Struct(">QQQ")
 _EXTENT = struct.Struct(">QQQ")
 #: Bytes beside the change that identify the file besides its inode and size.
@@ -67,6 +69,22 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Fill:
+    """``length`` bytes at ``offset`` become those of the file ``name``, of ``inode`` and CRC-32 ``crc``."""
+
+    offset: int
+    length: int
+    inode: int
+    crc: int
+    name: str
+
+    @property
+    def stop(self) -> int:
+        """End of the bytes."""
+        return self.offset + self.length
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """One pending change and what identifies the file it belongs to; ``nonce`` tells it from one just like it.
 
@@ -82,14 +100,15 @@ class Record:
     witness_crc: int
     images: tuple[Image, ...]
     gap: Gap | None = None
+    fill: Fill | None = None
 
 
-def make_record(store: Store, plan: Plan) -> Record:
+def make_record(store: Store, plan: Plan, fill: Fill | None = None) -> Record:
     """The record of an in-place ``plan``: reads the before-images and the witness.  Raises ``OSError``."""
     images = tuple(
         Image(write.offset, store.read_at(write.offset, len(write.payload)), write.payload) for write in plan.writes
     )
-    return _record(store, plan, _unchanged(plan), images, None)
+    return _record(store, plan, _unchanged(plan), images, None, fill)
 
 
 def make_insertion(store: Store, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
@@ -140,16 +159,20 @@ def build(record: Record) -> bytes:
     sizes = (record.nonce, record.inode, record.old_size, record.new_size)
     witness = (record.witness_offset, record.witness_length, record.witness_crc)
     counts = (len(record.images), gap.kind, len(gap.extents))
-    pieces = [_BODY.pack(*sizes, *witness, *counts, gap.offset, gap.length, gap.piece)]
+    fill = record.fill or Fill(0, 0, 0, 0, "")
+    name = os.fsencode(fill.name)
+    filled = (fill.offset, fill.length, fill.inode, fill.crc, len(name))
+    pieces = [_BODY.pack(*sizes, *witness, *counts, gap.offset, gap.length, gap.piece, *filled)]
     for image in record.images:
         pieces += [_WRITE.pack(image.offset, len(image.before), len(image.after)), image.before, image.after]
     pieces += [_EXTENT.pack(extent.logical, extent.physical, extent.length) for extent in gap.extents]
-    return b"".join(pieces)
+    return b"".join([*pieces, name])
 
 
 def parse(body: bytes) -> Record:
     """The record of a ``body`` whose checksum is right."""
-    *fields, count, kind, extent_count, offset, length, piece = _BODY.unpack_from(body)
+    *fields, count, kind, extent_count, offset, length, piece = _BODY.unpack_from(body)[:13]
+    *filled, name_length = _BODY.unpack_from(body)[13:]
     images = []
     place = _BODY.size
     for _ in range(count):
@@ -160,14 +183,18 @@ def parse(body: bytes) -> Record:
     end = place + extent_count * _EXTENT.size
     extents = tuple(PhysicalExtent(*numbers) for numbers in _EXTENT.iter_unpack(body[place:end]))
     gap = Gap(Kind(kind), offset, length, extents, piece) if kind else None
-    return Record(*(*fields, tuple(images), gap))
+    fill = Fill(*(*filled, os.fsdecode(body[end : end + name_length]))) if name_length else None
+    return Record(*(*fields, tuple(images), gap, fill))
 
 
-def _record(store: Store, plan: Plan, witness: Span, images: tuple[Image, ...], gap: Gap | None) -> Record:
+def _record(
+    store: Store, plan: Plan, witness: Span, images: tuple[Image, ...], gap: Gap | None, fill: Fill | None = None
+) -> Record:
     seen = store.read_at(witness.start, min(_WITNESS, len(witness)))
     inode = store.signature().inode
     nonce = secrets.randbits(64)
-    return Record(nonce, inode, plan.old_size, plan.new_size, witness.start, len(seen), zlib.crc32(seen), images, gap)
+    seen_facts = (witness.start, len(seen), zlib.crc32(seen))
+    return Record(nonce, inode, plan.old_size, plan.new_size, *seen_facts, images, gap, fill)
 
 
 def _unchanged(plan: Plan) -> Span:

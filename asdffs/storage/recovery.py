@@ -14,6 +14,8 @@ cut anywhere.
 | shift, no piece in the journal                           | the old size, if it had grown              |
 | shift, a piece in the journal                            | written again, and on from there           |
 | another inode, size or content                           | record set aside, file untouched           |
+| a fill, its payload whole                                | poured (again)                             |
+| a fill, its payload gone, the bytes not in the file      | refused; the journal stays                 |
 | a record in the sidecar of another name of the file      | the same, then that sidecar is removed     |
 
 Then the file is synced and the record retired.  A file replaced by growth needs no record: the
@@ -22,13 +24,14 @@ rename is atomic; its temporary is removed.  Users: ``document/opening``, ``cli/
 
 from __future__ import annotations
 
+import contextlib
 import enum
-import hashlib
 import logging
 import os
 
 from asdffs.errors import RecoveryError
 from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_progress, read_record
+from asdffs.storage.payload import PAYLOAD_SUFFIX, is_poured, open_payload, temporary_prefix
 from asdffs.storage.record import Kind, Record
 from asdffs.storage.store import Folder, Store
 from asdffs.storage.unfinished import Position, belongs, finish, locate
@@ -50,13 +53,14 @@ def recover(folder: Folder, store: Store, journal: Journal) -> tuple[Outcome, st
 
     Raises ``RecoveryError`` or ``OSError``; the record then stays pending and recovery can be run again.
     """
-    _remove_temporaries(folder, store.name)
     outcome = Outcome.CLEAN, ""
     for other in _journals_of_other_names(folder, store):
         outcome = _settle(folder, store, other, outcome)
         other.discard()
         folder.sync()
-    return _settle(folder, store, journal, outcome)
+    outcome = _settle(folder, store, journal, outcome)
+    _remove_temporaries(folder, store.name)
+    return outcome
 
 
 def _settle(folder: Folder, store: Store, journal: Journal, before: tuple[Outcome, str]) -> tuple[Outcome, str]:
@@ -66,12 +70,46 @@ def _settle(folder: Folder, store: Store, journal: Journal, before: tuple[Outcom
     if not belongs(store, record, journal.progress(record)):
         _check_position(folder, store, record)
         kept = journal.set_aside()
+        _keep_payload(folder, record, kept)
         return Outcome.SET_ASIDE, f"a journal that does not match the file was set aside as {kept}"
-    completed = finish(store, record, journal)
+    with contextlib.closing(_Payload(folder, store, record)) as payload:
+        completed = finish(store, record, journal, payload.store)
     journal.retire()
+    if record.fill is not None:
+        with contextlib.suppress(FileNotFoundError):
+            folder.remove(record.fill.name)
     if completed:
         return Outcome.COMPLETED, "a change that was interrupted has been completed from the journal"
     return Outcome.UNDONE, "a change that was interrupted before it took effect has been undone"
+
+
+class _Payload:
+    """What a record's fill is made of.  ``store`` is None where nothing is missing.  Raises ``RecoveryError``."""
+
+    def __init__(self, folder: Folder, store: Store, record: Record) -> None:
+        self.store = None
+        if record.fill is None:
+            return
+        self.store = open_payload(folder, record.fill)
+        if self.store is None and not is_poured(store, record.fill):
+            raise RecoveryError(
+                f"{folder.path(record.fill.name)}, which holds what a block was being overwritten with, is gone or "
+                f"was changed; put it back, or move {folder.path(journal_name(store.name))} away and lose that block",
+                path=folder.path(store.name),
+            )
+
+    def close(self) -> None:
+        if self.store is not None:
+            self.store.close()
+
+
+def _keep_payload(folder: Folder, record: Record, kept: str) -> None:
+    """The payload of a record that was set aside goes with it."""
+    if record.fill is None:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        payload = folder.open(record.fill.name, writable=True)
+        folder.replace(payload, os.path.basename(kept) + PAYLOAD_SUFFIX).close()
 
 
 def _check_position(folder: Folder, store: Store, record: Record) -> None:
@@ -117,13 +155,8 @@ def _open_foreign(folder: Folder, name: str, store: Store) -> Journal | None:
     return None
 
 
-def temporary_prefix(name: str) -> str:
-    """How names of temporary copies of the file ``name`` begin; short enough for any name."""
-    return f".asdffs-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}-"
-
-
 def _remove_temporaries(folder: Folder, name: str) -> None:
     for found in folder.names():
         if found.startswith(temporary_prefix(name)):
-            logger.info("removing %s, left by an interrupted growth", folder.path(found))
+            logger.info("removing %s, left by an interrupted change", folder.path(found))
             folder.remove(found)

@@ -15,8 +15,8 @@ from typing import Final
 from asdffs.errors import LockedError
 from asdffs.format.plan import Plan
 from asdffs.storage.open_file import OpenFile
+from asdffs.storage.payload import create_temporary
 from asdffs.storage.record import writes_around
-from asdffs.storage.recovery import temporary_prefix
 from asdffs.storage.store import Folder, Store
 from asdffs.storage.strategy import Unsuitable, checked_shift
 
@@ -110,11 +110,8 @@ def _made(file: OpenFile, fill: Callable[[Store], None]) -> Store:
 
 
 def _temporary(folder: Folder, name: str) -> Store:
-    taken = set(folder.names())
-    prefix = temporary_prefix(name)
-    free = next(f"{prefix}{n}.tmp" for n in range(len(taken) + 1) if f"{prefix}{n}.tmp" not in taken)
     try:
-        return folder.open(free, writable=True, create=True)
+        return create_temporary(folder, name, ".tmp")
     except OSError as err:
         if err.errno in _NO_NEW_FILE:
             raise Unsuitable("no file can be created in its directory") from err

@@ -8,6 +8,7 @@ A store is used by one thread at a time.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +31,18 @@ class Extent:
     fd: int
     offset: int
     length: int
+
+
+def read_bytes(found: bytes | Extent) -> bytes:
+    """The bytes of a read, wherever they are.  Raises ``OSError``."""
+    if isinstance(found, bytes):
+        return found
+    pieces: list[bytes] = []
+    offset, rest = found.offset, found.length
+    while rest > 0 and (piece := os.pread(found.fd, rest, offset)):
+        pieces.append(piece)
+        offset, rest = offset + len(piece), rest - len(piece)
+    return b"".join(pieces)
 
 
 @dataclass(frozen=True, slots=True)

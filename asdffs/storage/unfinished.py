@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from asdffs.format.span import Span, uncovered
 from asdffs.storage.journal import Journal, Progress
 from asdffs.storage.overlay import OverlayStore, Segment
+from asdffs.storage.payload import pour
 from asdffs.storage.record import Gap, Image, Kind, Record
 from asdffs.storage.store import PhysicalExtent, Store
 
@@ -50,9 +51,14 @@ def belongs(store: Store, record: Record, progress: Progress | None = None) -> b
     return position is not Position.UNKNOWN
 
 
-def finish(store: Store, record: Record, journal: Journal) -> bool:
-    """Bring ``store`` to a whole state, durably; whether it is the new one.  Raises ``OSError``."""
+def finish(store: Store, record: Record, journal: Journal, payload: Store | None = None) -> bool:
+    """Bring ``store`` to a whole state, durably; whether it is the new one.  Raises ``OSError``.
+
+    ``payload``: what a fill is made of; None when all of it is in the file.
+    """
     if record.gap is None:
+        if record.fill is not None and payload is not None:
+            pour(payload, store, record.fill)
         apply(store, record.images, record.new_size)
         store.sync()
         return True
@@ -89,11 +95,11 @@ class View:
     new: bool
 
 
-def as_recovered(store: Store, record: Record, progress: Progress | None) -> View:
+def as_recovered(store: Store, record: Record, progress: Progress | None, payload: Store | None = None) -> View:
     """``store`` as ``finish`` will leave it.  Raises ``OSError``."""
     gap = record.gap
     if gap is None:
-        return _new(store, record, [Segment(0, record.new_size)])
+        return _new(store, record, _filled(record, payload))
     old = [Segment(0, record.old_size)]
     if gap.kind is Kind.SHIFT and progress is not None:
         return _new(store, record, _shifted(record, gap, progress))
@@ -108,6 +114,18 @@ def as_recovered(store: Store, record: Record, progress: Progress | None) -> Vie
 
 def _new(store: Store, record: Record, below: list[Segment]) -> View:
     return View(OverlayStore.of_images(store, record.new_size, record.images, below), new=True)
+
+
+def _filled(record: Record, payload: Store | None) -> list[Segment]:
+    """The file with the bytes of ``payload`` where they go."""
+    fill = record.fill
+    if fill is None or payload is None:
+        return [Segment(0, record.new_size)]
+    return [
+        Segment(0, fill.offset),
+        Segment(fill.offset, fill.stop, source=payload),
+        Segment(fill.stop, record.new_size, origin=fill.stop),
+    ]
 
 
 # -- insertions -----------------------------------------------------------------

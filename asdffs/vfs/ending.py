@@ -1,7 +1,8 @@
 """What is kept beside the file when a mount ends, so that nothing typed or copied in is lost.
 
 ``NAME.rejected-N.yaml`` for each draft that is not in the file, ``NAME.leftover/`` for
-scratch that is no editor's, ``NAME.conflict-N.yaml`` and ``NAME.conflict-N.block-NNNN.bin`` for
+scratch that is no editor's, ``NAME.unsaved-N.block-NNNN.bin`` for a block that was written and
+could not be stored, ``NAME.conflict-N.yaml`` and ``NAME.conflict-N.block-NNNN.bin`` for
 what another program's change of the file has overtaken.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/mount``
 (for the spool of a daemon that was killed).
 """
@@ -18,7 +19,8 @@ from urllib.parse import unquote_to_bytes
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_store import FileFolder
-from asdffs.vfs.scratch import is_disposable, read_bytes
+from asdffs.storage.store import read_bytes
+from asdffs.vfs.scratch import is_disposable
 
 _PIECE: Final = 1 << 20
 #: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
@@ -49,9 +51,15 @@ class Keeper:
 
     def keep_conflict_block(self, number: int, document: Document) -> None:
         """Write a block to ``NAME.conflict-N.block-NNNN.bin``, as it is in the file that was open."""
+        self._keep_block("conflict", number, document)
 
+    def keep_unsaved_block(self, number: int, document: Document) -> None:
+        """Write a block that could not be stored to ``NAME.unsaved-N.block-NNNN.bin``."""
+        self._keep_block("unsaved", number, document)
+
+    def _keep_block(self, kind: str, number: int, document: Document) -> None:
         def name_of(n: int) -> str:
-            return os.path.join(self._folder, f"{self._name}.conflict-{n}.block-{number:04d}.bin")
+            return os.path.join(self._folder, f"{self._name}.{kind}-{n}.block-{number:04d}.bin")
 
         try:
             self.kept.append(_write_new(name_of, self._mode, lambda new: _copy_block(document, number, new)))

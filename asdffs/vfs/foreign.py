@@ -62,7 +62,8 @@ class ForeignChanges:
     def _conflict(self, foreign: Foreign) -> None:
         document = self._document
         document.conflict = _SENTENCES[foreign]
-        self._keep(blocks=foreign is not Foreign.CHANGED)
+        # changed in place, the file has what was written to it; not what is only in the spool
+        self._keep(document.unstored_blocks if foreign is Foreign.CHANGED else document.written_blocks)
         if foreign is Foreign.CHANGED:
             self._read_again()
         kept = ", ".join(document.report.conflict) or "nothing had to be kept"
@@ -88,13 +89,13 @@ class ForeignChanges:
             if isinstance(node, DirectoryNode):
                 node.forget()
 
-    def _keep(self, *, blocks: bool) -> None:
-        """Copy drafts, and with ``blocks`` the blocks that were written, beside the file."""
+    def _keep(self, blocks: tuple[int, ...]) -> None:
+        """Copy drafts and ``blocks`` beside the file."""
         document, keeper = self._document, Keeper(self._document.path)
         with document.relief.waiting():
             for draft in distinct(self._staging.unsaved(), b""):
                 keeper.keep_conflict(draft)
-        for number in document.written_blocks if blocks else ():
+        for number in blocks:
             keeper.keep_conflict_block(number, document)
         document.report.conflict += keeper.kept
         document.report.kept += keeper.kept

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from asdffs.document.document import Document
 from asdffs.errors import (
+    AsdffsError,
     FileExpectedError,
     InUseError,
     NameExistsError,
@@ -27,8 +28,9 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.registry import plugins
+from asdffs.storage.store import read_bytes
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
-from asdffs.vfs.scratch import Spool, SpoolFile, read_bytes
+from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.staging import TREE, Staging, spooled
 from asdffs.views.base import View
 
@@ -94,13 +96,25 @@ class Names:
             return self._create(path, mode)
 
     def _create(self, path: str, mode: int) -> FileNode:
-        folder, name = self._place(path)
+        folder, name = self._place(path, of_view=True)
+        if self._takes(folder, name):
+            return self._add(folder, name)
         node = self.file_node(SpoolFile(self._spool, name), mode & 0o7777)
         if self._is_tree(folder, name):
             folder.fixed[TREE] = node
             self._staging.enter(node)
         else:
             folder.scratch[name] = node
+        folder.touch()
+        return node
+
+    def _add(self, folder: DirectoryNode, name: str) -> FileNode:
+        """A new entry of the view.  Raises as ``View.add``."""
+        self._views[folder].add(name)
+        node = folder.find(name)
+        if not isinstance(node, FileNode):
+            raise TypeError("views add files")
+        node.touch()
         folder.touch()
         return node
 
@@ -164,9 +178,17 @@ class Names:
         if self._is_tree(folder, name):
             self._staging.leave()
         elif name not in folder.scratch and name not in folder.hidden:
-            raise InUseError("blocks and views cannot be removed", path=path)
+            self._remove(folder, name, node)
         self._take_name(folder, name)
         folder.touch()
+
+    def _remove(self, folder: DirectoryNode, name: str, node: Node) -> None:
+        """Remove an entry of a view.  Raises ``InUseError``, or as ``View.remove``."""
+        view = self._views.get(folder)
+        if view is None or node.opens:
+            raise InUseError("is in use, or a part of the mount", path=name)
+        view.remove(name)
+        folder.seen.pop(name, None)
 
     def rename(self, old: str, new: str, *, replace: bool = True) -> None:
         """Give ``old`` the name ``new``; onto the tree or a block it is a save.
@@ -196,12 +218,12 @@ class Names:
             self._save(node)
             self._take_name(target, new_name)
             target.fixed[TREE] = node
-        elif self._is_view_file(target, new_name):
+        elif self._is_view_file(target, new_name) or self._takes(target, new_name):
             if is_tree:
                 raise NotPermittedError(f"{TREE} cannot become a block")
             if node.writers:  # what it still writes would go nowhere
                 raise InUseError(f"{name} is open for writing; close it before it becomes a block")
-            self._copy_onto(node, target.find(new_name))
+            self._become(node, target, new_name)
             node.names -= 1
             self.discard(node)
         else:
@@ -219,6 +241,20 @@ class Names:
         if not isinstance(node, FileNode):
             raise NotPermittedError(f"only a file can become {TREE}")
         self._staging.adopt(node)
+
+    def _become(self, node: Node, target: DirectoryNode, name: str) -> None:
+        """Scratch becomes an entry of a view, by a copy; a new one that cannot be filled is removed again."""
+        if not isinstance(node, FileNode):
+            raise NotPermittedError("only a file can become a block")
+        if not self._takes(target, name):
+            self._copy_onto(node, target.find(name))
+            return
+        added = self._add(target, name)
+        try:
+            self._copy_onto(node, added)
+        except (AsdffsError, OSError):
+            self._remove(target, name, added)
+            raise
 
     def _copy_onto(self, source: Node, target: Node) -> None:
         """A rename onto a block is a copy: not atomic (docs/semantics.md, Blocks)."""
@@ -309,13 +345,21 @@ class Names:
             raise ReadOnlyError("the mount is read-only")
         return folder, name
 
-    def _place(self, path: str) -> tuple[DirectoryNode, str]:
+    def _place(self, path: str, *, of_view: bool = False) -> tuple[DirectoryNode, str]:
+        """Where something new goes; ``of_view``: it may be an entry of a view."""
         folder, name = self._split(path)
         if self._exists(folder, name):
             raise NameExistsError("exists", path=path)
         if not self._is_tree(folder, name):
             self._check_new(folder, name)
+        if not of_view and self._takes(folder, name):
+            raise NotPermittedError("only a file can be created under this name", path=path)
         return folder, name
+
+    def _takes(self, folder: DirectoryNode, name: str) -> bool:
+        """Whether ``name``, which is not there, would be an entry of a view."""
+        view = self._views.get(folder)
+        return view is not None and not self._exists(folder, name) and view.takes(name)
 
     def _named(self, path: str) -> tuple[DirectoryNode, str, Node]:
         folder, name = self._split(path)

@@ -11,9 +11,10 @@ import os
 import re
 from urllib.parse import quote
 
+from asdffs.errors import NotSupportedError
 from asdffs.relief import Alone, Relief
 from asdffs.storage.file_store import write_all
-from asdffs.storage.store import Extent
+from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.base import ViewFile
 
 #: Names that editors and tools leave behind and nobody misses.
@@ -109,6 +110,13 @@ class SpoolFile(ViewFile):
         finally:
             os.close(fd)
 
+    def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
+        """What the spool's file system does."""
+        if keep_size or zero:
+            raise NotSupportedError("scratch cannot be reserved without growing")
+        self.take(None)
+        os.posix_fallocate(self._fd, offset, length)
+
     def take(self, content: bytes | None) -> None:
         """Have bytes of its own from now on: ``content``, or the committed ones as they are now."""
         if self._committed is None:
@@ -150,15 +158,3 @@ class SpoolFile(ViewFile):
             os.unlink(path)
             raise
         self._fd, self.path = fd, path
-
-
-def read_bytes(found: bytes | Extent) -> bytes:
-    """The bytes of a read, wherever they are.  Raises ``OSError``."""
-    if isinstance(found, bytes):
-        return found
-    pieces: list[bytes] = []
-    offset, rest = found.offset, found.length
-    while rest > 0 and (piece := os.pread(found.fd, rest, offset)):
-        pieces.append(piece)
-        offset, rest = offset + len(piece), rest - len(piece)
-    return b"".join(pieces)

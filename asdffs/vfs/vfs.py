@@ -17,6 +17,7 @@ from asdffs.document.document import Document
 from asdffs.errors import (
     AsdffsError,
     FileExpectedError,
+    ForeignAttributeError,
     NameRefusedError,
     NoAttributeError,
     NoSuchNameError,
@@ -150,6 +151,13 @@ class Vfs:
             raise NoAttributeError("only files have attributes", path=path)
         return node.file.attribute(name)
 
+    def set_xattr(self, path: str, name: str, value: bytes) -> None:
+        """Set an extended attribute.  Raises ``ForeignAttributeError``, or as the file does."""
+        node = self._changeable(path, None)
+        if not isinstance(node, FileNode):
+            raise ForeignAttributeError("only files have attributes", path=path)
+        node.file.set_attribute(name, value)
+
     # -- directories --------------------------------------------------------
 
     def opendir(self, path: str) -> int:
@@ -239,6 +247,13 @@ class Vfs:
         if not writers:
             node.file.settle(durable=False)
 
+    def allocate(self, handle: int, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
+        """fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
+        opened = self._handles.get(handle)
+        with self._changing(opened.node):
+            opened.node.file.allocate(offset, length, keep_size=keep_size, zero=zero)
+            self._dirtied(opened)
+
     def is_dirty(self, handle: int) -> bool:
         """Whether the handle wrote since its last flush."""
         return self._handles.get(handle).dirty
@@ -251,7 +266,8 @@ class Vfs:
         with self.staging.guard(opened.node):
             opened.dirty = False
             if opened.node is not self.staging.node:
-                opened.node.file.settle(durable=False)
+                if not opened.node.file.stores_late or not any(h.dirty for h in self._handles.of(opened.node)):
+                    opened.node.file.settle(durable=False)
             elif killed:
                 self.staging.cut_off()
             else:
@@ -320,6 +336,8 @@ class Vfs:
     def _keep_beside(self) -> None:
         report = self.document.report
         keeper = Keeper(self.document.path)
+        for number in () if self.document.conflict else self.document.unstored_blocks:
+            keeper.keep_unsaved_block(number, self.document)
         try:
             drafts = [*report.rejected, *self.staging.unsaved()]
             for draft in distinct(drafts, self.document.tree.text(), already=report.conflict):

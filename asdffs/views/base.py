@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from asdffs.document.document import Document
-from asdffs.errors import NoAttributeError, NotPermittedError
+from asdffs.errors import ForeignAttributeError, NoAttributeError, NotPermittedError, NotSupportedError
 from asdffs.storage.store import Extent
 
 
@@ -20,6 +20,8 @@ class ViewFile:
     """One virtual file.  Sizes and offsets in bytes.  This base is a read-only file."""
 
     writable = False
+    #: Whether bringing what was written into the file is so much work that it waits for the last writer's close.
+    stores_late = False
 
     def size(self) -> int:
         """Size now.  Raises ``AsdffsError``, ``OSError``."""
@@ -55,6 +57,13 @@ class ViewFile:
     def settle(self, *, durable: bool) -> None:
         """Somebody closed the file after writing, or (``durable``) asked for fsync."""
 
+    def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
+        """Have room on the disk for these bytes (fallocate), or with ``zero`` make them zeros.
+
+        ``keep_size``: also when the file stays shorter.  Raises ``AsdffsError``, ``OSError``.
+        """
+        raise NotSupportedError("room cannot be reserved here")
+
     def attributes(self) -> Mapping[str, bytes]:
         """Extended attributes.  Raises ``AsdffsError``."""
         return {}
@@ -65,6 +74,10 @@ class ViewFile:
             return self.attributes()[name]
         except KeyError:
             raise NoAttributeError(f"no attribute {name!r} here") from None
+
+    def set_attribute(self, name: str, value: bytes) -> None:
+        """Set an extended attribute.  Raises ``ForeignAttributeError``, ``AsdffsError``, ``OSError``."""
+        raise ForeignAttributeError(f"the attribute {name!r} cannot be set here")
 
 
 class ViewDirectory(Protocol):
@@ -92,4 +105,13 @@ class View(ViewDirectory, Protocol):
     def __init__(self, document: Document) -> None: ...
 
     def refusal(self, name: str) -> Exception | None:
-        """Why ``name``, which does not exist, must not be created as scratch; None when it may."""
+        """Why ``name``, which does not exist, must not be created; None when it may."""
+
+    def takes(self, name: str) -> bool:
+        """Whether ``name``, when it is created, is an entry of the view and not scratch."""
+
+    def add(self, name: str) -> None:
+        """Create an entry that the view ``takes``, empty.  Raises ``AsdffsError``, ``OSError``."""
+
+    def remove(self, name: str) -> None:
+        """Remove an entry.  Raises ``InUseError`` with the reason, ``AsdffsError``, ``OSError``."""

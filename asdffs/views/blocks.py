@@ -1,6 +1,7 @@
 """``blocks/``: the decoded content of each block as ``NNNN.bin``.
 
-An uncompressed block is a window on the file; a compressed one is decoded on demand.
+An uncompressed block is a window on the file; a compressed one is decoded on demand, and stored
+again when its last writer closes it.  Creating the next number appends a block.
 """
 
 from __future__ import annotations
@@ -8,22 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from asdffs.codecs.base import name_of
 from asdffs.document.document import Document
-from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError
+from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError
 from asdffs.storage.store import Extent
 from asdffs.views.base import ViewFile
 
 _NAME = re.compile(r"(\d{4}|[1-9]\d{4,})\.bin")
+_PREFIX = "user.asdf."
+_ZEROS = 1 << 20
 
 
 def block_name(number: int) -> str:
     """File name of block ``number``."""
     return f"{number:04d}.bin"
-
-
-def compression_name(compression: bytes) -> str:
-    """The compression as ``info`` and the attributes show it: ``none`` or its four bytes."""
-    return compression.rstrip(b"\0").decode("latin-1") or "none"
 
 
 class BlockFile(ViewFile):
@@ -50,8 +49,13 @@ class BlockFile(ViewFile):
         """A block whose header is damaged is an error, not an empty file."""
         self._document.block_header(self._number)
 
+    @property
+    def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+        """A compressed block is encoded as a whole."""
+        return self._document.block_header(self._number).compressed
+
     def open_for_writing(self) -> None:
-        """Compressed and damaged blocks cannot be written."""
+        """Damaged blocks, and those that cannot be decoded, cannot be written."""
         self._document.check_block_writable(self._number)
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
@@ -63,8 +67,44 @@ class BlockFile(ViewFile):
         self._document.truncate_block(self._number, size)
 
     def settle(self, *, durable: bool) -> None:
-        """Bring the size into the header."""
+        """Have the file hold what was written: the size, or all of a compressed block."""
         self._document.settle_block(self._number, durable=durable)
+
+    def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
+        """Reserve room, or write zeros."""
+        size, end = self.size(), offset + length
+        if zero:
+            for place in range(offset, min(end, size), _ZEROS):
+                self.write(place, bytes(min(_ZEROS, min(end, size) - place)))
+        else:
+            self._reserve(end, needed=keep_size)
+        if not keep_size and end > size:
+            self.truncate(end)
+
+    def _reserve(self, size: int, *, needed: bool) -> None:
+        """At least ``size`` bytes; of a block that has no room of its own only ``needed`` ones are refused."""
+        header = self._document.block_header(self._number)
+        if header.compressed or header.streamed:
+            if needed:
+                raise NotPermittedError("a compressed or streamed block has no room to reserve", block=self._number)
+        elif size > header.allocated_size:
+            self._document.reserve_block(self._number, size)
+
+    def set_attribute(self, name: str, value: bytes) -> None:
+        """``user.asdf.compression`` stores the block anew, ``user.asdf.allocated_size`` reserves room."""
+        text = value.decode("latin-1")
+        if not self._document.writable:
+            raise ReadOnlyError("the mount is read-only")
+        if name == _PREFIX + "compression":
+            self._document.set_compression(self._number, text)
+        elif name == _PREFIX + "allocated_size":
+            if not text.isascii() or not text.isdigit():
+                raise NameRefusedError(f"allocated_size is a number of bytes, not {text[:40]!r}", block=self._number)
+            self._document.reserve_block(self._number, int(text))
+        elif name in self.attributes():
+            raise NotPermittedError(f"{name} tells what is in the file and cannot be set", block=self._number)
+        else:
+            super().set_attribute(name, value)
 
     def attributes(self) -> Mapping[str, bytes]:
         """``user.asdf.*``: the block header as on disk, as text; sizes and offset in bytes."""
@@ -74,13 +114,13 @@ class BlockFile(ViewFile):
             "offset": self._document.block_offset(self._number),
             "header_size": header.header_size,
             "flags": header.flags,
-            "compression": compression_name(header.compression),
+            "compression": name_of(header.compression),
             "allocated_size": header.allocated_size,
             "used_size": header.used_size,
             "data_size": header.data_size,
             "checksum": header.checksum.hex(),
         }
-        return {f"user.asdf.{name}": str(fact).encode() for name, fact in facts.items()}
+        return {_PREFIX + name: str(fact).encode() for name, fact in facts.items()}
 
 
 class Blocks:
@@ -112,9 +152,21 @@ class Blocks:
         match = _NAME.fullmatch(name)
         if match is None:
             return None
-        if int(match[1]) == self._document.block_count:
-            return NotPermittedError("adding a block is not supported yet", block=int(match[1]))
+        if self.takes(name):
+            return None
         return NameRefusedError(f"the next free block is {block_name(self._document.block_count)}")
+
+    def takes(self, name: str) -> bool:
+        """The next block, and no other."""
+        return name == block_name(self._document.block_count)
+
+    def add(self, name: str) -> None:
+        """Append an empty block."""
+        self._document.append_block()
+
+    def remove(self, name: str) -> None:
+        """Remove the last block, to which nothing in the tree refers."""
+        self._document.remove_block(int(name.partition(".")[0]))
 
 
 PLUGIN = Blocks

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator
 
 from asdffs.document.document import Document
+from asdffs.errors import InUseError, NotPermittedError
 from asdffs.views.base import ViewDirectory, ViewFile
 from asdffs.views.tree_yaml import CommittedTree
 
@@ -58,6 +59,7 @@ class StatusFile(_Rendered):
             "padding": len(document.layout.padding),
             "index": document.layout.index is not None,
             "growth": document.growth,
+            "progress": report.progress.facts(),
             "draft": report.draft,
             "conflict": report.conflict,
             "error": report.error,
@@ -138,6 +140,18 @@ class Status:
     def refusal(self, name: str) -> Exception | None:
         """Never asked: there is no scratch here."""
         return None
+
+    def takes(self, name: str) -> bool:
+        """Nothing can be created here."""
+        return False
+
+    def add(self, name: str) -> None:
+        """Never asked."""
+        raise NotPermittedError("nothing can be created in this directory")
+
+    def remove(self, name: str) -> None:
+        """Raises ``InUseError``."""
+        raise InUseError(f"{name} is a part of the mount and cannot be removed")
 
 
 PLUGIN = Status

@@ -94,7 +94,7 @@ def test_the_library_decodes_what_is_encoded(name: str, kind: str) -> None:
 def test_every_kind_of_blosc_buffer(shuffle: int, typesize: int, cname: str) -> None:
     import blosc
 
-    content = (np.cumsum(RNG.integers(0, 5, 900_000)).astype("i4").tobytes() + b"end")[: 3_000_017]
+    content = (np.cumsum(RNG.integers(0, 5, 900_000)).astype("i4").tobytes() + b"end")[:3_000_017]
     stored = blosc.compress(content, typesize=typesize, shuffle=shuffle, cname=cname, clevel=5)
     assert b"".join(CODECS["blsc"].decode(Bytes(stored), len(content))) == content
 

@@ -22,7 +22,7 @@ from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, run
 from support.samples import odd_file, opened
 
 from asdffs.document.opening import open_document
-from asdffs.vfs.scratch import read_bytes
+from asdffs.storage.store import read_bytes
 
 #: Every call by which the daemon changes a file system.
 CALLS = (

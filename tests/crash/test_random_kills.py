@@ -21,7 +21,7 @@ from support.processes import wait_for
 from support.samples import DATA, MASK, block_bytes, odd_file, opened
 
 from asdffs.document.opening import open_document
-from asdffs.vfs.scratch import read_bytes
+from asdffs.storage.store import read_bytes
 
 pytestmark = pytest.mark.mount
 

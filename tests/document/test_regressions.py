@@ -25,7 +25,7 @@ from asdffs.storage.journal import Journal
 from asdffs.storage.memory_store import MemoryFolder
 from asdffs.storage.record import make_record
 from asdffs.storage.recovery import Outcome, recover
-from asdffs.vfs.scratch import read_bytes
+from asdffs.storage.store import read_bytes
 
 NAME = "f.asdf"
 THREE = [block_bytes(DATA), block_bytes(MASK), block_bytes(b"three")]

@@ -16,8 +16,7 @@ from asdffs.errors import StaleFileError
 from asdffs.format.padding import Padding
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import Store
-from asdffs.vfs.scratch import read_bytes
+from asdffs.storage.store import Store, read_bytes
 
 
 class Nosy:

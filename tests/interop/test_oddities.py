@@ -15,7 +15,7 @@ from support.plans import scan
 from support.samples import DATA, MASK, ODD_FILES, STANDARDS, block_bytes, odd_file, write_sample
 
 from asdffs.document.opening import open_document
-from asdffs.vfs.scratch import read_bytes
+from asdffs.storage.store import read_bytes
 
 pytestmark = pytest.mark.mount
 

@@ -182,7 +182,7 @@ def test_a_streamed_block_is_read_and_appended_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", ["zlib", "bzp2"])
-def test_compressed_blocks_are_read_and_refuse_writes(tmp_path: Path, compression: str) -> None:
+def test_compressed_blocks_that_are_only_read_stay_as_they_are(tmp_path: Path, compression: str) -> None:
     path = tmp_path / "data.asdf"
     arrays = write_sample(path, all_array_compression=compression)
     before = path.read_bytes()
@@ -190,10 +190,8 @@ def test_compressed_blocks_are_read_and_refuse_writes(tmp_path: Path, compressio
         for number, name in enumerate(ORDER):
             assert mount.block(number).read_bytes() == arrays[name].tobytes()
         assert os.getxattr(mount.block(0), "user.asdf.compression") == compression.encode()
-        with pytest.raises(OSError, match="Read-only file system"):
-            open(mount.block(0), "r+b")
-        assert f"compressed ({compression})" in mount.error
-        assert run("cp", "/etc/hostname", mount.block(0)).returncode != 0
+        with open(mount.block(0), "r+b") as file:
+            assert file.read(8) == arrays[ORDER[0]].tobytes()[:8]
     assert path.read_bytes() == before
 
 

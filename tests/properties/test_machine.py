@@ -15,7 +15,7 @@ from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage.gap import STRATEGIES
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.vfs.scratch import read_bytes
+from asdffs.storage.store import read_bytes
 
 NAME = "f.asdf"
 TAILS = {"plain": [block_bytes(MASK)], "streamed": [header_bytes(b"", flags=1, md5=False) + MASK]}

@@ -5,8 +5,9 @@ import pytest
 from asdffs.format.plan import Plan, Write
 from asdffs.storage.journal import Journal, journal_name, read_owner
 from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.record import make_record
-from asdffs.storage.recovery import Outcome, recover, temporary_prefix
+from asdffs.storage.recovery import Outcome, recover
 from asdffs.storage.unfinished import apply, as_recovered, belongs, undo
 
 OLD = bytes(range(256)) * 40

@@ -12,8 +12,8 @@ from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.padding import Padding
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.vfs.scratch import read_bytes
-from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file
+from asdffs.storage.store import read_bytes
+from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
 NAME = "f.asdf"
 SLACK = b"\xaa" * 600
@@ -34,10 +34,13 @@ class Promising:
         self._folder = folder
         self._document = document
         self._versions = 0
+        self._appended: list[int] = []
 
     def commit_tree(self, draft: bytes) -> None:
         self._document.commit_tree(draft)
         self._promise("tree", self._document.tree.text())
+        for number in self._appended:  # the tree may refer to them now
+            self._promise(number, self._block(number))
 
     def write_block(self, number: int, offset: int, payload: bytes) -> None:
         self._document.write_block(number, offset, payload)
@@ -45,6 +48,20 @@ class Promising:
 
     def truncate_block(self, number: int, size: int) -> None:
         self._document.truncate_block(number, size)
+        self._note_version()
+
+    def set_compression(self, number: int, name: str) -> None:
+        self._document.set_compression(number, name)
+        self._promise(number, self._block(number))
+
+    def append_block(self) -> int:
+        number = self._document.append_block()
+        self._appended.append(number)
+        self._note_version()
+        return number
+
+    def remove_block(self, number: int) -> None:
+        self._document.remove_block(number)
         self._note_version()
 
     def settle_block(self, number: int, *, durable: bool) -> None:
@@ -164,6 +181,58 @@ def tree_after_append(d: Promising) -> None:
     d.commit_tree(d.tree.text().replace(b"value: 2", b"value: 3"))
 
 
+NOISE = random.Random(4).randbytes(3000)
+
+
+def compress(d: Promising) -> None:
+    """In place: it becomes smaller."""
+    d.set_compression(0, "zlib")
+
+
+def decompress(d: Promising) -> None:
+    """It outgrows its room, and others follow."""
+    d.set_compression(0, "none")
+
+
+def decompress_last(d: Promising) -> None:
+    d.set_compression(1, "none")
+
+
+def write_compressed(d: Promising) -> None:
+    """Twice: once it fits into its room, once it does not."""
+    d.write_block(0, 100, b"\xee" * 500)
+    d.settle_block(0, durable=False)
+    d.write_block(0, 0, NOISE)
+    d.settle_block(0, durable=True)
+
+
+def compress_written(d: Promising) -> None:
+    """What was written in place and not synced is what is compressed."""
+    d.write_block(0, 0, b"\x99" * 1900)
+    d.write_block(1, 900, b"\x98" * 1500)
+    d.set_compression(0, "bzp2")
+    d.set_compression(1, "zlib")
+
+
+def append(d: Promising) -> None:
+    number = d.append_block()
+    d.write_block(number, 0, NOISE[:1300])
+    d.commit_tree(d.tree.text().replace(b"source: 1", b"source: 2"))
+    d.write_block(d.append_block(), 0, NOISE[:700])
+
+
+def append_and_remove(d: Promising) -> None:
+    d.write_block(d.append_block(), 0, NOISE[:1300])
+    d.remove_block(2)
+    d.write_block(d.append_block(), 0, NOISE[300:900])
+
+
+def append_first(d: Promising) -> None:
+    d.write_block(d.append_block(), 0, NOISE[:1300])
+    d.commit_tree(d.tree.text().replace(b"value: 1", b"value: 2"))
+
+
+ZLIB = odd_file(blocks=[zlib_block(DATA * 20, slack=SLACK), zlib_block(MASK * 30)])
 UNCHECKED = odd_file(blocks=[block_bytes(DATA * 20, md5=False), block_bytes(MASK * 30, md5=False)])
 GROWING_TREE = replace_tree(b"value: 1", b"value: " + b"1" * 700)
 STRATEGIES = ("clone", "insert", "copy", "shift")
@@ -185,6 +254,14 @@ CHANGES: dict[str, Change] = {
     **{f"block, grow middle by {growth}": Change(PACKED, grow_middle, growth) for growth in STRATEGIES},
     **{f"content after growth by {g}": Change(UNCHECKED, content_after_growth, g) for g in ("insert", "shift")},
     "growth by insert after content": Change(PACKED, growth_after_content, "insert"),
+    "block, compress in place": Change(START, compress),
+    **{f"block, decompress by {growth}": Change(ZLIB, decompress, growth) for growth in ("insert", "clone")},
+    "block, decompress the last": Change(ZLIB, decompress_last),
+    "block, write compressed": Change(ZLIB, write_compressed, "shift"),
+    "block, compress what was written": Change(START, compress_written),
+    "block, append": Change(PACKED, append),
+    "block, append and remove": Change(START, append_and_remove),
+    "block, append the first": Change(ODD_FILES["no blocks"], append_first),
     **{f"everything by {growth}": Change(PACKED, everything, growth) for growth in ("insert", "shift")},
 }
 

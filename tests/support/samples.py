@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import zlib
 from pathlib import Path
 
 import asdf
@@ -41,17 +42,33 @@ def write_sample(path: Path, *, version: str | None = None, **options: object) -
 
 
 def header_bytes(
-    used: bytes, *, allocated: int | None = None, size: int = 48, flags: int = 0, md5: bool = True
+    used: bytes,
+    *,
+    allocated: int | None = None,
+    size: int = 48,
+    flags: int = 0,
+    md5: bool = True,
+    compression: bytes = bytes(4),
+    data_size: int | None = None,
 ) -> bytes:
-    """A block header for the content ``used``."""
+    """A block header for the stored bytes ``used``."""
     checksum = hashlib.md5(used).digest() if md5 else bytes(16)
-    fields = struct.pack(">I4sQQQ16s", flags, bytes(4), allocated or len(used), len(used), len(used), checksum)
+    sizes = (allocated or len(used), len(used), len(used) if data_size is None else data_size)
+    fields = struct.pack(">I4sQQQ16s", flags, compression, *sizes, checksum)
     return MAGIC + struct.pack(">H", size) + fields.ljust(size, b"\x07")
 
 
 def block_bytes(used: bytes, *, slack: bytes = b"", size: int = 48, flags: int = 0, md5: bool = True) -> bytes:
     """A block: header, content, slack."""
     return header_bytes(used, allocated=len(used) + len(slack), size=size, flags=flags, md5=md5) + used + slack
+
+
+def zlib_block(content: bytes, *, slack: bytes = b"", md5: bool = True) -> bytes:
+    """A block of ``content``, compressed with zlib."""
+    used = zlib.compress(content)
+    allocated = len(used) + len(slack)
+    facts = {"allocated": allocated, "compression": b"zlib", "data_size": len(content), "md5": md5}
+    return header_bytes(used, **facts) + used + slack
 
 
 def index_bytes(offsets: list[int]) -> bytes:

@@ -18,8 +18,9 @@ from asdffs.errors import (
     NotPermittedError,
     ReadOnlyError,
 )
+from asdffs.storage.store import read_bytes
 from asdffs.vfs.ending import Keeper, keep_abandoned
-from asdffs.vfs.scratch import is_disposable, read_bytes
+from asdffs.vfs.scratch import is_disposable
 from asdffs.vfs.staging import Draft
 from asdffs.vfs.vfs import Places, Vfs
 

@@ -1,0 +1,47 @@
+"""Checksums of blocks: whether the bytes are those that the header vouches for (section Block header).
+
+The standard's MD5 is of the bytes as they are stored; files exist that have it of the decoded bytes, so
+either is right.  Users: ``contents`` (``-o verify``), ``checking``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import NO_CHECKSUM
+from asdffs.relief import Relief
+
+_PIECE: Final = 1 << 20
+
+Read = Callable[[int, int], bytes]
+Step = Callable[[int], object]
+
+
+def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, relief: Relief, step: Step) -> str:
+    """A sentence when the checksum of a block is wrong, or empty.
+
+    ``stored(offset, length)`` and ``decoded(offset, length)`` give its bytes, with the turn.  Raises as they do.
+    """
+    if header.streamed or header.checksum == NO_CHECKSUM:
+        return ""
+    found = _sum(stored, header.used_size, relief, step)
+    if found == header.checksum:
+        return ""
+    if header.compressed:
+        found = _sum(decoded, header.data_size, relief, step)
+        if found == header.checksum:
+            return ""
+    return f"its checksum is {header.checksum.hex()} and its bytes have {found.hex()}"
+
+
+def _sum(read: Read, size: int, relief: Relief, step: Step) -> bytes:
+    digest = hashlib.md5(usedforsecurity=False)
+    for place in range(0, size, _PIECE):
+        piece = read(place, _PIECE)
+        with relief.waiting():
+            digest.update(piece)
+        step(len(piece))
+    return digest.digest()

@@ -1,0 +1,159 @@
+"""The compressed blocks of a document: read and written decoded, or shown as they are stored.
+
+A block whose compression is not known, or whose library is not installed, shows its stored bytes,
+read-only.  What is written stays in the spool until ``document`` has it stored.  User: ``document``.
+One thread at a time has the turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from asdffs.codecs.base import Codec, name_of
+from asdffs.document.decoding import DecodedBlock, SpoolRoom
+from asdffs.errors import DamagedBlockError, NameRefusedError, NotSupportedError
+from asdffs.format.block_header import BlockHeader
+from asdffs.relief import Relief
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The stored bytes of a block, for a codec at work while others have the turn.  See ``codecs.Source``."""
+
+    size: int
+    read: Callable[[int, int], bytes]
+    relief: Relief
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Bytes from ``offset``, fewer where the block ends.  Raises as ``Document.read_stored``."""
+        with self.relief.resumed():
+            return self.read(offset, length)
+
+
+class CompressedBlocks:
+    """``read_stored(number, offset, length)`` and ``header(number)`` are the document's."""
+
+    def __init__(
+        self,
+        codecs: Mapping[bytes, Codec],
+        room: SpoolRoom,
+        relief: Relief,
+        *,
+        header: Callable[[int], BlockHeader],
+        read_stored: Callable[[int, int, int], bytes],
+    ) -> None:
+        self._codecs = codecs
+        self._room = room
+        self._relief = relief
+        self._header = header
+        self._read_stored = read_stored
+        self._decoded: dict[int, DecodedBlock] = {}
+        self._told: set[bytes] = set()
+
+    @property
+    def dirty(self) -> tuple[int, ...]:
+        """Blocks that were written and are not stored."""
+        return tuple(sorted(number for number, block in self._decoded.items() if block.dirty))
+
+    def is_dirty(self, number: int) -> bool:
+        """Whether the block was written and is not stored."""
+        block = self._decoded.get(number)
+        return block is not None and block.dirty
+
+    def saved(self, number: int) -> None:
+        """The block was stored: what the spool has of it is in the file."""
+        self._decoded[number].dirty = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is decoding."""
+        return any(block.busy for block in self._decoded.values())
+
+    def codec(self, name: str) -> Codec | None:
+        """The codec that users call ``name``; None for ``none``.
+
+        Raises ``NameRefusedError``, ``NotSupportedError`` where its library is not installed.
+        """
+        if name == "none":
+            return None
+        known = {name_of(codec.id): codec for codec in self._codecs.values()}
+        if name not in known:
+            names = ", ".join(("none", *sorted(known)))
+            raise NameRefusedError(f"the compression {name!r} is not known; known are {names}")
+        if not known[name].available():
+            raise NotSupportedError(f"the compression {name} {_missing(known[name])}")
+        return known[name]
+
+    def codec_of(self, header: BlockHeader) -> Codec | None:
+        """What decodes a compressed block; None when nothing here can."""
+        codec = self._codecs.get(header.compression)
+        return codec if codec is not None and codec.available() else None
+
+    def obstacle(self, header: BlockHeader) -> str:
+        """Why a block can only be shown as it is stored; empty when it can be decoded."""
+        if not header.compressed or self.codec_of(header) is not None:
+            return ""
+        name = name_of(header.compression)
+        codec = self._codecs.get(header.compression)
+        why = "is not known" if codec is None else _missing(codec)
+        return f"the compression {name!r} {why}; the block shows its stored bytes and cannot be written"
+
+    def block(self, number: int) -> DecodedBlock | None:
+        """The decoded block; None when it shows its stored bytes.  Raises ``DamagedBlockError``."""
+        known = self._decoded.get(number)
+        if known is not None:
+            return known
+        header = self._header(number)
+        codec = self.codec_of(header)
+        if codec is None:
+            self._tell(header)
+            return None
+        _check_ratio(number, header, codec)
+        decoded = DecodedBlock(number, header.data_size, lambda: self._decode(number), self._room, self._relief)
+        return self._decoded.setdefault(number, decoded)
+
+    def size(self, number: int) -> int:
+        """Decoded size in bytes, pending changes included; of a block that cannot be decoded, the stored size."""
+        known = self._decoded.get(number)
+        if known is not None:
+            return known.size
+        header = self._header(number)
+        return header.data_size if self.codec_of(header) is not None else header.used_size
+
+    def forget(self, number: int) -> None:
+        """The block was stored in another way, or is gone."""
+        decoded = self._decoded.pop(number, None)
+        if decoded is not None:
+            decoded.retire()
+
+    def close(self) -> None:
+        """Give the spool files back."""
+        for number in list(self._decoded):
+            self.forget(number)
+
+    def _decode(self, number: int) -> Iterator[bytes]:
+        header = self._header(number)
+        codec = self._codecs[header.compression]
+        stored = Stored(header.used_size, lambda at, length: self._read_stored(number, at, length), self._relief)
+        return codec.decode(stored, header.data_size)
+
+    def _tell(self, header: BlockHeader) -> None:
+        if header.compression not in self._told:
+            self._told.add(header.compression)
+            logger.warning("%s", self.obstacle(header))
+
+
+def _missing(codec: Codec) -> str:
+    return f"needs a library that is not installed: pip install 'asdffs[{codec.extra}]'"
+
+
+def _check_ratio(number: int, header: BlockHeader, codec: Codec) -> None:
+    """Refuse at once what would be decoded for hours to find that it is not all there."""
+    if header.data_size > codec.ratio * header.used_size:
+        raise DamagedBlockError(
+            f"its data_size of {header.data_size} bytes cannot come of {header.used_size} stored bytes", block=number
+        )

@@ -1,0 +1,327 @@
+"""The contents of all blocks of a document, whether they are stored as they are or compressed.
+
+Rules.  1. Whoever changes a block, or stores it anew, holds its lock; only the last step, which
+changes the file, holds the document's ``change``, so a long recompression holds up nobody else.
+2. While a block is overwritten its readers wait; readers of others do not.  3. What is dirty in
+the spool is stored at the last close, fsync or finish (``settle``, ``store_all``).
+
+User: ``document``.  One thread at a time has the turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from asdffs.codecs.base import Codec
+from asdffs.document.block_editor import BlockEditor
+from asdffs.document.block_table import BlockTable
+from asdffs.document.checksums import find_fault
+from asdffs.document.compressed import CompressedBlocks
+from asdffs.document.decoding import DecodedBlock, RetiredError, SpoolRoom
+from asdffs.document.encoding import encode
+from asdffs.document.progress import Progress
+from asdffs.document.transaction import Transaction
+from asdffs.errors import AsdffsError, DamagedBlockError, NotPermittedError, ReadOnlyError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import NO_COMPRESSION
+from asdffs.format.padding import Padding
+from asdffs.relief import Exclusive, Relief
+from asdffs.storage.store import Extent, read_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """What is done about checksums.  ``keep``: changed blocks get a new one; ``verify``: before the first read."""
+
+    keep: bool = True
+    verify: bool = False
+
+
+class Contents:
+    """The blocks of ``table``.  ``change``: held by who changes the file."""
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        table: BlockTable,
+        codecs: Mapping[bytes, Codec],
+        room: SpoolRoom,
+        *,
+        policy: Padding,
+        change: Exclusive,
+        relief: Relief,
+        progress: Progress,
+        care: Care,
+    ) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._room = room
+        self._change = change
+        self._relief = relief
+        self._progress = progress
+        self._verify = care.verify
+        self._checked: dict[int, str] = {}
+        self._locks: dict[int, Exclusive] = {}
+        self._overwritten: dict[int, Exclusive] = {}
+        self._editor = BlockEditor(transaction, table, policy, relief=relief, progress=progress, checksums=care.keep)
+        self._compressed = CompressedBlocks(codecs, room, relief, header=table.header, read_stored=self.read_stored)
+
+    # -- what there is ----------------------------------------------------
+
+    @property
+    def pending(self) -> bool:
+        """Whether ``store_all`` and ``finish`` have something to do."""
+        return self._editor.pending or bool(self._compressed.dirty)
+
+    @property
+    def unstored(self) -> tuple[int, ...]:
+        """Blocks of which the file has not what was written."""
+        return self._compressed.dirty
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """Blocks that were written since the file was last finished."""
+        return tuple(sorted({*self._editor.written, *self._compressed.dirty}))
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way that a change of the file by others must wait for."""
+        return self._compressed.busy or any(lock.taken for lock in self._locks.values())
+
+    def header(self, number: int) -> BlockHeader:
+        """The header as it is on disk.  Raises ``DamagedBlockError``."""
+        self._await_move()
+        return self._table.header(number)
+
+    def size(self, number: int) -> int:
+        """Decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
+        compressed = self.header(number).compressed
+        return self._compressed.size(number) if compressed else self._editor.used(number)
+
+    def obstacle(self, number: int) -> str:
+        """Why the block can only be shown as it is stored; empty when it can be decoded."""
+        return self._compressed.obstacle(self.header(number))
+
+    def read(self, number: int, offset: int, length: int) -> bytes | Extent:
+        """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
+        if self._verify:
+            self._check_sum(number)
+        return self._read(number, offset, length)
+
+    def _read(self, number: int, offset: int, length: int) -> bytes | Extent:
+        while True:
+            if not self._compressed.is_dirty(number):
+                self._await_overwrite(number)
+            compressed = self.header(number).compressed
+            length = max(0, min(length, self.size(number) - offset))
+            decoded = self._compressed.block(number) if compressed else None
+            if decoded is None:
+                return self._extent(number, offset, length)
+            with contextlib.suppress(RetiredError):  # it was stored in another way while this waited
+                return decoded.read(offset, length) if length else b""
+
+    def read_stored(self, number: int, offset: int, length: int) -> bytes:
+        """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
+        self._await_move()
+        self._await_overwrite(number)
+        span = self._table.content(number).clip(offset, length)
+        return self._transaction.store.read_at(span.start, len(span)) if span else b""
+
+    # -- changes ----------------------------------------------------------
+
+    def check_writable(self, number: int) -> None:
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
+        self._await_move()
+        self._editor.check_writable(number)
+        obstacle = self.obstacle(number)
+        if obstacle:
+            raise ReadOnlyError(obstacle, block=number)
+
+    def write(self, number: int, offset: int, payload: bytes | memoryview) -> None:
+        """Write content.  Raises as ``BlockEditor.write``, ``DecodedBlock.write``."""
+        with self._changing(number):
+            decoded = self._decoded(number)
+            if decoded is not None:
+                decoded.write(offset, payload)
+                return
+            with self._change.entered():
+                self._editor.write(number, offset, payload)
+
+    def truncate(self, number: int, size: int) -> None:
+        """Set the size of the content.  Raises as ``write``."""
+        with self._changing(number):
+            decoded = self._decoded(number)
+            if decoded is not None:
+                if size != decoded.size:
+                    decoded.truncate(size)
+                return
+            with self._change.entered():
+                self._editor.truncate(number, size)
+
+    def settle(self, number: int, *, durable: bool) -> None:
+        """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
+        with self._lock(number).entered():
+            if number in self._compressed.dirty:
+                self._store(number, self._compressed.codec_of(self._table.header(number)))
+                return
+            with self._change.entered():
+                self._editor.settle(number, durable=durable)
+
+    def set_compression(self, number: int, name: str) -> None:
+        """Store the block in another compression, or in none, durably.
+
+        Raises ``NotSupportedError``, ``NotPermittedError``, ``ReadOnlyError``, ``DamagedBlockError``,
+        ``NoRoomError``, ``OSError`` or as ``Transaction``; the block is as it was then.
+        """
+        codec = self._compressed.codec(name)
+        with self._changing(number):
+            header = self._table.header(number)
+            if header.streamed:
+                raise NotPermittedError("a streamed block cannot be compressed", block=number)
+            if header.compression != (codec.id if codec else NO_COMPRESSION) or number in self._compressed.dirty:
+                self._store(number, codec)
+
+    def reserve(self, number: int, size: int) -> None:
+        """Allocate ``size`` bytes for the block.  Raises as ``BlockEditor.reserve``."""
+        with self._lock(number).entered(), self._change.entered():
+            self._editor.reserve(number, size)
+
+    def append(self, padding_byte: bytes) -> int:
+        """Add an empty block; its number.  Under ``change``.  Raises as ``BlockEditor.append``."""
+        return self._editor.append(padding_byte)
+
+    def remove_last(self) -> None:
+        """Remove the last block.  Under ``change``.  Raises as ``BlockEditor.remove_last``."""
+        number = len(self._table) - 1
+        self._editor.remove_last()
+        self._compressed.forget(number)
+        self._checked.pop(number, None)
+
+    def settle_appended(self) -> None:
+        """Make blocks that were appended durable.  Under ``change``.  Raises as ``Transaction``."""
+        self._editor.settle_appended()
+
+    def store_all(self) -> None:
+        """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``settle``."""
+        failure: AsdffsError | OSError | None = None
+        for number in self._compressed.dirty:
+            try:
+                self.settle(number, durable=True)
+            except (AsdffsError, OSError) as err:
+                failure = failure or err
+        if failure is not None:
+            raise failure
+
+    def finish(self) -> None:
+        """Settle what was written in place, with checksums.  Under ``change``.  Raises as ``BlockEditor.finish``."""
+        self._editor.finish(interrupted=lambda: self._change.wanted)
+        self._table.pinned = self.pending
+
+    def close(self) -> None:
+        """Give the spool files back."""
+        self._compressed.close()
+
+    # -- how --------------------------------------------------------------
+
+    def _extent(self, number: int, offset: int, length: int) -> bytes | Extent:
+        header = self._table.header(number)
+        start = self._table.offset(number) + header.full_size + offset
+        if start + length > self._table.layout.size:
+            raise DamagedBlockError("the file ends inside this block", block=number, offset=self._table.layout.size)
+        return self._transaction.store.extent(start, length)
+
+    def _read_bytes(self, number: int, offset: int, length: int) -> bytes:
+        return read_bytes(self._read(number, offset, length))
+
+    def _decoded(self, number: int) -> DecodedBlock | None:
+        """The block if it is compressed, about to be written."""
+        if not self._table.header(number).compressed:
+            return None
+        self.check_writable(number)
+        self._transaction.check_healthy()
+        self._transaction.check_unchanged()
+        self._table.pinned = True
+        return self._compressed.block(number)
+
+    def _lock(self, number: int) -> Exclusive:
+        return self._locks.setdefault(number, Exclusive(self._relief))
+
+    @contextlib.contextmanager
+    def _changing(self, number: int) -> Iterator[None]:
+        """The block's content changes: its old checksum says nothing any more."""
+        with self._lock(number).entered():
+            self.check_writable(number)
+            yield
+            self._checked.pop(number, None)
+
+    def _store(self, number: int, codec: Codec | None) -> None:
+        """Encode the block, and overwrite it with that.  Under its lock."""
+        self._transaction.check_healthy()
+        self._transaction.check_unchanged()
+        payload = self._transaction.create_payload(self._room.directory)
+        try:
+            encoded = encode(
+                number,
+                codec,
+                self.size(number),
+                lambda offset, length: self._read_bytes(number, offset, length),
+                payload,
+                relief=self._relief,
+                progress=self._progress,
+            )
+            with self._overwriting(number), self._change.entered():
+                self._editor.store(number, encoded)
+                self._stored(number, same=encoded.compression != NO_COMPRESSION)
+        finally:
+            payload.discard(keep=bool(self._transaction.failure))
+
+    @contextlib.contextmanager
+    def _overwriting(self, number: int) -> Iterator[None]:
+        """Readers of the block wait, unless all of it is in the spool; nobody is decoding it."""
+        decoded = self._compressed.block(number) if self._table.header(number).compressed else None
+        with self._overwritten.setdefault(number, Exclusive(self._relief)).entered(), contextlib.ExitStack() as stack:
+            if decoded is not None:
+                stack.enter_context(decoded.exclusive.entered())
+            yield
+
+    def _stored(self, number: int, *, same: bool) -> None:
+        """The file has the block: what the spool has of it is right, or about bytes that are gone."""
+        if same and self._compressed.is_dirty(number):
+            self._compressed.saved(number)
+        else:
+            self._compressed.forget(number)
+
+    def _await_move(self) -> None:
+        """While blocks move within the file nobody reads them: they are neither at the old nor at the new offsets."""
+        if self._transaction.moving.taken:
+            with self._transaction.moving.entered(patiently=True):
+                pass
+
+    def _await_overwrite(self, number: int) -> None:
+        """While the block is overwritten nobody reads its bytes."""
+        overwritten = self._overwritten.get(number)
+        if overwritten is not None and overwritten.taken:
+            with overwritten.entered(patiently=True):
+                pass
+
+    def _check_sum(self, number: int) -> None:
+        """Before the first read: raise ``DamagedBlockError`` when the checksum is wrong."""
+        if number not in self._checked:
+            with self._lock(number).entered():
+                self._checked[number] = self._checked.get(number) or self.find_fault(number)
+        if self._checked.get(number):
+            raise DamagedBlockError(self._checked[number], block=number)
+
+    def find_fault(self, number: int) -> str:
+        """A sentence when the block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
+        header = self.header(number)
+        with self._progress.over("verification", header.used_size, number) as step:
+            return find_fault(
+                header,
+                lambda offset, length: self.read_stored(number, offset, length),
+                lambda offset, length: self._read_bytes(number, offset, length),
+                relief=self._relief,
+                step=step,
+            )

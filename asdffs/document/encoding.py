@@ -1,0 +1,81 @@
+"""Encodes the content of a block into a payload: what is then written over its old bytes.
+
+Others are served meanwhile.  User: ``document``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from asdffs.codecs.base import Codec, Source, pieces
+from asdffs.document.progress import Progress
+from asdffs.errors import NotSupportedError
+from asdffs.format.constants import NO_COMPRESSION
+from asdffs.relief import Relief
+from asdffs.storage.payload import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """``payload`` holds ``size`` bytes of content in ``compression``; ``digest``: MD5 of the stored bytes."""
+
+    payload: Payload
+    compression: bytes
+    size: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of a block, read while others have the turn.  See ``codecs.Source``.
+
+    ``step(bytes)`` is told what was read.
+    """
+
+    size: int
+    read: Callable[[int, int], bytes]
+    relief: Relief
+    step: Callable[[int], None]
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Bytes from ``offset``, fewer where the content ends.  Raises as ``Document.read_block``."""
+        with self.relief.resumed():
+            found = self.read(offset, min(length, max(0, self.size - offset)))
+        self.step(len(found))
+        return found
+
+
+def encode(
+    number: int,
+    codec: Codec | None,
+    size: int,
+    read: Callable[[int, int], bytes],
+    payload: Payload,
+    *,
+    relief: Relief,
+    progress: Progress,
+) -> Encoded:
+    """The ``size`` bytes that ``read(offset, length)`` gives of block ``number``, in ``payload``.
+
+    Raises ``NotSupportedError`` where the format cannot hold them, else as ``read``, or ``OSError``.
+    """
+    digest = hashlib.md5(usedforsecurity=False)
+    name = "compression" if codec is not None else "decompression"
+    with progress.over(name, size, number) as step, relief.waiting():
+        content = Content(size, read, relief, step)
+        try:
+            for piece in _encoded(codec, content):
+                payload.append(piece)
+                digest.update(piece)
+        except ValueError as err:
+            raise NotSupportedError(str(err), block=number) from err
+    return Encoded(payload, codec.id if codec is not None else NO_COMPRESSION, size, digest.digest())
+
+
+def _encoded(codec: Codec | None, content: Source) -> Iterator[bytes]:
+    """An empty block is stored as nothing: every reader takes that."""
+    if codec is None:
+        return pieces(content)
+    return codec.encode(content) if content.size else iter(())

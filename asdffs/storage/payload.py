@@ -1,0 +1,126 @@
+"""Payloads: what a block is overwritten with, whole and durable in a file of its own before.
+
+A payload lies beside the file it is for, as ``.asdffs-HASH-N.payload``, from when it is made until the
+record that names it is retired.  Without a journal there is no such record, and the payload has
+no name.  Also the names of all temporary files.  Users: ``transaction``, ``document/recompression``
+(writes), ``recovery`` and ``document/opening`` (read).  One thread at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.record import Fill
+from asdffs.storage.store import Folder, Store
+
+#: How names of payloads end.
+PAYLOAD_SUFFIX: Final = ".payload"
+_PIECE: Final = 1 << 22
+
+
+@dataclass(slots=True)
+class Payload:
+    """``size`` bytes in ``store``, with the CRC-32 ``crc``; written from start to end.
+
+    ``named``: whether recovery can find it.
+    """
+
+    folder: Folder
+    store: Store
+    named: bool
+    size: int = 0
+    crc: int = 0
+
+    def append(self, piece: bytes) -> None:
+        """Write ``piece`` behind what there is.  Raises ``OSError``."""
+        self.store.write_at(self.size, piece)
+        self.size += len(piece)
+        self.crc = zlib.crc32(piece, self.crc)
+
+    def sync(self) -> None:
+        """Return when it and its name are durable.  Raises ``OSError``."""
+        if self.named:
+            self.store.sync()
+            self.folder.sync()
+
+    def fill(self, offset: int) -> Fill:
+        """To be written at ``offset`` of the file."""
+        return Fill(offset, self.size, self.store.signature().inode, self.crc, self.store.name)
+
+    def discard(self, *, keep: bool = False) -> None:
+        """Close and remove it, or ``keep`` it for recovery, which also removes what cannot be removed now."""
+        self.store.close()
+        if self.named and not keep:
+            with contextlib.suppress(OSError):
+                self.folder.remove(self.store.name)
+
+
+def create_payload(folder: Folder, name: str, *, spool: str | None, named: bool) -> Payload:
+    """An empty payload for the file ``name``; unless ``named``, in ``spool`` (None: the system's directory).
+
+    Raises ``OSError``.
+    """
+    if named:
+        return Payload(folder, create_temporary(folder, name, PAYLOAD_SUFFIX), named=True)
+    aside = FileFolder(spool or tempfile.gettempdir())
+    store = create_temporary(aside, f"{os.getpid()}-{name}", PAYLOAD_SUFFIX)
+    aside.remove(store.name)
+    return Payload(aside, store, named=False)
+
+
+def open_payload(folder: Folder, fill: Fill) -> Store | None:
+    """The payload that ``fill`` names; None when it is gone, or not what it was.  Raises ``OSError``."""
+    try:
+        store = folder.open(fill.name, writable=False)
+    except FileNotFoundError:
+        return None
+    if store.signature().inode == fill.inode and _crc(store, 0, fill.length) == fill.crc:
+        return store
+    store.close()
+    return None
+
+
+def is_poured(store: Store, fill: Fill) -> bool:
+    """Whether the file has all bytes of the payload.  Raises ``OSError``."""
+    return _crc(store, fill.offset, fill.length) == fill.crc
+
+
+def pour(payload: Store, store: Store, fill: Fill, *, poured: Callable[[int], object] = lambda _: None) -> None:
+    """Write the payload to its place; ``poured(bytes)`` is told how it goes on.  Idempotent.  Raises ``OSError``."""
+    for place in range(0, fill.length, _PIECE):
+        piece = payload.read_at(place, min(_PIECE, fill.length - place))
+        store.write_at(fill.offset + place, piece)
+        poured(len(piece))
+
+
+def temporary_prefix(name: str) -> str:
+    """How names of temporary files for the file ``name`` begin; short enough for any name."""
+    return f".asdffs-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}-"
+
+
+def create_temporary(folder: Folder, name: str, suffix: str) -> Store:
+    """A new empty file for the file ``name``, in ``folder``, whose name ends with ``suffix``.  Raises ``OSError``."""
+    prefix = temporary_prefix(name)
+    number = 0
+    taken = set(folder.names())
+    while True:
+        number += 1
+        if f"{prefix}{number}{suffix}" in taken:
+            continue
+        with contextlib.suppress(FileExistsError):  # of another process
+            return folder.open(f"{prefix}{number}{suffix}", writable=True, create=True)
+
+
+def _crc(store: Store, offset: int, length: int) -> int:
+    crc = 0
+    for place in range(0, length, _PIECE):
+        crc = zlib.crc32(store.read_at(offset + place, min(_PIECE, length - place)), crc)
+    return crc
