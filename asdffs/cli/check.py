@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.document.checking import Finding, Level, check_document
 from asdffs.document.opening import open_document, resolve
@@ -62,7 +63,8 @@ def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], Ex
 def _find(path: str, *, deep: bool) -> list[Finding]:
     document = open_document(path, writable=False)
     try:
-        return [*check_document(document, deep=deep), *_leftovers(path)]
+        with shown(document.report.progress.facts, f"checking {path}"):
+            return [*check_document(document, deep=deep), *_leftovers(path)]
     finally:
         document.close()
 

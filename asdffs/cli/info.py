@@ -7,15 +7,16 @@ import json
 import os
 from typing import Any
 
-from asdffs.codecs.base import name_of
 from asdffs.document.arrays import Ndarray
 from asdffs.document.document import Document
+from asdffs.document.external import External, find_externals
 from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.header import standard_version
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import read_owner
+from asdffs.views.blocks import block_facts
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,7 +44,8 @@ def describe(document: Document) -> dict[str, Any]:
         "newline": "CRLF" if layout.header.newline == b"\r\n" else "LF",
         "tree": {"start": layout.text_start, "end": layout.text_end} if layout.has_tree else None,
         "padding": len(layout.padding),
-        "arrays": [_array(array) for array in document.tree.arrays()],
+        "arrays": [_array(document, array) for array in document.tree.arrays()],
+        "external": [_external(one) for one in find_externals(document)],
         "blocks": blocks,
         "index": _index_state(document),
         "mount": _mount(document.path),
@@ -58,27 +60,31 @@ def _mount(path: str) -> dict[str, Any] | None:
 
 def _block(document: Document, number: int) -> dict[str, Any]:
     try:
-        header = document.block_header(number)
+        header, facts = document.block_header(number), block_facts(document, number)
     except DamagedBlockError as err:
         return {"index": number, "error": str(err)}
-    return {
-        "index": number,
-        "offset": document.block_offset(number),
-        "header_size": header.header_size,
-        "flags": header.flags,
-        "streamed": header.streamed,
-        "compression": name_of(header.compression),
-        "allocated_size": header.allocated_size,
-        "used_size": header.used_size,
-        "data_size": document.block_size(number),
-        "slack": header.slack,
-        "checksum": header.checksum.hex(),
-        "has_checksum": header.checksum != NO_CHECKSUM,
-    }
+    more = {"streamed": header.streamed, "slack": header.slack, "has_checksum": header.checksum != NO_CHECKSUM}
+    return {**facts, **more, "obstacle": document.block_obstacle(number)}
 
 
-def _array(array: Ndarray) -> dict[str, Any]:
-    return {"path": array.name, "source": array.source, "shape": array.shape, "datatype": array.datatype}
+def _array(document: Document, array: Ndarray) -> dict[str, Any]:
+    return {"path": array.name, "source": array.source, "shape": _shape(document, array), "datatype": array.datatype}
+
+
+def _shape(document: Document, array: Ndarray) -> tuple[int, ...] | None:
+    """With ``*`` in it, of what the block has now."""
+    count = document.block_count
+    if array.row is None or not isinstance(array.source, int) or not -count <= array.source < count:
+        return array.shape
+    try:
+        return array.shape_in(document.block_size(array.source % count))
+    except DamagedBlockError:
+        return None
+
+
+def _external(one: External) -> dict[str, Any]:
+    facts = {"array": one.array.name, "source": one.source, "path": one.path, "data_size": one.data_size}
+    return {**facts, "trouble": one.trouble}
 
 
 def _index_state(document: Document) -> str:
@@ -103,7 +109,12 @@ def _render(facts: dict[str, Any]) -> str:
     for array in facts["arrays"]:
         if isinstance(array["source"], int):
             users.setdefault(array["source"] % max(1, len(facts["blocks"])), []).append(array["path"])
-    return "\n".join(lines + _table(facts["blocks"], users))
+    return "\n".join(lines + _table(facts["blocks"], users) + [*map(_external_line, facts["external"])])
+
+
+def _external_line(one: dict[str, Any]) -> str:
+    what = one["trouble"] or f"{one['path']}, {one['data_size']} bytes"
+    return f"external  {one['array']}: {one['source']} ({what})"
 
 
 def _table(blocks: list[dict[str, Any]], users: dict[int, list[str]]) -> list[str]:
@@ -121,4 +132,6 @@ def _table(blocks: list[dict[str, Any]], users: dict[int, list[str]]) -> list[st
             f"{block['index']:>5} {block['offset']:>12} {block['data_size']:>12} {block['used_size']:>12} "
             f"{block['slack']:>9} {kind:<11} {checksum:<8} {names}"
         )
+        if block["obstacle"]:
+            rows.append(f"      {block['obstacle']}")
     return rows

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from asdffs.cli.bars import Facts, shown
 from asdffs.cli.places import take_report
 from asdffs.errors import InUseError, MountError, UnfinishedError
 from asdffs.mount.daemon import raise_report
@@ -28,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     mountpoint = os.path.realpath(arguments.mountpoint)
     status = _status(mountpoint, arguments.mountpoint)
     with _watched(int(status["pid"])) as process:
-        _finish(mountpoint)
+        with _status_of(mountpoint) as facts, shown(facts, f"finishing {status['file']}"):
+            _finish(mountpoint)
         _unmount(mountpoint)
         _wait(process, str(status["file"]))
     if process is not None and status["report"]:
@@ -65,6 +67,25 @@ def _watched(pid: int) -> Iterator[int | None]:
         yield process
     finally:
         os.close(process)
+
+
+@contextlib.contextmanager
+def _status_of(mountpoint: str) -> Iterator[Facts]:
+    """What tells the operations under way: from an open directory, because the root is locked while it is synced."""
+    folder = os.open(os.path.join(mountpoint, ".asdffs"), os.O_RDONLY | os.O_DIRECTORY)
+
+    def facts() -> list[dict[str, Any]]:
+        try:
+            with open(os.open("status.json", os.O_RDONLY, dir_fd=folder)) as file:
+                running: list[dict[str, Any]] = json.load(file)["progress"]
+        except (OSError, ValueError):
+            return []
+        return running
+
+    try:
+        yield facts
+    finally:
+        os.close(folder)
 
 
 def _finish(mountpoint: str) -> None:

@@ -33,7 +33,8 @@ class Ndarray:
     """One ndarray of the tree.
 
     ``source``: block number (negative: from the last), URI, or None for inline data.
-    ``shape``: lengths, or None where the first is ``*`` or it is not understood.
+    ``shape``: lengths, or None where the first is ``*`` or it is not understood; ``row``: those after ``*``,
+    or None without one.
     ``offset``, ``strides``: in bytes, of the block.  ``line``: from 1.
     """
 
@@ -45,6 +46,17 @@ class Ndarray:
     offset: int
     strides: tuple[int, ...] | None
     line: int
+    row: tuple[int, ...] | None = None
+
+    def shape_in(self, size: int) -> tuple[int, ...] | None:
+        """The shape in a block of ``size`` bytes: with ``*`` as many rows as it holds; None if not known."""
+        if self.row is None:
+            return self.shape
+        item = item_size(self.datatype)
+        length = item * math.prod(self.row) if item else 0
+        if self.strides:
+            length = self.strides[0]
+        return (max(0, size - self.offset) // length, *self.row) if length > 0 else None
 
     @property
     def name(self) -> str:
@@ -104,7 +116,13 @@ def _ndarray(found: Found) -> Ndarray:
         offset=offset if _is_length(offset) else 0,
         strides=_integers(value.get("strides")),
         line=found.line,
+        row=_row(value.get("shape")),
     )
+
+
+def _row(shape: Any) -> tuple[int, ...] | None:
+    """The lengths after ``*`` (schema core/ndarray: only the first may be one)."""
+    return _integers(shape[1:]) if isinstance(shape, list) and shape[:1] == ["*"] else None
 
 
 def _integers(value: Any) -> tuple[int, ...] | None:

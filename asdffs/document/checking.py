@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from asdffs.document.document import Document
+from asdffs.document.external import find_externals
 from asdffs.document.validation import check_text
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
@@ -63,6 +64,11 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         return
     document.check_tree()
     yield from (Finding(Level.ERROR, warning) for warning in document.report.warnings)
+    for external in find_externals(document):
+        level = Level.NOTE if external.path is None else Level.ERROR
+        if external.trouble:
+            place = f"line {external.array.line}: {external.array.name} ({external.source})"
+            yield Finding(level, f"{place}: {external.trouble}")
 
 
 def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Finding]:
@@ -100,13 +106,19 @@ def _check_content(document: Document, number: int, header: BlockHeader, *, deep
     try:
         fault = document.find_checksum_fault(number)
         if not fault and deep and header.compressed and not obstacle:
-            for place in range(0, header.data_size, _PIECE):
-                document.read_block(number, place, _PIECE)
+            _decode(document, number, header.data_size)
     except (AsdffsError, OSError) as err:
         yield Finding(Level.ERROR, f"it cannot be decoded: {err}", number, offset)
         return
     if fault:
         yield Finding(Level.ERROR, fault, number, offset)
+
+
+def _decode(document: Document, number: int, size: int) -> None:
+    with document.report.progress.over("decoding", size, number) as step:
+        for place in range(0, size, _PIECE):
+            document.read_block(number, place, _PIECE)
+            step(_PIECE)
 
 
 def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:

@@ -66,7 +66,7 @@ class CompressedBlocks:
 
     def saved(self, number: int) -> None:
         """The block was stored: what the spool has of it is in the file."""
-        self._decoded[number].dirty = False
+        self._decoded[number].saved()
 
     @property
     def busy(self) -> bool:

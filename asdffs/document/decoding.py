@@ -159,6 +159,10 @@ class DecodedBlock:
             self._file.truncate(size)
             self.size = self._done = size
 
+    def saved(self) -> None:
+        """The file has what the spool has, which is all of the block."""
+        self.dirty, self._ended = False, True
+
     def retire(self) -> None:
         """The block is stored in another way now: who waits to read it here is told to look again."""
         self._retired = True

@@ -25,6 +25,25 @@ def block_name(number: int) -> str:
     return f"{number:04d}.bin"
 
 
+def block_facts(document: Document, number: int) -> dict[str, int | str]:
+    """The block header as it is on disk; sizes and offset in bytes.  Raises ``DamagedBlockError``.
+
+    Of a streamed block, whose sizes mean nothing there, ``data_size`` is what it has now.
+    """
+    header = document.block_header(number)
+    return {
+        "index": number,
+        "offset": document.block_offset(number),
+        "header_size": header.header_size,
+        "flags": header.flags,
+        "compression": name_of(header.compression),
+        "allocated_size": header.allocated_size,
+        "used_size": header.used_size,
+        "data_size": document.block_size(number) if header.streamed else header.data_size,
+        "checksum": header.checksum.hex(),
+    }
+
+
 class BlockFile(ViewFile):
     """One block."""
 
@@ -107,19 +126,8 @@ class BlockFile(ViewFile):
             super().set_attribute(name, value)
 
     def attributes(self) -> Mapping[str, bytes]:
-        """``user.asdf.*``: the block header as on disk, as text; sizes and offset in bytes."""
-        header = self._document.block_header(self._number)
-        facts = {
-            "index": self._number,
-            "offset": self._document.block_offset(self._number),
-            "header_size": header.header_size,
-            "flags": header.flags,
-            "compression": name_of(header.compression),
-            "allocated_size": header.allocated_size,
-            "used_size": header.used_size,
-            "data_size": header.data_size,
-            "checksum": header.checksum.hex(),
-        }
+        """``user.asdf.*``: what ``block_facts`` tells, as text."""
+        facts = block_facts(self._document, self._number)
         return {_PREFIX + name: str(fact).encode() for name, fact in facts.items()}
 
 

@@ -105,6 +105,38 @@ def test_a_thousand_beside_slow_decodes(mount: Mounted) -> None:
     check_worst(waits)
 
 
+def overwrite(mount: Mounted) -> object:
+    with open(mount.block(2), "r+b", buffering=0) as file:  # decodes, and encodes at the close
+        return file.write(b"new")
+
+
+@pytest.mark.parametrize(
+    ("work", "seconds", "content"),
+    [
+        (lambda mount: os.setxattr(mount.block(4), "user.asdf.compression", b"slow"), SECONDS, CONTENT),
+        (lambda mount: os.setxattr(mount.block(2), "user.asdf.compression", b"none"), SECONDS, CONTENT),
+        (overwrite, 2 * SECONDS, b"new" + CONTENT[3:]),
+    ],
+    ids=["recompress", "decompress", "a close that recompresses"],
+)
+def test_a_slow_encode_holds_nobody_up(
+    mount: Mounted, work: Callable[[Mounted], object], seconds: float, content: bytes
+) -> None:
+    others(mount, 1)
+    slow = Slow(lambda: work(mount))
+    begin = time.monotonic()
+    waits = []
+    while slow.running:
+        waits.append(others(mount, len(waits)))
+        with open(mount.block(1), "r+b", buffering=0) as file:
+            file.write(b"others are written")
+    assert slow.ended - begin > seconds * 0.9
+    assert len(waits) >= 100
+    check_worst(waits)
+    assert mount.block(2).read_bytes() == content
+    assert mount.block(4).read_bytes() == bytes(300_000)
+
+
 def test_changes_go_on_beside_a_decode(mount: Mounted) -> None:
     slow = Slow(lambda: mount.block(2).read_bytes())
     for value in (2, 3, 4):

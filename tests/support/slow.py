@@ -1,4 +1,4 @@
-"""A codec package for tests: ``slow`` decodes one byte a call, and each call computes for three seconds.
+"""A codec package for tests: ``slow`` decodes and encodes; each takes three seconds of computing.
 
 Installed for one mount by putting its folder on PYTHONPATH: asdffs finds it as it finds every
 codec of another package, through an entry point.
@@ -14,26 +14,31 @@ from support.samples import DATA, MAGIC, MASK, block_bytes, odd_file
 
 SECONDS = 3
 _MODULE = f'''
-"""Bytes are stored as they are; decoding them computes, in Python, holding the interpreter."""
+"""Bytes are stored as they are; decoding and encoding them computes, in Python, holding the interpreter."""
 import time
 
 
-class Decoder:
-    hungry, finished = True, False
-
-    def decode(self, stored, limit):
-        end = time.monotonic() + {SECONDS}
-        while time.monotonic() < end:
-            pass
-        self.finished = True
-        return stored[:limit]
+def compute():
+    end = time.monotonic() + {SECONDS}
+    while time.monotonic() < end:
+        pass
 
 
 class Slow:
     id = b"slow"
+    extra = ""
+    ratio = 1
 
-    def decoder(self):
-        return Decoder()
+    def available(self):
+        return True
+
+    def decode(self, stored, size):
+        compute()
+        yield stored.read_at(0, stored.size)
+
+    def encode(self, content):
+        compute()
+        yield content.read_at(0, content.size)
 
 
 PLUGIN = Slow()

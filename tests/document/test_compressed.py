@@ -1,0 +1,438 @@
+"""Compressed blocks are edited like others: every codec, every edit, read back by the asdf library."""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from pathlib import Path
+from unittest import mock
+
+import asdf
+import numpy as np
+import pytest
+from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zlib_block
+
+from asdffs.codecs.base import name_of
+from asdffs.document.contents import Care
+from asdffs.document.decoding import SpoolRoom
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document, open_in_folder
+from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError, SpoolFullError
+from asdffs.registry import plugins
+from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.store import read_bytes
+
+CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
+RNG = np.random.default_rng(11)
+CONTENT = np.repeat(RNG.integers(0, 50, 40_000, "u1"), 7).tobytes()
+NAME = "f.asdf"
+
+
+def sample(path: Path, compression: str | None) -> None:
+    """Two arrays; the first is compressed."""
+    file = asdf.AsdfFile({"a": np.frombuffer(CONTENT, "u1"), "b": np.arange(500)})
+    file.set_array_compression(file["a"], compression)
+    file.write_to(path)
+
+
+def whole(document: Document, number: int) -> bytes:
+    return read_bytes(document.read_block(number, 0, document.block_size(number)))
+
+
+def check(path: Path, content: bytes, compression: str) -> None:
+    """As the asdf library sees it, with checksums verified; the next open, and ``check``, agree."""
+    document = open_document(str(path), writable=False)
+    assert name_of(document.block_header(0).compression) == compression
+    assert whole(document, 0) == content
+    assert document.find_checksum_fault(0) == ""
+    assert document.block_header(0).checksum != bytes(16)
+    document.close()
+    with asdf.open(path, validate_checksums=True, lazy_load=False, memmap=False) as found:
+        stored = found._blocks.blocks[0]
+        assert bytes(stored.cached_data) == content
+        assert np.array_equal(found["b"], np.arange(500))
+
+
+def overwrite(document: Document) -> bytes:
+    document.write_block(0, 1000, b"\xee" * 5000)
+    return CONTENT[:1000] + b"\xee" * 5000 + CONTENT[6000:]
+
+
+def grow(document: Document) -> bytes:
+    noise = random.Random(3).randbytes(400_000)
+    document.write_block(0, len(CONTENT), noise)
+    return CONTENT + noise
+
+
+def shrink(document: Document) -> bytes:
+    document.truncate_block(0, 1234)
+    return CONTENT[:1234]
+
+
+def extend(document: Document) -> bytes:
+    document.truncate_block(0, len(CONTENT) + 70_000)
+    return CONTENT + bytes(70_000)
+
+
+def replace(document: Document) -> bytes:
+    document.truncate_block(0, 0)
+    document.write_block(0, 10, b"anew")
+    return bytes(10) + b"anew"
+
+
+EDITS = {edit.__name__: edit for edit in (overwrite, grow, shrink, extend, replace)}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("growth", ["auto", "shift"])
+def test_edits(tmp_path: Path, codec: str, edit: str, growth: str) -> None:
+    path = tmp_path / NAME
+    sample(path, codec)
+    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path), growth=growth))
+    content = EDITS[edit](document)
+    assert whole(document, 0) == content
+    assert document.pending
+    assert document.written_blocks == document.unstored_blocks == (0,)
+    document.settle_block(0, durable=False)
+    assert document.unstored_blocks == ()
+    assert whole(document, 0) == content
+    shape = b"shape: [%d]"
+    document.commit_tree(document.tree.text().replace(shape % len(CONTENT), shape % len(content)))
+    document.finish()
+    document.close()
+    check(path, content, codec)
+    assert os.listdir(tmp_path) == [NAME]
+
+
+@pytest.mark.parametrize("codec", ["none", *CODECS])
+def test_recompress_to_every_other(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / NAME
+    sample(path, None if codec == "none" else codec)
+    for other in [*CODECS, "none", codec]:
+        document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path)))
+        document.set_compression(0, codec)
+        document.set_compression(0, other)
+        assert whole(document, 0) == CONTENT
+        document.finish()
+        document.close()
+        check(path, CONTENT, other)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_random_reads(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / NAME
+    sample(path, codec)
+    document = open_document(str(path), writable=False, settings=Settings(spool=str(tmp_path)))
+    size = len(CONTENT)
+    for offset, length in [(0, 10), (200_000, 500), (5, 9), (size - 3, 100), (size + 5, 1), (0, size)]:
+        assert read_bytes(document.read_block(0, offset, length)) == CONTENT[offset : offset + length]
+    document.close()
+
+
+def test_what_was_written_in_place_and_not_settled_is_compressed(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    sample(path, None)
+    document = open_document(str(path), writable=True)
+    content = grow(document)
+    document.set_compression(0, "zlib")
+    document.write_block(0, 0, b"once more")
+    document.finish()
+    document.close()
+    check(path, b"once more" + content[9:], "zlib")
+
+
+def test_the_last_block_gives_back_what_it_does_not_need() -> None:
+    folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)])})
+    document = open_in_folder(folder, NAME, writable=True)
+    document.write_block(1, 0, bytes(50_000))
+    document.set_compression(1, "zlib")
+    assert document.block_header(1).allocated_size < 200
+    document.finish()
+    assert document.layout.index is not None
+    document.close()
+
+
+def compressed(content: bytes, **facts: object) -> bytes:
+    """A file whose first block is zlib's, with header fields of choice."""
+    used = zlib.compress(content)
+    header = {"compression": b"zlib", "data_size": len(content), **facts}
+    return odd_file(blocks=[header_bytes(used, **header) + used, block_bytes(MASK)])
+
+
+DAMAGED = {
+    "flipped": compressed(CONTENT).replace(zlib.compress(CONTENT)[40:60], bytes(20)),
+    "data_size too large": compressed(CONTENT, data_size=len(CONTENT) + 1),
+    "data_size too small": compressed(CONTENT, data_size=len(CONTENT) - 1),
+    "an exabyte": compressed(CONTENT, data_size=1 << 60),
+    "no zlib": compressed(CONTENT, compression=b"bzp2"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damage_concerns_one_block(kind: str) -> None:
+    folder = MemoryFolder({NAME: DAMAGED[kind]})
+    document = open_in_folder(folder, NAME, writable=True)
+    for _ in range(2):
+        with pytest.raises(DamagedBlockError) as caught:
+            document.read_block(0, len(CONTENT) - 10, 100)
+        assert caught.value.block == 0
+        with pytest.raises(DamagedBlockError):
+            document.write_block(0, 0, b"x")
+    assert whole(document, 1) == MASK
+    document.write_block(1, 0, b"other")
+    document.finish()
+    document.close()
+    stored = bytes(folder.files[NAME].content)
+    assert zlib.compress(CONTENT)[-50:] in stored or kind == "flipped"
+
+
+def test_what_comes_before_the_damage_can_be_read() -> None:
+    content = random.Random(1).randbytes(6 << 20)
+    raw = bytearray(compressed(content, md5=False))
+    raw[-200_000] ^= 0xFF
+    document = open_in_folder(MemoryFolder({NAME: bytes(raw)}), NAME, writable=False)
+    assert read_bytes(document.read_block(0, 0, 1 << 20)) == content[: 1 << 20]
+    with pytest.raises(DamagedBlockError):
+        document.read_block(0, len(content) - 10, 10)
+    assert read_bytes(document.read_block(0, 100, 1000)) == content[100:1100]
+    document.close()
+
+
+def test_an_unknown_compression_shows_what_is_stored() -> None:
+    raw = compressed(CONTENT).replace(b"zlib", b"????", 1)
+    document = open_in_folder(MemoryFolder({NAME: raw}), NAME, writable=True)
+    assert whole(document, 0) == zlib.compress(CONTENT)
+    assert "'????' is not known" in document.block_obstacle(0)
+    for work in (
+        lambda: document.write_block(0, 0, b"x"),
+        lambda: document.truncate_block(0, 0),
+        lambda: document.set_compression(0, "none"),
+    ):
+        with pytest.raises(ReadOnlyError, match="stored bytes"):
+            work()
+    document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2"))
+    document.close()
+
+
+def test_a_library_that_is_not_installed_is_named() -> None:
+    raw = compressed(CONTENT).replace(b"zlib", b"zstd", 1)
+    folder = MemoryFolder({NAME: raw})
+    with mock.patch("asdffs.codecs.zstd.is_installed", return_value=False):
+        document = open_in_folder(folder, NAME, writable=True)
+        assert whole(document, 0) == zlib.compress(CONTENT)
+        assert "pip install 'asdffs[zstd]'" in document.block_obstacle(0)
+        with pytest.raises(Exception, match=r"asdffs\[zstd\]"):
+            document.set_compression(1, "zstd")
+        document.close()
+
+
+def test_refusals() -> None:
+    folder = MemoryFolder(
+        {NAME: odd_file(blocks=[block_bytes(DATA), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")}
+    )
+    document = open_in_folder(folder, NAME, writable=True)
+    with pytest.raises(NameRefusedError, match="known are none, blsc, bzp2, lz4, lz4f, zlib, zstd"):
+        document.set_compression(0, "gzip")
+    for work in (
+        lambda: document.set_compression(1, "zlib"),
+        lambda: document.reserve_block(1, 500),
+        document.append_block,
+    ):
+        with pytest.raises(NotPermittedError, match="streamed"):
+            work()
+    with pytest.raises(NameRefusedError, match="uses 100 bytes"):
+        document.reserve_block(0, 99)
+    document.close()
+
+
+# -- the room for decoded blocks ------------------------------------------------
+
+
+def room_of(document: Document) -> SpoolRoom:
+    return document._room
+
+
+def test_a_block_larger_than_the_room_is_read_by_a_window(tmp_path: Path) -> None:
+    content = np.repeat(RNG.integers(0, 9, 3 << 20, "u1"), 20)
+    path = tmp_path / NAME
+    asdf.AsdfFile({"a": content}).write_to(path, all_array_compression="zlib")
+    settings = Settings(spool=str(tmp_path), spool_max=16 << 20)
+    document = open_document(str(path), writable=True, settings=settings)
+    raw, step = content.tobytes(), 1 << 20
+    for place in range(0, len(raw), step):
+        assert read_bytes(document.read_block(0, place, step)) == raw[place : place + step]
+        assert sum(block.kept for block in room_of(document)._used) <= (16 << 20) + (2 << 20)
+    spool = document._contents._compressed._decoded[0]._file.fileno()
+    assert os.fstat(spool).st_blocks * 512 <= 20 << 20
+    assert read_bytes(document.read_block(0, 5, 10)) == raw[5:15], "back to what was given up"
+    with pytest.raises(SpoolFullError, match="spool_max"):
+        document.write_block(0, 0, b"x")
+    document.truncate_block(0, 5_000)
+    document.close()
+
+
+def test_who_was_used_least_recently_gives_way(tmp_path: Path) -> None:
+    arrays = {name: np.full(6 << 20, number, "u1") for number, name in enumerate("abcd")}
+    path = tmp_path / NAME
+    asdf.AsdfFile(arrays).write_to(path, all_array_compression="zlib")
+    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path), spool_max=16 << 20))
+    document.write_block(0, 0, b"dirty")
+    for number in (1, 2, 3, 1, 0):
+        assert whole(document, number)[10:] == arrays["abcd"[number]].tobytes()[10:]
+    kept = {block.number for block in room_of(document)._used}
+    assert kept == {0, 1}, "what was written stays"
+    document.finish()
+    document.close()
+
+
+def test_many_blocks_do_not_use_up_the_descriptors(tmp_path: Path) -> None:
+    blocks = [zlib_block(b"%03d" % number * 100) for number in range(400)]
+    path = tmp_path / NAME
+    path.write_bytes(odd_file(blocks=blocks))
+    document = open_document(str(path), writable=False, settings=Settings(spool=str(tmp_path)))
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(400):
+        assert whole(document, number) == b"%03d" % number * 100
+    assert len(os.listdir("/proc/self/fd")) - before <= 257
+    document.close()
+    assert len(os.listdir("/proc/self/fd")) < before
+
+
+# -- checksums ------------------------------------------------------------------
+
+
+def test_verify_refuses_a_wrong_block_until_it_is_changed() -> None:
+    raw = odd_file(blocks=[block_bytes(DATA), zlib_block(MASK * 9), block_bytes(MASK)])
+    raw = raw.replace(DATA, DATA[::-1], 1)
+    folder = MemoryFolder({NAME: raw})
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=Care(verify=True)))
+    for _ in range(2):
+        with pytest.raises(DamagedBlockError, match="its checksum is"):
+            whole(document, 0)
+    assert whole(document, 1) == MASK * 9
+    assert whole(document, 2) == MASK
+    document.finish()
+    assert bytes(folder.files[NAME].content) == raw, "looking mends nothing"
+    document.write_block(0, 0, b"mine")
+    assert whole(document, 0)[:4] == b"mine"
+    document.close()
+
+
+def test_a_checksum_of_the_decoded_bytes_is_right_as_well() -> None:
+    import hashlib
+
+    block = bytearray(zlib_block(MASK * 9))
+    block[38:54] = hashlib.md5(MASK * 9).digest()
+    document = open_in_folder(
+        MemoryFolder({NAME: odd_file(blocks=[bytes(block)])}),
+        NAME,
+        writable=False,
+        settings=Settings(care=Care(verify=True)),
+    )
+    assert whole(document, 0) == MASK * 9
+    document.close()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_checksums_of_changed_blocks(keep: bool) -> None:
+    blocks = [block_bytes(DATA), zlib_block(MASK * 9), zlib_block(MASK, md5=False), block_bytes(MASK)]
+    folder = MemoryFolder({NAME: odd_file(blocks=blocks)})
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=Care(keep=keep)))
+    for number in range(3):
+        document.write_block(number, 0, b"new")
+    new = document.append_block()
+    document.write_block(new, 0, b"more")
+    document.finish()
+    sums = [document.block_header(number).checksum != bytes(16) for number in range(5)]
+    assert sums == ([True, True, False, True, True] if keep else [False, False, False, True, False])
+    assert [document.find_checksum_fault(number) for number in range(5)] == [""] * 5
+    document.close()
+
+
+# -- appending, removing, reserving -----------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["blocks", "no blocks", "padded", "no tree", "NULs", "stale index"])
+def test_append_and_remove(kind: str) -> None:
+    tree = "%YAML 1.1\n---\nvalue: 1\n...\n"
+    raw = {
+        "blocks": odd_file(tree=tree, blocks=[block_bytes(DATA), block_bytes(MASK)]),
+        "no blocks": odd_file(tree=tree, blocks=[]),
+        "padded": odd_file(tree=tree, blocks=[], padding=bytes(700)),
+        "no tree": odd_file(tree=None, blocks=[], comments=""),
+        "NULs": odd_file(tree=tree, blocks=[block_bytes(DATA)], index="absent", tail=bytes(100)),
+        "stale index": odd_file(tree=tree, blocks=[block_bytes(DATA)], index="stale"),
+    }[kind]
+    folder = MemoryFolder({NAME: raw})
+    document = open_in_folder(folder, NAME, writable=True)
+    count = document.block_count
+    before = [whole(document, number) for number in range(count)]
+    for number in range(count, count + 3):
+        assert document.append_block() == number
+        document.write_block(number, 0, b"%d" % number * 900)
+    document.remove_block(count + 2)
+    document.finish()
+    document.close()
+    document = open_in_folder(folder, NAME, writable=True)
+    assert document.layout.index is not None
+    assert document.block_count == count + 2
+    after = [whole(document, number) for number in range(count + 2)]
+    assert after == [*before, b"%d" % count * 900, b"%d" % (count + 1) * 900]
+    document.remove_block(count + 1)
+    document.remove_block(count)
+    document.finish()
+    document.close()
+    document = open_in_folder(folder, NAME, writable=True)
+    assert [whole(document, number) for number in range(document.block_count)] == before
+    assert document.tree.text() == raw[: document.layout.text_end]
+    document.close()
+
+
+@pytest.mark.parametrize(("source", "sentence"), [(b"1", "has source 1"), (b"-1", "has source -1")])
+def test_a_block_that_the_tree_refers_to_stays(source: bytes, sentence: str) -> None:
+    raw = odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]).replace(b"source: 1,", b"source: " + source + b",")
+    document = open_in_folder(MemoryFolder({NAME: raw}), NAME, writable=True)
+    with pytest.raises(Exception, match=f"mask .line 10. {sentence}"):
+        document.remove_block(1)
+    with pytest.raises(Exception, match="only the last"):
+        document.remove_block(0)
+    document.close()
+
+
+def test_room_that_was_reserved_stays() -> None:
+    folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)])})
+    document = open_in_folder(folder, NAME, writable=True)
+    document.reserve_block(1, 5000)
+    document.write_block(1, 0, b"changed")
+    document.reserve_block(0, 3000)
+    document.finish()
+    document.close()
+    document = open_in_folder(folder, NAME, writable=True)
+    assert document.block_header(1).allocated_size == 5000
+    assert document.block_header(0).allocated_size >= 3000
+    assert whole(document, 0) == DATA
+    with pytest.raises(NotPermittedError, match="only the last gives room back"):
+        document.reserve_block(0, 200)
+    size = document.layout.size
+    document.reserve_block(1, 40)
+    assert document.block_header(1).allocated_size == 40
+    assert document.layout.size < size
+    document.close()
+
+
+def test_progress_is_told() -> None:
+    folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(CONTENT), block_bytes(MASK)])})
+    document = open_in_folder(folder, NAME, writable=True)
+    told: list[dict[str, object]] = []
+    folder.step = lambda kind, name, *details: told.extend(document.report.progress.facts())
+    document.set_compression(0, "zlib")
+    document.write_block(1, 0, b"x")
+    document.finish()
+    folder.step = lambda kind, name, *details: None
+    names = {fact["operation"] for fact in told}
+    assert {"compression", "storing"} <= names
+    assert all(fact["block"] == 0 and 0 <= fact["done"] <= fact["total"] for fact in told)
+    assert document.report.progress.facts() == []
+    document.close()
