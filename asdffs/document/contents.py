@@ -162,6 +162,7 @@ class Contents:
 
     def settle(self, number: int, *, durable: bool) -> None:
         """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
+        self._transaction.check_conflict()  # what was written before it is beside the file, not in it
         with self._lock(number).entered():
             if number in self._compressed.dirty:
                 self._store(number, self._compressed.codec_of(self._table.header(number)))

@@ -235,19 +235,6 @@ def test_a_zero_checksum_stays_zero_and_header_bytes_stay(tmp_path: Path) -> Non
     assert path.read_bytes() == odd_file(blocks=new)
 
 
-def test_removing_and_adding_blocks_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "data.asdf"
-    write_sample(path)
-    before = path.read_bytes()
-    with mounted(path) as mount:
-        assert "Device or resource busy" in run("rm", "-f", mount.block(3)).stderr
-        assert "Operation not permitted" in run("cp", "/etc/hostname", mount.block(4)).stderr
-        assert "Invalid argument" in run("cp", "/etc/hostname", mount.block(9)).stderr
-        assert "Operation not permitted" in run("mv", mount.block(3), mount.point / "away").stderr
-        assert "Operation not permitted" in run("touch", mount.point / ".asdffs" / "new").stderr
-    assert path.read_bytes() == before
-
-
 def test_truncated_last_block_serves_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     whole = odd_file(index="absent")

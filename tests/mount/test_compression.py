@@ -1,0 +1,287 @@
+"""Compressed blocks on a real mount: attributes, programs, refusals, checksums, progress, memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import asdf
+import numpy as np
+import pytest
+from support.filesystems import filesystem
+from support.mounts import LIMIT, asdffs, environment_in, mounted, run
+from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, write_sample, zlib_block
+from support.slow import CONTENT, install, slow_file
+
+from asdffs.codecs.base import name_of
+from asdffs.registry import plugins
+
+pytestmark = pytest.mark.mount
+CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
+DEEP = bool(os.environ.get("ASDFFS_DEEP"))
+
+
+def recompress(block: Path, name: str) -> subprocess.CompletedProcess[str]:
+    return run("setfattr", "-n", "user.asdf.compression", "-v", name, block)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_edit_with_programs(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / "data.asdf"
+    arrays = write_sample(path)
+    environment = environment_in(tmp_path)
+    with mounted(path) as mount:
+        assert recompress(mount.block(1), codec).returncode == 0
+        assert mount.block(1).read_bytes() == arrays["little"].tobytes()
+        command = ["dd", "if=/dev/zero", f"of={mount.block(1)}", "bs=4", "count=100", "seek=30", "conv=notrunc,fsync"]
+        assert run(*command).returncode == 0
+        memory = np.memmap(mount.block(1), dtype="<i4", mode="r+", shape=(5000,))
+        memory[2000:2100] = 7
+        memory.flush()
+        del memory
+        for block in json.loads(asdffs("info", "--json", path, environment=environment).stdout)["blocks"]:
+            file = mount.block(block["index"])
+            for name in os.listxattr(file):
+                assert os.getxattr(file, name).decode() == str(block[name.removeprefix("user.asdf.")])
+        assert os.getxattr(mount.block(1), "user.asdf.compression") == codec.encode()
+    expected = arrays["little"].copy()
+    expected[30:130] = 0
+    expected[2000:2100] = 7
+    with opened(path) as found:
+        assert np.array_equal(found["little"], expected)
+        assert np.array_equal(found["last"], arrays["last"])
+
+
+def test_it_is_stored_when_the_last_writer_closes(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+    with mounted(path) as mount:
+        first, second = (open(mount.block(0), "r+b", buffering=0) for _ in range(2))
+        stored = os.getxattr(mount.block(0), "user.asdf.checksum")
+        first.write(b"one")
+        second.seek(50)
+        second.write(b"two")
+        first.close()
+        assert os.getxattr(mount.block(0), "user.asdf.checksum") == stored
+        second.close()
+        assert os.getxattr(mount.block(0), "user.asdf.checksum") != stored
+    with opened(path) as found:
+        assert found["data"][:].tobytes() == b"one" + DATA[3:50] + b"two" + DATA[53:]
+
+
+def test_refusals_have_their_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    raw = odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]).replace(b"zlib", b"what", 1)
+    path.write_bytes(raw)
+    with mounted(path) as mount:
+        assert mount.block(0).read_bytes() == zlib.compress(DATA)
+        assert os.getxattr(mount.block(0), "user.asdf.data_size") == b"100"
+        with pytest.raises(OSError, match="Read-only"):
+            open(mount.block(0), "r+b")
+        assert "'what' is not known; the block shows its stored bytes" in mount.error
+        assert "Invalid argument" in recompress(mount.block(1), "sparkle").stderr
+        assert "known are none, blsc" in mount.error
+        assert "not supported" in run("setfattr", "-n", "user.mine", "-v", "1", mount.block(1)).stderr
+    assert path.read_bytes() == raw
+    with mounted(path, "-o", "ro") as mount:
+        assert "Read-only" in recompress(mount.block(1), "zlib").stderr
+    done = asdffs("info", path, environment=environment_in(tmp_path))
+    assert "'what' is not known" in done.stdout
+
+
+def test_what_cannot_be_stored_is_kept_beside_the_file(tmp_path: Path) -> None:
+    """ext4 cannot clone: with that strategy alone the block cannot grow."""
+    noise = os.urandom(50_000)
+    with filesystem("ext4", tmp_path) as place:
+        path = place / "data.asdf"
+        path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+        with mounted(path, "-o", "growth=clone", code=7) as mount:
+            with pytest.raises(OSError, match="File too large"), open(mount.block(0), "r+b", buffering=0) as file:
+                file.write(noise)
+            assert mount.block(0).read_bytes() == noise
+        kept = place / "data.asdf.unsaved-1.block-0000.bin"
+        assert str(kept) in mount.umount.stderr
+        assert kept.read_bytes() == noise
+        with opened(path) as found:
+            assert found["data"][:].tobytes() == DATA
+        assert (
+            "unsaved-1.block-0000.bin holds what a mount kept"
+            in asdffs("check", path, environment=mount.environment).stdout
+        )
+
+
+def test_written_in_the_spool_while_another_program_changes_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+    with mounted(path, code=7) as mount:
+        file = open(mount.block(0), "r+b", buffering=0)
+        file.write(b"mine")
+        with open(path, "r+b") as other:
+            other.seek(len(path.read_bytes()) - 20)
+            other.write(b"#")
+        while not (mount.status["conflict"]):
+            mount.block(1).stat()
+        with pytest.raises(OSError, match="Stale"):
+            os.fsync(file.fileno())
+        with contextlib.suppress(OSError):
+            file.close()
+    kept = tmp_path / "data.asdf.conflict-1.block-0000.bin"
+    assert kept.read_bytes() == b"mine" + DATA[4:]
+
+
+# -- checksums ------------------------------------------------------------------
+
+
+def test_verify(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]).replace(DATA, DATA[::-1]))
+    before = path.read_bytes()
+    with mounted(path) as mount:
+        assert mount.block(0).read_bytes() == DATA[::-1]
+    with mounted(path, "-o", "verify") as mount:
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output error"):
+                mount.block(0).read_bytes()
+        assert "block 0: its checksum is" in mount.error
+        assert mount.block(1).read_bytes() == MASK
+    assert path.read_bytes() == before
+    done = asdffs("check", path, environment=environment_in(tmp_path))
+    assert done.returncode == 4
+    assert "its checksum is" in done.stdout
+
+
+@pytest.mark.parametrize(("option", "has"), [("keep", True), ("zero", False)])
+def test_checksum_of_what_was_changed(tmp_path: Path, option: str, has: bool) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), zlib_block(MASK)]))
+    with mounted(path, "-o", f"checksum={option}") as mount:
+        for number in range(2):
+            with open(mount.block(number), "r+b") as file:
+                file.write(b"x")
+        run("sync", mount.point)
+        for number in range(2):
+            assert (os.getxattr(mount.block(number), "user.asdf.checksum") != b"0" * 32) is has
+    with opened(path) as found:
+        assert found["data"][:].tobytes() == b"x" + DATA[1:]
+
+
+# -- waiting ----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def holding(block: Path, content: bytes) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that has written ``content`` and not closed the block: a fork of ours would close it."""
+    opening = f"import os, sys; fd = os.open({str(block)!r}, os.O_RDWR)"
+    code = f"{opening}; os.pwrite(fd, {content!r}, 0); print(flush=True)"
+    command = [sys.executable, "-c", code + "; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield process
+        process.stdin.close()
+
+
+def test_progress_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(slow_file())
+    with mounted(path, packages=install(tmp_path)) as mount:
+        seen: list[dict[str, object]] = []
+        with holding(mount.block(2), b"new"), subprocess.Popen(["sync", mount.point]) as sync:
+            folder = os.open(mount.point / ".asdffs", os.O_RDONLY)
+            while sync.poll() is None:
+                with open(os.open("status.json", os.O_RDONLY, dir_fd=folder)) as file:
+                    seen += json.load(file)["progress"]
+            os.close(folder)
+        assert {"operation": "compression", "block": 2, "done": 0, "total": 200} in seen
+        assert mount.status["progress"] == []
+        assert "compression of block 2" in Path(str(mount.status["log"])).read_text()
+        assert mount.block(2).read_bytes() == b"new" + CONTENT[3:]
+
+
+def test_umount_says_what_it_waits_for(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(slow_file())
+    with mounted(path, packages=install(tmp_path)) as mount:
+        with holding(mount.block(2), b"new"):
+            done = asdffs("umount", mount.point, environment=mount.environment)
+        assert done.returncode == 5, "it is in use"
+        assert f"finishing {path} (compression of block 2, 0 of 200 bytes)" in done.stderr
+
+
+def big_file(path: Path, size: int) -> None:
+    """One zlib block that is well compressed, made piece by piece."""
+    pattern = np.arange(1 << 18, dtype="<u4").tobytes()
+    stream, used = zlib.compressobj(1), b""
+    pieces = [stream.compress(pattern) for _ in range(size // len(pattern))]
+    used = b"".join([*pieces, stream.flush()])
+    tree = "%YAML 1.1\n---\nvalue: 1\n...\n"
+    header = header_bytes(used, compression=b"zlib", data_size=size)
+    path.write_bytes(odd_file(tree=tree, blocks=[header + used, block_bytes(MASK)]))
+
+
+def resident(pid: int) -> int:
+    """Peak memory of a process in bytes."""
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
+
+
+def test_a_large_block_takes_little_memory_and_comes_at_once(tmp_path: Path) -> None:
+    path, size = tmp_path / "data.asdf", (2 << 30) if DEEP else (192 << 20)
+    big_file(path, size)
+    with mounted(path) as mount:
+        begin = time.monotonic()
+        with open(mount.block(0), "rb", buffering=0) as file:
+            assert file.read(1 << 16)[:8] == bytes([0, 0, 0, 0, 1, 0, 0, 0])
+        assert time.monotonic() - begin < 1
+        reader = subprocess.Popen(["dd", f"if={mount.block(0)}", "of=/dev/null", "bs=1M", "status=none"])
+        waits = []
+        while reader.poll() is None:
+            begin = time.monotonic()
+            assert mount.block(1).read_bytes() == MASK
+            with pytest.raises(FileNotFoundError):
+                os.stat(mount.point / "missing")
+            waits.append(time.monotonic() - begin)
+        assert reader.wait(LIMIT) == 0
+        assert sorted(waits)[-3:][0] < 0.2, "two operations each"
+        assert resident(mount.pid) < 200 << 20
+        with open(mount.block(0), "rb") as file:
+            file.seek(size - 4)
+            assert file.read() == ((1 << 18) - 1).to_bytes(4, "little")
+
+
+def test_the_room_for_decoded_blocks_is_bounded(tmp_path: Path) -> None:
+    path, spool = tmp_path / "data.asdf", tmp_path / "spool"
+    big_file(path, 96 << 20)
+    spool.mkdir()
+    with mounted(path, "-o", f"spool={spool},spool_max=16M") as mount:
+        digest = run("md5sum", mount.block(0)).stdout
+        fds = [f"/proc/{mount.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{mount.pid}/fd")]
+        held = [os.stat(fd).st_blocks * 512 for fd in fds if os.readlink(fd).startswith(str(spool))]
+        assert max(held) <= 20 << 20
+        with pytest.raises(OSError, match="No space left"), open(mount.block(0), "r+b", buffering=0) as file:
+            file.write(b"x")
+        assert "spool_max" in mount.error
+        assert run("md5sum", mount.block(0)).stdout == digest
+        assert recompress(mount.block(0), "zstd").returncode == 0, "needs no more room than reading"
+        assert run("md5sum", mount.block(0)).stdout == digest
+
+
+def test_a_file_of_the_library_with_every_compression(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    rng = np.random.default_rng(3)
+    arrays = {name: rng.integers(0, 30, 300_000, "u1") for name in CODECS}
+    file = asdf.AsdfFile(dict(arrays))
+    for name in CODECS:
+        file.set_array_compression(file[name], name)
+    file.write_to(path)
+    environment = environment_in(tmp_path)
+    with mounted(path) as mount:
+        for number, name in enumerate(CODECS):
+            assert mount.block(number).read_bytes() == arrays[name].tobytes()
+    assert asdffs("check", "--deep", path, environment=environment).stdout.strip().endswith("nothing wrong")
