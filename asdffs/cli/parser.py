@@ -54,7 +54,10 @@ options for -o (comma-separated):
   nojournal               write even where no journal can be kept beside the file
   uid=N gid=N umask=OCTAL show files as this user's and group's, without these permissions
   allow_other, allow_root, default_permissions, fsname=NAME   as for every FUSE mount
+  verify                  look at a block's checksum before its first read; EIO when it is wrong
+  checksum=keep|zero      changed blocks that had a checksum get a new one, or none (default: keep)
   spool=DIR               for scratch files and decoded blocks (default: the state directory)
+  spool_max=SIZE          bytes that decoded blocks may take there (default: half of what is free)
   log=FILE | log=syslog   for the daemon's log (default: in the state directory; see status.json)
 
 fstab:

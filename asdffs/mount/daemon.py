@@ -56,27 +56,16 @@ def serve(
     document.report.mount = {**note, "log": places.log, "report": places.report}
     document.note_owner({**note, "state": "serving"})
 
-    def look() -> None:
-        if not vfs.foreign.look():  # a change of ours is under way: look again when it is over
-            again = threading.Timer(_AGAIN, loop.post, (look,))
-            again.daemon = True
-            again.start()
-
-    watch = Watch(document.path, lambda: loop.post(look))
-    lease = Lease(document.descriptor, lambda: _finish_soon(vfs, loop)) if options.lease else None
+    others = _OtherWriters(vfs, loop, lease=options.lease)
 
     def started() -> None:
         raise_read_ahead(mountpoint)
         ready()
-        watch.start()
-        if lease is not None:
-            lease.start()
+        others.start()
         logger.info("%s is mounted at %s (%s)", document.path, mountpoint, binding.name)
 
     def ended() -> None:
-        watch.stop()
-        if lease is not None:
-            lease.stop()
+        others.stop()
         with contextlib.suppress(OSError):  # the note is information for others, the end is not
             document.note_owner({**note, "state": "finishing"})
         vfs.end()
@@ -93,20 +82,48 @@ def serve(
     _conclude(document, places)
 
 
-def _finish_soon(vfs: Vfs, loop: Loop) -> None:
-    """From another thread: have the file finished by the loop, and wait for it as long as another program may."""
-    done = threading.Event()
+class _OtherWriters:
+    """Has the loop look when the directory changes; with ``lease`` others' opens wait until the file is finished."""
 
-    def finish() -> None:
-        try:
-            vfs.document.finish()
-        except (AsdffsError, OSError) as err:
-            vfs.document.report.refuse(err)
-        finally:
-            done.set()
+    def __init__(self, vfs: Vfs, loop: Loop, *, lease: bool) -> None:
+        self._vfs = vfs
+        self._loop = loop
+        self._watch = Watch(vfs.document.path, lambda: loop.post(self._look))
+        self._lease = Lease(vfs.document.descriptor, self._finish_soon) if lease else None
 
-    loop.post(finish)
-    done.wait(_LEASE_PATIENCE)
+    def start(self) -> None:
+        """Once the mount is ready."""
+        self._watch.start()
+        if self._lease is not None:
+            self._lease.start()
+
+    def stop(self) -> None:
+        """When the mount is gone."""
+        self._watch.stop()
+        if self._lease is not None:
+            self._lease.stop()
+
+    def _look(self) -> None:
+        """With the turn."""
+        if not self._vfs.foreign.look():  # a change of ours is under way: look again when it is over
+            again = threading.Timer(_AGAIN, self._loop.post, (self._look,))
+            again.daemon = True
+            again.start()
+
+    def _finish_soon(self) -> None:
+        """From another thread: have the file finished by the loop; another program's open waits as long as this does."""
+        done = threading.Event()
+
+        def finish() -> None:
+            try:
+                self._vfs.document.finish()
+            except (AsdffsError, OSError) as err:
+                self._vfs.document.report.refuse(err)
+            finally:
+                done.set()
+
+        self._loop.post(finish)
+        done.wait(_LEASE_PATIENCE)
 
 
 def _conclude(document: Document, places: Places) -> None:
