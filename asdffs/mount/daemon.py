@@ -111,7 +111,7 @@ class _OtherWriters:
             again.start()
 
     def _finish_soon(self) -> None:
-        """From another thread: have the file finished by the loop; another program's open waits as long as this does."""
+        """From another thread: have the loop finish the file; another program's open waits as long as this."""
         done = threading.Event()
 
         def finish() -> None:
