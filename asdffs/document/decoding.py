@@ -67,12 +67,22 @@ class SpoolRoom:
         self._used.pop(block, None)
 
     def admit(self, block: DecodedBlock, more: int, keep_from: int) -> None:
-        """Let ``block`` keep ``more`` bytes; of its own it gives up those before ``keep_from`` at most."""
+        """Let ``block`` keep ``more`` bytes; of its own it gives up those before ``keep_from`` at most.
+
+        First go blocks that are decoded to their end, then what others in work have behind their readers, then
+        what this one has, then all that others have.
+        """
         over = sum(used.kept for used in self._used) + more - self.most
+        if over <= 0:
+            return
+        over -= self._evict(block, over, ended=True)
+        for other in self._others(block):
+            if over > 0:
+                over -= other.trim(other.reader)
         if over > 0:
-            over -= self._evict(block, over)
+            over -= block.trim(keep_from)
         if over > 0:
-            block.trim(keep_from)
+            self._evict(block, over)
 
     def shrink(self) -> None:
         """The disk is full: there is no more room than is taken."""
@@ -88,22 +98,25 @@ class SpoolRoom:
                 block=block.number,
             )
 
-    def _evict(self, block: DecodedBlock, over: int) -> int:
-        """Have others than ``block`` give up ``over`` bytes, or what they can; how many."""
+    def _evict(self, block: DecodedBlock, over: int, *, ended: bool = False) -> int:
+        """Have others give up ``over`` bytes, or what they can; how many.  ``ended``: only complete ones."""
         given = 0
-        for other in list(self._used):
-            if other is not block and not other.dirty and not other.busy:
+        for other in self._others(block):
+            if given < over and (other.ended or not ended):
                 given += max(1, other.kept)
                 other.restart()
-                if given >= over:
-                    break
         return given
+
+    def _others(self, block: DecodedBlock) -> list[DecodedBlock]:
+        """Those that may give something up, the least recently used first."""
+        return [other for other in self._used if other is not block and not other.dirty and not other.busy]
 
 
 class DecodedBlock:
     """Block ``number`` of ``size`` decoded bytes; ``decode()`` begins to decode what is stored now.
 
-    ``dirty``: it was written, and the spool has what the file has not.
+    ``dirty``: it was written, and the spool has what the file has not.  ``ended``: it was decoded to its end.
+    ``reader``: where it was last read.
     """
 
     def __init__(
@@ -112,6 +125,8 @@ class DecodedBlock:
         self.number = number
         self.size = size
         self.dirty = False
+        self.ended = False
+        self.reader = 0
         self.exclusive = Exclusive(relief)
         self._relief = relief
         self._decode = decode
@@ -121,7 +136,6 @@ class DecodedBlock:
         self._rest = b""
         self._start = 0
         self._done = 0
-        self._ended = False
         self._damage: DamagedBlockError | None = None
         self._retired = False
 
@@ -142,6 +156,7 @@ class DecodedBlock:
             with self.exclusive.entered():
                 self._provide(offset, stop)
         self._room.use(self)
+        self.reader = offset
         return Extent(self._file.fileno(), offset, max(0, stop - offset))
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
@@ -161,7 +176,7 @@ class DecodedBlock:
 
     def saved(self) -> None:
         """The file has what the spool has, which is all of the block."""
-        self.dirty, self._ended = False, True
+        self.dirty, self.ended = False, True
 
     def retire(self) -> None:
         """The block is stored in another way now: who waits to read it here is told to look again."""
@@ -175,15 +190,17 @@ class DecodedBlock:
         self._stop_decoding()
         if self._spool is not None:
             self._spool.close()
-        self._spool, self._damage, self._ended = None, None, False
+        self._spool, self._damage, self.ended = None, None, False
         self._start = self._done = 0
 
-    def trim(self, keep_from: int) -> None:
-        """Give up what lies before ``keep_from``, and a little before it."""
+    def trim(self, keep_from: int) -> int:
+        """Give up what lies before ``keep_from``, but for a little; bytes given up."""
         stop = min(self._done, keep_from - _BEHIND)
-        if not self.dirty and stop > self._start:
-            punch_hole(self._file.fileno(), self._start, stop - self._start)
-            self._start = stop
+        if self.dirty or stop <= self._start:
+            return 0
+        punch_hole(self._file.fileno(), self._start, stop - self._start)
+        given, self._start = stop - self._start, stop
+        return given
 
     @property
     def _file(self) -> BinaryIO:
@@ -193,7 +210,7 @@ class DecodedBlock:
 
     def _has(self, offset: int, stop: int) -> bool:
         """Whether all of ``[offset, stop)`` is there, and for the last byte, that nothing follows it."""
-        return self.dirty or (self._start <= offset and stop <= self._done and (stop < self.size or self._ended))
+        return self.dirty or (self._start <= offset and stop <= self._done and (stop < self.size or self.ended))
 
     def _own(self, needed: int, size: int) -> None:
         """Have the first ``needed`` bytes, and room for ``size``; from now on the spool is right, not the file."""
@@ -261,7 +278,7 @@ class DecodedBlock:
         if piece is None:
             if self._done < self.size:
                 raise self._damaged(f"it decodes to {self._done} bytes instead of {self.size}")
-            self._ended = True
+            self.ended = True
         return piece or b""
 
     def _stop_decoding(self) -> None:

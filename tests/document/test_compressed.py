@@ -273,6 +273,25 @@ def test_a_block_larger_than_the_room_is_read_by_a_window(tmp_path: Path) -> Non
     document.close()
 
 
+def test_two_readers_of_blocks_larger_than_the_room(tmp_path: Path) -> None:
+    """Side by side, each goes on where it was: nobody begins anew for every piece."""
+    arrays = {name: np.repeat(RNG.integers(0, 9, 2 << 20, "u1"), 16) for name in "ab"}
+    path = tmp_path / NAME
+    asdf.AsdfFile(arrays).write_to(path, all_array_compression="zlib")
+    document = open_document(str(path), writable=False, settings=Settings(spool=str(tmp_path), spool_max=16 << 20))
+    begun = []
+    decode = document._contents._compressed._decode
+    document._contents._compressed._decode = lambda number: begun.append(number) or decode(number)
+    step = 1 << 20
+    for place in range(0, 32 << 20, step):
+        for number, name in enumerate("ab"):
+            found = read_bytes(document.read_block(number, place, step))
+            assert found == arrays[name][place : place + step].tobytes()
+        assert sum(block.kept for block in room_of(document)._used) <= 18 << 20
+    assert begun == [0, 1]
+    document.close()
+
+
 def test_who_was_used_least_recently_gives_way(tmp_path: Path) -> None:
     arrays = {name: np.full(6 << 20, number, "u1") for number, name in enumerate("abcd")}
     path = tmp_path / NAME
