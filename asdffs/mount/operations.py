@@ -23,8 +23,9 @@ from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.relief import Loop
 from asdffs.mount.session import FUSE_RENAME, FUSE_RENAME2
 from asdffs.storage.store import Extent, read_bytes
+from asdffs.vfs.attributes import Attributes
 from asdffs.vfs.namespace import is_hidden
-from asdffs.vfs.vfs import Attributes, Vfs
+from asdffs.vfs.vfs import Vfs
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from asdffs.errors import UsageError
 from asdffs.format.padding import Padding
 from asdffs.storage.gap import AUTO, STRATEGIES
-from asdffs.vfs.vfs import Shown
+from asdffs.vfs.attributes import Shown
 
 #: mount(8) and fstab pass these; they mean nothing here or are the kernel's.
 _TOLERATED: Final = (

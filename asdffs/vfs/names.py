@@ -12,11 +12,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from asdffs.document.document import Document
 from asdffs.errors import (
-    AsdffsError,
     FileExpectedError,
     InUseError,
     NameExistsError,
@@ -28,26 +26,16 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.registry import plugins
-from asdffs.storage.store import read_bytes
+from asdffs.vfs.attributes import Owner
+from asdffs.vfs.entries import Entries
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.staging import TREE, Staging, spooled
 from asdffs.views.base import View
 
-_COPY_PIECE = 1 << 20
 _LONGEST_NAME = 255
 #: Hidden names of replaced files that may still be asked for.
 _REMEMBERED = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Whose the nodes are: permission bits, user and group of the ASDF file, its mtime in ns."""
-
-    mode: int
-    uid: int
-    gid: int
-    mtime_ns: int
 
 
 class Names:
@@ -58,6 +46,7 @@ class Names:
         self._spool = spool
         self._owner = owner
         self._views: dict[DirectoryNode, View] = {}
+        self._entries = Entries(self._views, document.relief)
         self._replaced: dict[str, str] = {}
         self._staging: Staging
         self.root = self._directory(None)
@@ -97,24 +86,14 @@ class Names:
 
     def _create(self, path: str, mode: int) -> FileNode:
         folder, name = self._place(path, of_view=True)
-        if self._takes(folder, name):
-            return self._add(folder, name)
+        if self._entries.takes(folder, name):
+            return self._entries.add(folder, name)
         node = self.file_node(SpoolFile(self._spool, name), mode & 0o7777)
         if self._is_tree(folder, name):
             folder.fixed[TREE] = node
             self._staging.enter(node)
         else:
             folder.scratch[name] = node
-        folder.touch()
-        return node
-
-    def _add(self, folder: DirectoryNode, name: str) -> FileNode:
-        """A new entry of the view.  Raises as ``View.add``."""
-        self._views[folder].add(name)
-        node = folder.find(name)
-        if not isinstance(node, FileNode):
-            raise TypeError("views add files")
-        node.touch()
         folder.touch()
         return node
 
@@ -178,17 +157,9 @@ class Names:
         if self._is_tree(folder, name):
             self._staging.leave()
         elif name not in folder.scratch and name not in folder.hidden:
-            self._remove(folder, name, node)
+            self._entries.remove(folder, name, node)
         self._take_name(folder, name)
         folder.touch()
-
-    def _remove(self, folder: DirectoryNode, name: str, node: Node) -> None:
-        """Remove an entry of a view.  Raises ``InUseError``, or as ``View.remove``."""
-        view = self._views.get(folder)
-        if view is None or node.opens:
-            raise InUseError("is in use, or a part of the mount", path=name)
-        view.remove(name)
-        folder.seen.pop(name, None)
 
     def rename(self, old: str, new: str, *, replace: bool = True) -> None:
         """Give ``old`` the name ``new``; onto the tree or a block it is a save.
@@ -218,12 +189,12 @@ class Names:
             self._save(node)
             self._take_name(target, new_name)
             target.fixed[TREE] = node
-        elif self._is_view_file(target, new_name) or self._takes(target, new_name):
+        elif self._entries.has(target, new_name) or self._entries.takes(target, new_name):
             if is_tree:
                 raise NotPermittedError(f"{TREE} cannot become a block")
             if node.writers:  # what it still writes would go nowhere
                 raise InUseError(f"{name} is open for writing; close it before it becomes a block")
-            self._become(node, target, new_name)
+            self._entries.become(node, target, new_name)
             node.names -= 1
             self.discard(node)
         else:
@@ -241,36 +212,6 @@ class Names:
         if not isinstance(node, FileNode):
             raise NotPermittedError(f"only a file can become {TREE}")
         self._staging.adopt(node)
-
-    def _become(self, node: Node, target: DirectoryNode, name: str) -> None:
-        """Scratch becomes an entry of a view, by a copy; a new one that cannot be filled is removed again."""
-        if not isinstance(node, FileNode):
-            raise NotPermittedError("only a file can become a block")
-        if not self._takes(target, name):
-            self._copy_onto(node, target.find(name))
-            return
-        added = self._add(target, name)
-        try:
-            self._copy_onto(node, added)
-        except (AsdffsError, OSError):
-            self._remove(target, name, added)
-            raise
-
-    def _copy_onto(self, source: Node, target: Node) -> None:
-        """A rename onto a block is a copy: not atomic (docs/semantics.md, Blocks)."""
-        if not isinstance(source, FileNode) or not isinstance(target, FileNode):
-            raise NotPermittedError("only a file can be renamed onto a block")
-        target.file.open_for_writing()
-        target.touch()  # also for a copy that fails half-way
-        size = source.file.size()
-        target.file.truncate(size)
-        relief = self._document.relief
-        with relief.waiting():
-            for start in range(0, size, _COPY_PIECE):
-                with relief.resumed():
-                    target.file.write(start, read_bytes(source.file.read(start, _COPY_PIECE)))
-        target.file.settle(durable=False)
-        target.atime_ns, target.mtime_ns = source.atime_ns, source.mtime_ns  # rsync set them; the kernel shows them
 
     def _check_replaceable(self, node: Node, target: DirectoryNode, name: str) -> None:
         """What rename(2) asks of a name that exists."""
@@ -352,14 +293,9 @@ class Names:
             raise NameExistsError("exists", path=path)
         if not self._is_tree(folder, name):
             self._check_new(folder, name)
-        if not of_view and self._takes(folder, name):
+        if not of_view and self._entries.takes(folder, name):
             raise NotPermittedError("only a file can be created under this name", path=path)
         return folder, name
-
-    def _takes(self, folder: DirectoryNode, name: str) -> bool:
-        """Whether ``name``, which is not there, would be an entry of a view."""
-        view = self._views.get(folder)
-        return view is not None and not self._exists(folder, name) and view.takes(name)
 
     def _named(self, path: str) -> tuple[DirectoryNode, str, Node]:
         folder, name = self._split(path)
@@ -380,10 +316,6 @@ class Names:
 
     def _is_tree(self, folder: DirectoryNode, name: str) -> bool:
         return folder is self.root and name == TREE
-
-    def _is_view_file(self, folder: DirectoryNode, name: str) -> bool:
-        node = self._try_find(folder, name)
-        return node is not None and name not in folder.scratch and name not in folder.fixed
 
     def _exists(self, folder: DirectoryNode, name: str) -> bool:
         return self._try_find(folder, name) is not None

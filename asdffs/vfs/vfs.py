@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from asdffs.document.document import Document
 from asdffs.errors import (
@@ -26,35 +24,18 @@ from asdffs.errors import (
 )
 from asdffs.relief import Exclusive
 from asdffs.storage.store import Extent
+from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
 from asdffs.vfs.ending import Keeper, distinct
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
 from asdffs.vfs.history import History
-from asdffs.vfs.names import Names, Owner
+from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.staging import TREE, Draft, Staging
 from asdffs.views.tree_yaml import CommittedTree
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """What stat shows.  ``size`` in bytes, times in ns, ``mode`` permission bits.
-
-    ``steady``: it changes only by what is asked of this very path.
-    """
-
-    kind: Literal["file", "directory", "link"]
-    mode: int
-    size: int
-    mtime_ns: int
-    atime_ns: int
-    uid: int
-    gid: int
-    links: int
-    steady: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +53,12 @@ class Places:
     report: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How nodes are shown: user and group instead of the file's, and permission bits taken away."""
-
-    uid: int | None = None
-    gid: int | None = None
-    umask: int = 0
-
-
 class Vfs:
     """The mount of one document.  The directories of ``places`` exist; spool and rejected are empty."""
 
     def __init__(self, document: Document, places: Places, shown: Shown | None = None) -> None:
         self.document = document
-        owner = _owner(document, shown or Shown())
+        owner = owner_of(document, shown or Shown())
         self._spool = Spool(places.spool, document.relief)
         self.names = Names(document, self._spool, owner)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
@@ -101,15 +73,7 @@ class Vfs:
 
     def attributes(self, path: str | None, handle: int | None = None) -> Attributes:
         """What stat shows of a path, or of an open file.  Raises ``NoSuchNameError``."""
-        node = self._node(path, handle)
-        if isinstance(node, LinkNode):
-            return _attributes(node, "link", len(os.fsencode(node.target)), 1)
-        if isinstance(node, DirectoryNode):
-            return _attributes(node, "directory", 0, 2 + node.directories())
-        if not isinstance(node, FileNode):
-            raise TypeError("a node is a file, a directory or a link")
-        node.look()
-        return _attributes(node, "file", node.file.size(), max(0, node.names), steady=node.steady)
+        return attributes_of(self._node(path, handle))
 
     def readlink(self, path: str) -> str:
         """Target of a symbolic link.  Raises ``NameRefusedError``."""
@@ -394,20 +358,3 @@ class Vfs:
     def _check_writable(self) -> None:
         if not self.document.writable:
             raise ReadOnlyError("the mount is read-only")
-
-
-def _owner(document: Document, shown: Shown) -> Owner:
-    status = os.stat(document.path)
-    mask = (0o777 if document.writable else 0o555) & ~shown.umask
-    return Owner(
-        status.st_mode & mask,
-        status.st_uid if shown.uid is None else shown.uid,
-        status.st_gid if shown.gid is None else shown.gid,
-        status.st_mtime_ns,
-    )
-
-
-def _attributes(
-    node: Node, kind: Literal["file", "directory", "link"], size: int, links: int, *, steady: bool = True
-) -> Attributes:
-    return Attributes(kind, node.mode, size, node.mtime_ns, node.atime_ns, node.uid, node.gid, links, steady=steady)

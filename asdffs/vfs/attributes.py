@@ -1,0 +1,80 @@
+"""What stat shows of a node, and whose the nodes are.
+
+Users: ``vfs``, ``names``, ``mount/operations``, ``mount/options``.  One thread.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from asdffs.document.document import Document
+from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What stat shows.  ``size`` in bytes, times in ns, ``mode`` permission bits.
+
+    ``steady``: it changes only by what is asked of this very path.
+    """
+
+    kind: Literal["file", "directory", "link"]
+    mode: int
+    size: int
+    mtime_ns: int
+    atime_ns: int
+    uid: int
+    gid: int
+    links: int
+    steady: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How nodes are shown: user and group instead of the file's, and permission bits taken away."""
+
+    uid: int | None = None
+    gid: int | None = None
+    umask: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose the nodes are: permission bits, user and group of the ASDF file, its mtime in ns."""
+
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int
+
+
+def attributes_of(node: Node) -> Attributes:
+    """What stat shows of ``node``.  Raises as its file does."""
+    if isinstance(node, LinkNode):
+        return _shown(node, "link", len(os.fsencode(node.target)), 1)
+    if isinstance(node, DirectoryNode):
+        return _shown(node, "directory", 0, 2 + node.directories())
+    if not isinstance(node, FileNode):
+        raise TypeError("a node is a file, a directory or a link")
+    node.look()
+    return _shown(node, "file", node.file.size(), max(0, node.names), steady=node.steady)
+
+
+def owner_of(document: Document, shown: Shown) -> Owner:
+    """Whose the nodes of the mount of ``document`` are.  Raises ``OSError``."""
+    status = os.stat(document.path)
+    mask = (0o777 if document.writable else 0o555) & ~shown.umask
+    return Owner(
+        status.st_mode & mask,
+        status.st_uid if shown.uid is None else shown.uid,
+        status.st_gid if shown.gid is None else shown.gid,
+        status.st_mtime_ns,
+    )
+
+
+def _shown(
+    node: Node, kind: Literal["file", "directory", "link"], size: int, links: int, *, steady: bool = True
+) -> Attributes:
+    return Attributes(kind, node.mode, size, node.mtime_ns, node.atime_ns, node.uid, node.gid, links, steady=steady)

@@ -1,0 +1,89 @@
+"""Entries of views that come, go, and are written over by a rename: blocks.
+
+What they are and may be called is the view's; here they meet nodes and scratch.  User: ``names``.
+One thread at a time, whoever has the turn.
+"""
+
+from __future__ import annotations
+
+from asdffs.errors import AsdffsError, InUseError, NotPermittedError
+from asdffs.relief import Relief
+from asdffs.storage.store import read_bytes
+from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
+from asdffs.views.base import View
+
+_COPY_PIECE = 1 << 20
+
+
+class Entries:
+    """The entries of ``views``, by the node of each view's directory."""
+
+    def __init__(self, views: dict[DirectoryNode, View], relief: Relief) -> None:
+        self._views = views
+        self._relief = relief
+
+    def takes(self, folder: DirectoryNode, name: str) -> bool:
+        """Whether ``name``, which is not there, would be an entry of a view."""
+        view = self._views.get(folder)
+        return view is not None and _find(folder, name) is None and view.takes(name)
+
+    def has(self, folder: DirectoryNode, name: str) -> bool:
+        """Whether ``name`` is an entry of a view."""
+        node = _find(folder, name)
+        return node is not None and name not in folder.scratch and name not in folder.fixed
+
+    def add(self, folder: DirectoryNode, name: str) -> FileNode:
+        """A new entry of the view.  Raises as ``View.add``."""
+        self._views[folder].add(name)
+        node = folder.find(name)
+        if not isinstance(node, FileNode):
+            raise TypeError("views add files")
+        node.touch()
+        folder.touch()
+        return node
+
+    def remove(self, folder: DirectoryNode, name: str, node: Node) -> None:
+        """Remove an entry of a view.  Raises ``InUseError``, or as ``View.remove``."""
+        view = self._views.get(folder)
+        if view is None or node.opens:
+            raise InUseError("is in use, or a part of the mount", path=name)
+        view.remove(name)
+        folder.seen.pop(name, None)
+
+    def become(self, node: Node, target: DirectoryNode, name: str) -> None:
+        """Scratch becomes an entry of a view, by a copy; a new one that cannot be filled is removed again."""
+        if not isinstance(node, FileNode):
+            raise NotPermittedError("only a file can become a block")
+        if not self.takes(target, name):
+            self._copy_onto(node, target.find(name))
+            return
+        added = self.add(target, name)
+        try:
+            self._copy_onto(node, added)
+        except (AsdffsError, OSError):
+            self.remove(target, name, added)
+            raise
+
+    def _copy_onto(self, source: Node, target: Node) -> None:
+        """A rename onto a block is a copy: not atomic (docs/semantics.md, Blocks)."""
+        if not isinstance(source, FileNode) or not isinstance(target, FileNode):
+            raise NotPermittedError("only a file can be renamed onto a block")
+        target.file.open_for_writing()
+        target.touch()  # also for a copy that fails half-way
+        size = source.file.size()
+        if target.file.stores_late:  # what it holds need not be decoded
+            target.file.truncate(0)
+        target.file.truncate(size)
+        with self._relief.waiting():
+            for start in range(0, size, _COPY_PIECE):
+                with self._relief.resumed():
+                    target.file.write(start, read_bytes(source.file.read(start, _COPY_PIECE)))
+        target.file.settle(durable=False)
+        target.atime_ns, target.mtime_ns = source.atime_ns, source.mtime_ns  # rsync set them; the kernel shows them
+
+
+def _find(folder: DirectoryNode, name: str) -> Node | None:
+    try:
+        return folder.find(name)
+    except KeyError:
+        return None
