@@ -65,6 +65,10 @@ class InvalidTreeError(AsdffsError):
     """A draft of the tree cannot be committed; ``line`` and ``column`` say where."""
 
 
+class AbandonedError(AsdffsError):
+    """Slow work was given up because nobody waits for it any more."""
+
+
 class StorageError(AsdffsError):
     """Base of what can go wrong between the document and the disk."""
 

@@ -25,9 +25,20 @@ class Relief(Protocol):
     def resumed(self) -> AbstractContextManager[None]:
         """Inside ``waiting``: have the turn for a moment."""
 
+    @property
+    def stopping(self) -> bool:
+        """Whether slow work should be given up, because nobody is served any more."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody waits for the answer to the request that this thread is at.  Cheap."""
+
 
 class Alone:
-    """No others: both do nothing."""
+    """No others, and the work is always wanted."""
+
+    stopping = False
+    wanted = True
 
     def waiting(self) -> AbstractContextManager[None]:
         """See ``Relief``."""

@@ -16,10 +16,10 @@ from typing import Final, Protocol, TypeVar
 #: Bytes that are read and decoded at a time where the format does not say.
 PIECE: Final = 1 << 20
 #: A part of a block that can only be decoded as a whole may have this many bytes at most.
-LARGEST_PIECE: Final = 256 << 20
+LARGEST_PART: Final = 256 << 20
 _MOST_WORKERS: Final = 4
 #: Bytes of content that are in work at a time in several threads.
-_IN_WORK: Final = 32 << 20
+IN_WORK: Final = 32 << 20
 
 T = TypeVar("T")
 
@@ -57,6 +57,9 @@ class Codec(Protocol):
     def available(self) -> bool:
         """Whether its library is installed."""
 
+    def memory(self, stored: Source) -> int:
+        """Bytes of memory that a decoder keeps between two pieces, about, and as far as it can be told."""
+
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """The content of a block whose header says it has ``size`` bytes, in order, until its stream ends.
 
@@ -87,6 +90,12 @@ def pieces(source: Source, start: int = 0, length: int = PIECE) -> Iterator[byte
         start += len(piece)
 
 
+def check_ended(*, ended: bool, size: int) -> None:
+    """Raise ``ValueError`` when the stored bytes ``ended`` before their stream did; an empty block may have none."""
+    if not ended and size:
+        raise ValueError("the compressed bytes end too early")
+
+
 def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable[[T], int]) -> Iterator[bytes]:
     """``work(part)`` of each, in order; several at a time, for libraries that let go of the interpreter.
 
@@ -96,10 +105,16 @@ def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable
 
     workers = min(_MOST_WORKERS, os.cpu_count() or 1)
     waiting: deque[tuple[int, Future[bytes]]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
+    pool = ThreadPoolExecutor(workers)
+    try:
         for part in parts:
-            while waiting and (len(waiting) > workers or sum(w for w, _ in waiting) + weight(part) > _IN_WORK):
-                yield waiting.popleft()[1].result()
             waiting.append((weight(part), pool.submit(work, part)))
+            del part  # large ones are kept by nobody but their worker
+            while len(waiting) > workers or sum(w for w, _ in waiting) > IN_WORK:
+                yield waiting.popleft()[1].result()
+                if not waiting:
+                    break
         while waiting:
             yield waiting.popleft()[1].result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

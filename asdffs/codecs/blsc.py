@@ -8,11 +8,12 @@ are made of the big one: memory stays flat, and the library decodes their blocks
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from asdffs.codecs.base import LARGEST_PIECE, Source, is_installed, pieces
+from asdffs.codecs.base import Source, is_installed, pieces
 
 _HEADER = struct.Struct("<4B3I")
 _OFFSET = struct.Struct("<I")
@@ -20,6 +21,9 @@ _STORED_AS_IS = 0x2
 _DO_NOT_SPLIT = 0x10
 _LARGEST = (1 << 31) - 17  # BLOSC_MAX_BUFFERSIZE
 _AT_ONCE = 1 << 22
+#: The library makes blocks of 16 KiB to a few MiB; what is far from that is refused.
+_MOST_BLOCKS = 1 << 18
+_LARGEST_BLOCK = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +67,20 @@ class Blsc:
         """Whether ``blosc`` is installed."""
         return is_installed("blosc")
 
+    def memory(self, stored: Source) -> int:
+        """A few blocks."""
+        return 2 * _AT_ONCE
+
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """Raises ``ValueError``."""
         head = stored.read_at(0, _HEADER.size)
         if len(head) < _HEADER.size:
             raise ValueError("it is shorter than a header of blosc")
         buffer = _Buffer(*_HEADER.unpack(head))
-        if buffer.stored > stored.size or not 0 < buffer.block <= LARGEST_PIECE:
+        if buffer.stored > stored.size or buffer.length != size or not buffer.block:
             raise ValueError("the header of blosc cannot be right")
+        if buffer.block > _LARGEST_BLOCK or buffer.count > _MOST_BLOCKS:
+            raise ValueError(f"blocks of {buffer.block} bytes in blosc are not supported")
         if buffer.flags & _STORED_AS_IS:
             yield from _raw(stored, buffer)
         else:
@@ -82,8 +92,13 @@ class Blsc:
 
         if content.size > _LARGEST:
             raise ValueError(f"blsc holds at most {_LARGEST} bytes")
-        if content.size:
-            yield blosc.compress(b"".join(pieces(content)))
+        if not content.size:
+            return
+        blosc.set_releasegil(True)
+        with mmap.mmap(-1, content.size) as whole:
+            for piece in pieces(content):
+                whole.write(piece)
+            yield blosc.compress(whole)
 
 
 def _raw(stored: Source, buffer: _Buffer) -> Iterator[bytes]:
@@ -99,6 +114,7 @@ def _decoded(stored: Source, buffer: _Buffer) -> Iterator[bytes]:
     """A few blocks at a time; the last one, when it is shorter, alone."""
     import blosc
 
+    blosc.set_releasegil(True)
     spans = _spans(stored, buffer)
     whole = buffer.length // buffer.block
     step = max(1, _AT_ONCE // buffer.block)

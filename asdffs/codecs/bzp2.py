@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 from collections.abc import Iterator
 
-from asdffs.codecs.base import PIECE, Source, pieces
+from asdffs.codecs.base import PIECE, Source, check_ended, pieces
 
 
 class Bzp2:
@@ -19,18 +19,27 @@ class Bzp2:
         """Python has it."""
         return True
 
+    def memory(self, stored: Source) -> int:
+        """As bzip2's manual says, and what is fed at a time."""
+        return 5 << 20
+
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """Raises ``ValueError``."""
         stream = bz2.BZ2Decompressor()
-        try:
-            for piece in pieces(stored):
-                if stream.eof:
-                    return
-                yield stream.decompress(piece, PIECE)
-                while not stream.eof and not stream.needs_input:
-                    yield stream.decompress(b"", PIECE)
-        except OSError as err:
-            raise ValueError(str(err)) from err
+
+        def work(piece: bytes) -> bytes:
+            try:
+                return stream.decompress(piece, PIECE)
+            except OSError as err:
+                raise ValueError(str(err)) from err
+
+        for piece in pieces(stored):
+            if stream.eof:
+                return
+            yield work(piece)
+            while not stream.eof and not stream.needs_input:
+                yield work(b"")
+        check_ended(ended=stream.eof, size=size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """Never refuses."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from asdffs.codecs.base import LARGEST_PIECE, Source, in_parallel, is_installed, pieces
+from asdffs.codecs.base import IN_WORK, LARGEST_PART, Source, in_parallel, is_installed, pieces
 
 _STORED_LENGTH = struct.Struct(">I")
 _LENGTH = struct.Struct("<I")
@@ -28,6 +28,10 @@ class Lz4:
     def available(self) -> bool:
         """Whether ``lz4`` is installed."""
         return is_installed("lz4")
+
+    def memory(self, stored: Source) -> int:
+        """The parts that are in work."""
+        return IN_WORK
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """Raises ``ValueError``."""
@@ -60,7 +64,7 @@ def _parts(stored: Source) -> Iterator[bytes]:
             raise ValueError("it ends inside the length of a part")
         length = _STORED_LENGTH.unpack(head)[0]
         place += _STORED_LENGTH.size
-        if length > min(LARGEST_PIECE, stored.size - place):
+        if length > min(LARGEST_PART, stored.size - place):
             raise ValueError(f"a part says it has {length} bytes")
         part = stored.read_at(place, length)
         _check_length(part)
@@ -73,7 +77,7 @@ def _length(part: bytes) -> int:
 
 
 def _check_length(part: bytes) -> None:
-    if len(part) < _LENGTH.size or _length(part) > min(LARGEST_PIECE, _RATIO * len(part)):
+    if len(part) < _LENGTH.size or _length(part) > min(LARGEST_PART, _RATIO * len(part)):
         raise ValueError("the length of a part cannot be right")
 
 

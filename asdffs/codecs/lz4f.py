@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asdffs.codecs.base import PIECE, Source, is_installed, pieces
+from asdffs.codecs.base import PIECE, Source, check_ended, is_installed, pieces
 
 
 class Lz4f:
@@ -18,20 +18,29 @@ class Lz4f:
         """Whether ``lz4`` is installed."""
         return is_installed("lz4")
 
+    def memory(self, stored: Source) -> int:
+        """Two of the largest blocks of a frame, and what is fed at a time."""
+        return 10 << 20
+
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """Raises ``ValueError``."""
         import lz4.frame
 
         stream = lz4.frame.LZ4FrameDecompressor()
-        try:
-            for piece in pieces(stored):
-                if stream.eof:
-                    return
-                yield stream.decompress(piece, PIECE)
-                while not stream.eof and not stream.needs_input:
-                    yield stream.decompress(b"", PIECE)
-        except RuntimeError as err:
-            raise ValueError(str(err)) from err
+
+        def work(piece: bytes) -> bytes:
+            try:
+                return bytes(stream.decompress(piece, PIECE))
+            except RuntimeError as err:
+                raise ValueError(str(err)) from err
+
+        for piece in pieces(stored):
+            if stream.eof:
+                return
+            yield work(piece)
+            while not stream.eof and not stream.needs_input:
+                yield work(b"")
+        check_ended(ended=stream.eof, size=size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """Never refuses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from asdffs.codecs.base import PIECE, Source, pieces
+from asdffs.codecs.base import PIECE, Source, check_ended, pieces
 
 
 class Zlib:
@@ -19,19 +19,27 @@ class Zlib:
         """Python has it."""
         return True
 
+    def memory(self, stored: Source) -> int:
+        """The window, and what is fed at a time."""
+        return 2 * PIECE
+
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """Raises ``ValueError``."""
         stream = zlib.decompressobj()
-        try:
-            for piece in pieces(stored):
-                rest = piece
-                while rest and not stream.eof:
-                    yield stream.decompress(rest, PIECE)
-                    rest = stream.unconsumed_tail
-            while not stream.eof and (more := stream.decompress(b"", PIECE)):
-                yield more
-        except zlib.error as err:
-            raise ValueError(str(err)) from err
+
+        def work(rest: bytes) -> bytes:
+            try:
+                return stream.decompress(rest, PIECE)
+            except zlib.error as err:
+                raise ValueError(str(err)) from err
+
+        for piece in pieces(stored):
+            yield work(piece)
+            while stream.unconsumed_tail and not stream.eof:
+                yield work(stream.unconsumed_tail)
+        while not stream.eof and (more := work(b"")):
+            yield more
+        check_ended(ended=stream.eof, size=size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """Never refuses."""

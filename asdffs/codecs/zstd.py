@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asdffs.codecs.base import Source, is_installed, pieces
+from asdffs.codecs.base import PIECE, Source, is_installed, pieces
 
 _LEVEL = 3  # the package's own
 #: A block of 128 KiB may be stored in 4 bytes: so many are fed at a time that memory stays bounded.
-_FED = 1 << 12
+_FED = 1 << 10
+_HEADER = 18  # ZSTD_FRAMEHEADERSIZE_MAX
 _LARGEST_WINDOW = 1 << 27  # the zstd program's own limit
 
 
@@ -26,18 +27,32 @@ class Zstd:
         """Whether ``zstandard`` is installed."""
         return is_installed("zstandard")
 
+    def memory(self, stored: Source) -> int:
+        """The window that the frame asks for; what cannot be read keeps nothing."""
+        import zstandard
+
+        try:
+            window = zstandard.get_frame_parameters(stored.read_at(0, _HEADER)).window_size
+        except zstandard.ZstdError:
+            return 0
+        return min(int(window), _LARGEST_WINDOW) + PIECE
+
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """Raises ``ValueError``."""
         import zstandard
 
         library = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
         stream = library.decompressobj(read_across_frames=True)
-        try:
-            for piece in pieces(stored):
-                for place in range(0, len(piece), _FED):
-                    yield stream.decompress(piece[place : place + _FED])
-        except zstandard.ZstdError as err:
-            raise ValueError(str(err)) from err
+
+        def work(piece: bytes) -> bytes:
+            try:
+                return bytes(stream.decompress(piece))
+            except zstandard.ZstdError as err:
+                raise ValueError(str(err)) from err
+
+        for piece in pieces(stored):
+            for place in range(0, len(piece), _FED):
+                yield work(piece[place : place + _FED])
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """Never refuses.  On all processors."""

@@ -112,6 +112,7 @@ class BlockEditor:
             if self._table.header(number).streamed:  # a part of it may be there, and is the block's
                 self._note_stream()
                 edit.used = len(self._table.content(number))
+            edit.fresh = max(edit.fresh, end)
             raise
         self._grown(number, end)
 
@@ -162,17 +163,30 @@ class BlockEditor:
         if size > before:
             self._transaction.allocate(self._room.start(number) + before, size - before)
 
-    def store(self, number: int, encoded: Encoded) -> None:
-        """Overwrite the block with what was encoded, durably.  Raises as ``Allocation.reserve``."""
+    def start(self, number: int) -> int:
+        """Offset of the content, in bytes from the start of the file."""
+        return self._room.start(number)
+
+    def store(self, number: int, encoded: Encoded) -> int:
+        """Overwrite the block with what was encoded, durably; the room to ``return_room`` to.
+
+        Raises as ``Allocation.reserve``.
+        """
         header, edit = self._table.header(number), self._edits.get(number)
         had = header.checksum != NO_CHECKSUM or (edit is not None and edit.checksum)
         checksum = encoded.digest if had and self._checksums else NO_CHECKSUM
         with self._progress.over("storing", encoded.payload.size, number) as step:
             self._room.store(number, encoded, checksum, step)
-        if edit is not None:
-            self._return_room(number, edit)
-            del self._edits[number]
+        self._edits.pop(number, None)
         self._appended.discard(number)
+        return edit.kept if edit is not None else self._table.header(number).allocated_size
+
+    def return_room(self, number: int, kept: int) -> None:
+        """Give back what the last block has beyond ``kept`` and does not use.  Raises as ``Transaction``."""
+        header = self._table.header(number)
+        allocated = max(header.used_size, kept)
+        if self._room.is_last(number) and allocated < header.allocated_size:
+            self._room.put(number, replace(header, allocated_size=allocated))
 
     def append(self, padding_byte: bytes) -> int:
         """Add an empty block; its number.  Raises as ``Allocation.append``."""
@@ -180,7 +194,8 @@ class BlockEditor:
         last = self._edits.get(len(self._table) - 1)
         if last is not None:
             self.settle(len(self._table) - 1, durable=False)
-            self._return_room(len(self._table) - 1, last)
+            self.return_room(len(self._table) - 1, last.kept)
+            last.fresh = min(last.fresh, self._table.header(len(self._table) - 1).allocated_size)
         number = self._room.append(padding_byte)
         self._edits[number] = _Edit(0, 0, 0, checksum=self._checksums)
         self._appended.add(number)
@@ -216,14 +231,6 @@ class BlockEditor:
         allocated = max(edit.used, edit.kept) if self._room.is_last(number) else header.allocated_size
         self._room.put(number, replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum))
         edit.fresh = min(edit.fresh, allocated)
-
-    def _return_room(self, number: int, edit: _Edit) -> None:
-        """Give back what was reserved too much for the last block."""
-        header = self._table.header(number)
-        allocated = max(header.used_size, edit.kept)
-        if self._room.is_last(number) and allocated < header.allocated_size:
-            self._room.put(number, replace(header, allocated_size=allocated))
-            edit.fresh = min(edit.fresh, allocated)
 
     def _check_file_writable(self, number: int | None = None) -> None:
         if not self._transaction.writable:

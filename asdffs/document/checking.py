@@ -116,7 +116,7 @@ def _check_content(document: Document, number: int, header: BlockHeader, *, deep
 
 def _decode(document: Document, number: int, size: int) -> None:
     with document.report.progress.over("decoding", size, number) as step:
-        for place in range(0, size, _PIECE):
+        for place in range(0, max(1, size), _PIECE):
             document.read_block(number, place, _PIECE)
             step(_PIECE)
 

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
+from asdffs.errors import AbandonedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.relief import Relief
@@ -41,7 +42,11 @@ def _sum(read: Read, size: int, relief: Relief, step: Step) -> bytes:
     digest = hashlib.md5(usedforsecurity=False)
     for place in range(0, size, _PIECE):
         piece = read(place, _PIECE)
+        if not piece:
+            break
         with relief.waiting():
             digest.update(piece)
+        if not relief.wanted:
+            raise AbandonedError("nobody waits for the block any more")
         step(len(piece))
     return digest.digest()

@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from asdffs.codecs.base import Codec, name_of
+from asdffs.codecs.base import PIECE, Codec, name_of
 from asdffs.document.decoding import DecodedBlock, SpoolRoom
+from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotSupportedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.relief import Relief
@@ -30,8 +31,13 @@ class Stored:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Bytes from ``offset``, fewer where the block ends.  Raises as ``Document.read_stored``."""
-        with self.relief.resumed():
-            return self.read(offset, length)
+        pieces: list[bytes] = []
+        while length > 0:  # others have the turn in between
+            with self.relief.resumed():
+                piece = self.read(offset, min(length, PIECE))
+            pieces.append(piece)
+            offset, length = offset + len(piece), length - len(piece) if piece else 0
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class CompressedBlocks:
@@ -43,12 +49,14 @@ class CompressedBlocks:
         room: SpoolRoom,
         relief: Relief,
         *,
+        progress: Progress,
         header: Callable[[int], BlockHeader],
         read_stored: Callable[[int, int, int], bytes],
     ) -> None:
         self._codecs = codecs
         self._room = room
         self._relief = relief
+        self._progress = progress
         self._header = header
         self._read_stored = read_stored
         self._decoded: dict[int, DecodedBlock] = {}
@@ -113,16 +121,30 @@ class CompressedBlocks:
             self._tell(header)
             return None
         _check_ratio(number, header, codec)
-        decoded = DecodedBlock(number, header.data_size, lambda: self._decode(number), self._room, self._relief)
+        decoded = DecodedBlock(
+            number,
+            header.data_size,
+            lambda: self._decode(number),
+            self._room,
+            relief=self._relief,
+            progress=self._progress,
+        )
         return self._decoded.setdefault(number, decoded)
 
     def size(self, number: int) -> int:
-        """Decoded size in bytes, pending changes included; of a block that cannot be decoded, the stored size."""
+        """Decoded size in bytes, pending changes included; of a block that cannot be decoded, the stored size.
+
+        Raises ``DamagedBlockError`` for one that cannot be right.
+        """
         known = self._decoded.get(number)
         if known is not None:
             return known.size
         header = self._header(number)
-        return header.data_size if self.codec_of(header) is not None else header.used_size
+        codec = self.codec_of(header)
+        if codec is None:
+            return header.used_size
+        _check_ratio(number, header, codec)
+        return header.data_size
 
     def forget(self, number: int) -> None:
         """The block was stored in another way, or is gone."""
@@ -135,11 +157,15 @@ class CompressedBlocks:
         for number in list(self._decoded):
             self.forget(number)
 
-    def _decode(self, number: int) -> Iterator[bytes]:
+    def _decode(self, number: int) -> tuple[int, Iterator[bytes]]:
         header = self._header(number)
+        if not header.used_size and not header.data_size:  # an empty block is stored as nothing
+            return 0, iter(())
         codec = self._codecs[header.compression]
         stored = Stored(header.used_size, lambda at, length: self._read_stored(number, at, length), self._relief)
-        return codec.decode(stored, header.data_size)
+        with self._relief.waiting():
+            memory = codec.memory(stored)
+        return memory, codec.decode(stored, header.data_size)
 
     def _tell(self, header: BlockHeader) -> None:
         if header.compression not in self._told:

@@ -30,6 +30,9 @@ from asdffs.format.padding import Padding
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.store import Extent, read_bytes
 
+#: Sizes of files have 63 bits.
+_LARGEST = (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Care:
@@ -66,7 +69,9 @@ class Contents:
         self._locks: dict[int, Exclusive] = {}
         self._overwritten: dict[int, Exclusive] = {}
         self._editor = BlockEditor(transaction, table, policy, relief=relief, progress=progress, checksums=care.keep)
-        self._compressed = CompressedBlocks(codecs, room, relief, header=table.header, read_stored=self.read_stored)
+        self._compressed = CompressedBlocks(
+            codecs, room, relief, progress=progress, header=table.header, read_stored=self.read_stored
+        )
 
     # -- what there is ----------------------------------------------------
 
@@ -98,7 +103,14 @@ class Contents:
     def size(self, number: int) -> int:
         """Decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
         compressed = self.header(number).compressed
-        return self._compressed.size(number) if compressed else self._editor.used(number)
+        size = self._compressed.size(number) if compressed else self._editor.used(number)
+        if size > _LARGEST:
+            raise DamagedBlockError(f"its size of {size} bytes cannot be right", block=number)
+        return size
+
+    def check_readable(self, number: int) -> None:
+        """Raise ``DamagedBlockError`` when nothing of the block can be read."""
+        self.size(number)
 
     def obstacle(self, number: int) -> str:
         """Why the block can only be shown as it is stored; empty when it can be decoded."""
@@ -106,7 +118,7 @@ class Contents:
 
     def read(self, number: int, offset: int, length: int) -> bytes | Extent:
         """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
-        if self._verify:
+        if self._verify and not self._compressed.is_dirty(number):
             self._check_sum(number)
         return self._read(number, offset, length)
 
@@ -120,7 +132,7 @@ class Contents:
             if decoded is None:
                 return self._extent(number, offset, length)
             with contextlib.suppress(RetiredError):  # it was stored in another way while this waited
-                return decoded.read(offset, length) if length else b""
+                return decoded.read(offset, length) if length or not decoded.size else b""
 
     def read_stored(self, number: int, offset: int, length: int) -> bytes:
         """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
@@ -189,6 +201,11 @@ class Contents:
         with self._lock(number).entered(), self._change.entered():
             self._editor.reserve(number, size)
 
+    def revert(self, number: int) -> None:
+        """Forget what was written to a compressed block and is not stored."""
+        with self._lock(number).entered():
+            self._compressed.forget(number)
+
     def append(self, padding_byte: bytes) -> int:
         """Add an empty block; its number.  Under ``change``.  Raises as ``BlockEditor.append``."""
         return self._editor.append(padding_byte)
@@ -255,7 +272,7 @@ class Contents:
         with self._lock(number).entered():
             self.check_writable(number)
             yield
-            self._checked.pop(number, None)
+            self._checked[number] = ""
 
     def _store(self, number: int, codec: Codec | None) -> None:
         """Encode the block, and overwrite it with that.  Under its lock."""
@@ -273,8 +290,9 @@ class Contents:
                 progress=self._progress,
             )
             with self._overwriting(number), self._change.entered():
-                self._editor.store(number, encoded)
+                kept = self._editor.store(number, encoded)
                 self._stored(number, same=encoded.compression != NO_COMPRESSION)
+                self._editor.return_room(number, kept)
         finally:
             payload.discard(keep=bool(self._transaction.failure))
 
@@ -282,9 +300,10 @@ class Contents:
     def _overwriting(self, number: int) -> Iterator[None]:
         """Readers of the block wait, unless all of it is in the spool; nobody is decoding it."""
         decoded = self._compressed.block(number) if self._table.header(number).compressed else None
-        with self._overwritten.setdefault(number, Exclusive(self._relief)).entered(), contextlib.ExitStack() as stack:
-            if decoded is not None:
+        with contextlib.ExitStack() as stack:
+            if decoded is not None:  # first: who decodes may have to wait for an overwrite, for its next piece
                 stack.enter_context(decoded.exclusive.entered())
+            stack.enter_context(self._overwritten.setdefault(number, Exclusive(self._relief)).entered())
             yield
 
     def _stored(self, number: int, *, same: bool) -> None:
@@ -318,6 +337,8 @@ class Contents:
     def find_fault(self, number: int) -> str:
         """A sentence when the block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
         header = self.header(number)
+        if not header.streamed and self._editor.start(number) + header.used_size > self._table.layout.size:
+            raise DamagedBlockError("the file ends inside this block", block=number)
         with self._progress.over("verification", header.used_size, number) as step:
             return find_fault(
                 header,

@@ -14,9 +14,11 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import BinaryIO, Final
 
-from asdffs.errors import DamagedBlockError, SpoolFullError
+from asdffs.document.progress import Progress
+from asdffs.errors import AbandonedError, DamagedBlockError, SpoolFullError
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.file_store import write_all
 from asdffs.storage.linux_calls import punch_hole
@@ -26,6 +28,16 @@ from asdffs.storage.store import Extent
 _BEHIND: Final = 4 << 20
 #: Blocks that have a spool file at a time.
 _MOST_FILES: Final = 256
+#: Bytes of memory that decoders keep while nobody reads from them.
+_MOST_MEMORY: Final = 256 << 20
+#: Bytes that are kept at a time.
+_PIECE: Final = 1 << 20
+#: What is worth telling as progress, in bytes.
+_LONG: Final = 8 << 20
+
+
+def _untold(count: int) -> None:
+    """Progress of what is over soon."""
 
 
 class RetiredError(Exception):
@@ -61,6 +73,11 @@ class SpoolRoom:
         self._used[block] = None
         if len(self._used) > _MOST_FILES:
             self._evict(block, 1)
+        over = sum(used.memory for used in self._used) - _MOST_MEMORY
+        for other in self._others(block) if over > 0 else ():
+            if over > 0:
+                over -= other.memory
+                other.stop_decoding()
 
     def forget(self, block: DecodedBlock) -> None:
         """``block`` keeps nothing any more."""
@@ -90,7 +107,10 @@ class SpoolRoom:
 
     def check_fits(self, block: DecodedBlock, size: int) -> None:
         """Raise ``SpoolFullError`` when ``block`` cannot keep all of ``size`` bytes."""
-        taken = sum(used.kept for used in self._used if used.dirty and used is not block)
+        dirty = [used for used in self._used if used.dirty and used is not block]
+        if len(dirty) >= _MOST_FILES:
+            raise SpoolFullError(f"{len(dirty)} blocks are being written already; close some", block=block.number)
+        taken = sum(used.kept for used in dirty)
         if taken + size > self.most:
             raise SpoolFullError(
                 f"its {size} bytes must be decoded to be written, and {self.most - taken} are left for that; "
@@ -113,14 +133,23 @@ class SpoolRoom:
 
 
 class DecodedBlock:
-    """Block ``number`` of ``size`` decoded bytes; ``decode()`` begins to decode what is stored now.
+    """Block ``number`` of ``size`` decoded bytes.
+
+    ``decode()`` begins to decode what is stored now: memory that the decoder keeps, and the pieces.
 
     ``dirty``: it was written, and the spool has what the file has not.  ``ended``: it was decoded to its end.
     ``reader``: where it was last read.
     """
 
     def __init__(
-        self, number: int, size: int, decode: Callable[[], Iterator[bytes]], room: SpoolRoom, relief: Relief
+        self,
+        number: int,
+        size: int,
+        decode: Callable[[], tuple[int, Iterator[bytes]]],
+        room: SpoolRoom,
+        *,
+        relief: Relief,
+        progress: Progress,
     ) -> None:
         self.number = number
         self.size = size
@@ -129,11 +158,14 @@ class DecodedBlock:
         self.reader = 0
         self.exclusive = Exclusive(relief)
         self._relief = relief
+        self._progress = progress
+        self._memory = 0
+        self._skipped = 0
         self._decode = decode
         self._room = room
         self._spool: BinaryIO | None = None
         self._pieces: Iterator[bytes] | None = None
-        self._rest = b""
+        self._rest = memoryview(b"")
         self._start = 0
         self._done = 0
         self._damage: DamagedBlockError | None = None
@@ -143,6 +175,11 @@ class DecodedBlock:
     def kept(self) -> int:
         """Bytes in the spool."""
         return self._done - self._start
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that the decoder keeps, about."""
+        return self._memory if self._pieces is not None else 0
 
     @property
     def busy(self) -> bool:
@@ -164,7 +201,11 @@ class DecodedBlock:
         end = offset + len(payload)
         with self.exclusive.entered():
             self._own(self.size, max(self.size, end))
-            write_all(self._file.fileno(), payload, offset)
+            try:
+                write_all(self._file.fileno(), payload, offset)
+            except OSError:
+                self._file.truncate(self.size)  # what a part of it left behind the end would show up later
+                raise
             self.size = self._done = max(self.size, end)
 
     def truncate(self, size: int) -> None:
@@ -187,7 +228,7 @@ class DecodedBlock:
     def restart(self) -> None:
         """Give up what was decoded; the next reader decodes what is stored then."""
         self._room.forget(self)
-        self._stop_decoding()
+        self.stop_decoding()
         if self._spool is not None:
             self._spool.close()
         self._spool, self._damage, self.ended = None, None, False
@@ -218,7 +259,7 @@ class DecodedBlock:
         if not self.dirty:
             if needed or self._start:
                 self._provide(0, needed)
-            self._stop_decoding()
+            self.stop_decoding()
             self._file.truncate(needed)
             self.dirty, self._damage = True, None
             self._done = needed
@@ -229,29 +270,41 @@ class DecodedBlock:
         """Decode until ``[offset, stop)`` is in the spool."""
         if offset < self._start:
             self.restart()
-        while not self._has(offset, stop):
-            if self._retired:
-                raise RetiredError
-            if self._damage is not None:
-                raise self._damage
-            try:
-                self._decode_piece(offset)
-            except DamagedBlockError as err:
-                self._damage = err  # what came before it can still be read
-                raise
-            except BaseException:  # an iterator that raised cannot go on: the next reader begins anew
-                self.restart()
-                raise
+        left = stop - self._done
+        with self._progress.over("decoding", left, self.number) if left > _LONG else nullcontext(_untold) as step:
+            while not self._has(offset, stop):
+                if self._retired:
+                    raise RetiredError
+                if self._damage is not None:
+                    raise self._damage
+                self._advance(offset, step)
+
+    def _advance(self, offset: int, step: Callable[[int], None]) -> None:
+        before = self._done
+        try:
+            if not self._relief.wanted:
+                raise AbandonedError("nobody waits for the block any more", block=self.number)
+            self._decode_piece(offset)
+        except DamagedBlockError as err:
+            self._damage = err  # what came before it can still be read
+            raise
+        except AbandonedError:  # the next reader goes on
+            raise
+        except BaseException:  # an iterator that raised cannot go on: the next reader begins anew
+            self.stop_decoding()
+            raise
+        step(self._done - before)
 
     def _decode_piece(self, offset: int) -> None:
-        """Decode a piece and keep it; one for which there was no room is kept first at the next try."""
+        """Decode a piece and keep it, a little at a time: pieces may be larger than the room."""
         if self._pieces is None:
-            self._pieces = self._decode()
+            self._memory, self._pieces = self._decode()
+            self._skipped = 0
         if not self._rest:
-            self._rest = self._next_piece(self._pieces)
+            self._rest = self._without_known(self._next_piece(self._pieces))
         if self._done == self.size and self._rest:
             raise self._damaged(f"it decodes to more than its data_size of {self.size} bytes")
-        piece = self._rest[: self.size - self._done]
+        piece = self._rest[: min(_PIECE, self.size - self._done)]
         self._room.use(self)
         self._room.admit(self, len(piece), offset)
         try:
@@ -265,9 +318,16 @@ class DecodedBlock:
         self._done += len(piece)
         self._rest = self._rest[len(piece) :]
 
-    def _keep(self, piece: bytes) -> None:
+    def _without_known(self, piece: bytes) -> memoryview:
+        """``piece`` without what was decoded before by a decoder that was stopped."""
+        known = min(len(piece), self._done - self._skipped)
+        self._skipped += len(piece)
+        return memoryview(piece)[known:] if known > 0 else memoryview(piece)
+
+    def _keep(self, piece: memoryview) -> None:
+        spool = self._file.fileno()
         with self._relief.waiting():
-            write_all(self._file.fileno(), piece, self._done)
+            write_all(spool, piece, self._done)
 
     def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
         try:
@@ -275,18 +335,21 @@ class DecodedBlock:
                 piece = next(pieces, None)
         except ValueError as err:
             raise self._damaged(f"its compressed bytes are damaged: {err}") from err
+        except MemoryError as err:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
         if piece is None:
             if self._done < self.size:
                 raise self._damaged(f"it decodes to {self._done} bytes instead of {self.size}")
             self.ended = True
         return piece or b""
 
-    def _stop_decoding(self) -> None:
-        """End the codec's work; one that is at work now (an interrupt) ends by itself."""
-        if self._pieces is not None:
+    def stop_decoding(self) -> None:
+        """End the codec's work, and keep what was decoded; one that is at work now (an interrupt) ends by itself."""
+        close = getattr(self._pieces, "close", None)  # a generator's
+        if close is not None:
             with contextlib.suppress(ValueError):
-                self._pieces.close()  # type: ignore[attr-defined]  # codecs are generators
-        self._pieces, self._rest = None, b""
+                close()
+        self._pieces, self._rest = None, memoryview(b"")
 
     def _damaged(self, reason: str) -> DamagedBlockError:
         return DamagedBlockError(reason, block=self.number)

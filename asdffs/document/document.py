@@ -144,6 +144,10 @@ class Document:
         """A sentence when a block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
         return self._contents.find_fault(number)
 
+    def check_block_readable(self, number: int) -> None:
+        """Raise ``DamagedBlockError`` when nothing of the block can be read."""
+        self._contents.check_readable(number)
+
     def check_block_writable(self, number: int) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
         self._contents.check_writable(number)
@@ -167,6 +171,10 @@ class Document:
         """Store a block in the compression ``name``, durably.  Raises as ``Contents.set_compression``."""
         self._contents.set_compression(number, name)
         self._note_growth()
+
+    def revert_block(self, number: int) -> None:
+        """Forget what was written to a compressed block and is not stored."""
+        self._contents.revert(number)
 
     def reserve_block(self, number: int, size: int) -> None:
         """Allocate ``size`` bytes for a block.  Raises as ``BlockEditor.reserve``."""
@@ -234,6 +242,11 @@ class Document:
     def foreign(self) -> Foreign:
         """Whether another program changed the file, as far as its signature tells.  Raises ``OSError``."""
         return self._transaction.foreign()
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing is written any more, and the journal stays for whoever opens the file next."""
+        return bool(self._transaction.failure)
 
     @property
     def busy(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from asdffs.codecs.base import Codec, Source, pieces
 from asdffs.document.progress import Progress
-from asdffs.errors import NotSupportedError
+from asdffs.errors import AbandonedError, NotSupportedError
 from asdffs.format.constants import NO_COMPRESSION
 from asdffs.relief import Relief
 from asdffs.storage.payload import Payload
@@ -67,6 +67,8 @@ def encode(
         content = Content(size, read, relief, step)
         try:
             for piece in _encoded(codec, content):
+                if relief.stopping:
+                    raise AbandonedError("the mount ends; what was written is stored then", block=number)
                 payload.append(piece)
                 digest.update(piece)
         except ValueError as err:

@@ -41,6 +41,7 @@ While it waits for the disk others have the turn (``relief``); one change at a t
 from __future__ import annotations
 
 import enum
+import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ from asdffs.storage.gap import AUTO, open_gap
 from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.payload import Payload, create_payload, open_payload, pour
-from asdffs.storage.record import Record, make_record
+from asdffs.storage.record import Fill, Record, make_record
 from asdffs.storage.store import Folder, Store
 from asdffs.storage.unfinished import apply, as_recovered, undo
 
@@ -61,6 +62,8 @@ logger = logging.getLogger(__name__)
 
 #: Is told how many more bytes are done.
 Step = Callable[[int], object]
+#: Room that a fill leaves on the disk, in bytes.
+_MARGIN: Final = 1 << 20
 #: Strategies that make a new file.
 _REPLACING: Final = ("clone", "copy")
 
@@ -245,7 +248,11 @@ class Transaction:
             self._file.journal.reserve(size)
 
     def hand_over(self, store: Store) -> Transaction:
-        """The same file as another program left it, in ``store``; this object is done with."""
+        """The same file as another program left it, in ``store``; this object is done with.
+
+        Raises ``FailedFileError``: the journal stays, and whoever opens the file next needs it.
+        """
+        self.check_healthy()
         if store is not self.store:
             self.store.close()
         new = Transaction(self._file.folder, store, self._file.journal, self._file.relief, self._manner)
@@ -284,6 +291,8 @@ class Transaction:
         file, fill = self._file, payload.fill(offset)
         with file.relief.waiting():
             payload.sync()  # invariant 12
+            if _takes_room(file, fill) and file.folder.free() < payload.size + _MARGIN:
+                raise OSError(errno.ENOSPC, "overwriting the block takes new room, and there is none", file.path)
             file.check_unchanged()  # invariant 1
             if payload.size:
                 file.store.allocate(offset, payload.size)  # once the record is there, a full disk would be a failure
@@ -346,3 +355,14 @@ class Transaction:
     def _note_change(self) -> None:
         self.changed = True
         self._file.note_signature()
+
+
+def _takes_room(file: OpenFile, fill: Fill) -> bool:
+    """Whether overwriting needs new room: where the file system copies on write, or the bytes are shared."""
+    if file.journal is None or not file.journal.can_insert():
+        return True
+    try:
+        extents = file.store.extents()
+    except OSError:
+        return True
+    return any(e.shared and e.logical < fill.stop and fill.offset < e.logical + e.length for e in extents)

@@ -1,4 +1,4 @@
-"""Whether the program behind a FUSE request was killed.  User: ``operations``.
+"""Whether the program behind a FUSE request was killed, or is gone.  Users: ``operations``, ``relief``.
 
 A killed editor still closes its files, with partial and perhaps valid YAML; such a close
 must not commit.  PF_EXITING alone is a normal exit.
@@ -14,6 +14,25 @@ logger = logging.getLogger(__name__)
 #: Flag of the kernel's task: killed by a signal (field 9 of /proc/PID/stat, see proc(5)).
 _PF_SIGNALED: Final = 0x400
 _FLAGS_AFTER_COMM: Final = 6
+#: In the masks of proc(5), status.
+_SIGKILL: Final = 1 << 8
+
+
+def is_dying(pid: int) -> bool:
+    """Whether process ``pid`` is gone, or will be as soon as it is answered; False when that cannot be known.
+
+    A process that waits for an answer that was already asked for dies only when it has it: until then the
+    signal is pending (proc(5), status).
+    """
+    if pid == 0:
+        return False
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            facts = dict(line.split(b":", 1) for line in file if b":" in line)
+    except OSError:
+        return True
+    pending = int(facts.get(b"SigPnd", b"0"), 16) | int(facts.get(b"ShdPnd", b"0"), 16)
+    return facts[b"State"].split()[0] in (b"Z", b"X") or bool(pending & _SIGKILL)
 
 
 def was_killed(pid: int) -> bool:

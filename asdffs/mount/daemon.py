@@ -56,6 +56,7 @@ def serve(
     document.report.mount = {**note, "log": places.log, "report": places.report}
     document.note_owner({**note, "state": "serving"})
 
+    loop.caller_pid = binding.caller_pid
     others = _OtherWriters(vfs, loop, lease=options.lease)
 
     def started() -> None:

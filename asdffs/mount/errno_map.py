@@ -17,6 +17,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.DamagedFileError: errno.EIO,
     errors.DamagedBlockError: errno.EIO,
     errors.InvalidTreeError: errno.EBADMSG,  # EINVAL misleads emacs and mv
+    errors.AbandonedError: errno.EINTR,
     errors.StorageError: errno.EIO,
     errors.LockedError: errno.EBUSY,
     errors.StaleFileError: errno.ESTALE,
@@ -50,6 +51,7 @@ SILENT: Final = (
     errors.NoAttributeError,
     errors.NameExistsError,
     errors.ForeignAttributeError,
+    errors.AbandonedError,
 )
 
 

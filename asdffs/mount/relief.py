@@ -29,12 +29,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from asdffs.mount.caller import is_dying
 from asdffs.mount.session import FUSE_WRITE, Session
 
 logger = logging.getLogger(__name__)
 
 #: A leader that is busy for longer, in seconds, is relieved while somebody waits.
 _TICK: Final = 0.005
+#: How often a thread looks whether the program that it works for still lives, in seconds.
+_LOOK: Final = 0.2
 #: Idle threads beyond these end.
 _SPARES: Final = 4
 #: How often Python hands the interpreter from a computing thread to another, in seconds.
@@ -69,7 +72,10 @@ class Turn:
 
 
 class Loop:
-    """Serves one session.  Implements ``asdffs.relief.Relief``."""
+    """Serves one session.  Implements ``asdffs.relief.Relief``.
+
+    ``caller_pid``: tells the process behind the request that this thread answers, 0 when unknown; a binding sets it.
+    """
 
     def __init__(self) -> None:
         self.turn = Turn()
@@ -85,6 +91,8 @@ class Loop:
         self._calls: deque[Callable[[], object]] = deque()
         self._wake = -1
         self._stopping = False
+        self._looked: dict[int, float] = {}
+        self.caller_pid: Callable[[], int] = lambda: 0
 
     @property
     def alone(self) -> bool:
@@ -142,6 +150,23 @@ class Loop:
             return
         with self.turn:
             yield
+
+    @property
+    def stopping(self) -> bool:
+        """See ``Relief``: requests that are at work when the end comes get no answer that anybody reads."""
+        return self._stopping and self._session is not None
+
+    @property
+    def wanted(self) -> bool:
+        """See ``Relief``: not when the program that asked is dead or dying."""
+        me = threading.get_ident()
+        if self.stopping:
+            return False
+        now = time.monotonic()
+        if me not in self._answering or now - self._looked.get(me, 0.0) < _LOOK:
+            return True
+        self._looked[me] = now
+        return not is_dying(self.caller_pid())
 
     def _change_waiting(self, change: int) -> None:
         with self._state:

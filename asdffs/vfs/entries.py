@@ -6,6 +6,8 @@ One thread at a time, whoever has the turn.
 
 from __future__ import annotations
 
+import contextlib
+
 from asdffs.errors import AsdffsError, InUseError, NotPermittedError
 from asdffs.relief import Relief
 from asdffs.storage.store import read_bytes
@@ -47,8 +49,12 @@ class Entries:
         view = self._views.get(folder)
         if view is None or node.opens:
             raise InUseError("is in use, or a part of the mount", path=name)
-        view.remove(name)
-        folder.seen.pop(name, None)
+        folder.leaving.add(name)  # nobody opens it while this waits
+        try:
+            view.remove(name)
+            folder.seen.pop(name, None)
+        finally:
+            folder.leaving.discard(name)
 
     def become(self, node: Node, target: DirectoryNode, name: str) -> None:
         """Scratch becomes an entry of a view, by a copy; a new one that cannot be filled is removed again."""
@@ -61,7 +67,8 @@ class Entries:
         try:
             self._copy_onto(node, added)
         except (AsdffsError, OSError):
-            self.remove(target, name, added)
+            with contextlib.suppress(InUseError):  # another block follows by now
+                self.remove(target, name, added)
             raise
 
     def _copy_onto(self, source: Node, target: Node) -> None:
@@ -74,12 +81,20 @@ class Entries:
         if target.file.stores_late:  # what it holds need not be decoded
             target.file.truncate(0)
         target.file.truncate(size)
+        try:
+            self._copy(source, target, size)
+        except (AsdffsError, OSError):
+            if not target.writers:
+                target.file.revert()
+            raise
+        target.atime_ns, target.mtime_ns = source.atime_ns, source.mtime_ns  # rsync set them; the kernel shows them
+
+    def _copy(self, source: FileNode, target: FileNode, size: int) -> None:
         with self._relief.waiting():
             for start in range(0, size, _COPY_PIECE):
                 with self._relief.resumed():
                     target.file.write(start, read_bytes(source.file.read(start, _COPY_PIECE)))
         target.file.settle(durable=False)
-        target.atime_ns, target.mtime_ns = source.atime_ns, source.mtime_ns  # rsync set them; the kernel shows them
 
 
 def _find(folder: DirectoryNode, name: str) -> Node | None:

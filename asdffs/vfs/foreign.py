@@ -43,6 +43,8 @@ class ForeignChanges:
     def look(self) -> bool:
         """See whether another program changed the file, and do what the table says; False: not now, look again."""
         document = self._document
+        if document.failed:  # what a failed change left looks foreign; what is there is for recovery
+            return True
         try:
             foreign = document.foreign()
         except OSError as err:  # the directory cannot be read any more: commits will say so

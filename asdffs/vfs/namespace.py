@@ -83,7 +83,7 @@ class DirectoryNode(Node):
 
     ``created``: whether it is scratch itself.  ``fixed``: entries that no view lists; ``hidden``:
     open nodes that have lost their name; ``seen``: nodes of the view; ``reread``: whether the view
-    showed another file before.
+    showed another file before; ``leaving``: entries of the view that are being removed.
     """
 
     view: ViewDirectory | None = None
@@ -93,6 +93,7 @@ class DirectoryNode(Node):
     scratch: dict[str, Node] = field(default_factory=dict)
     hidden: dict[str, Node] = field(default_factory=dict)
     seen: dict[str, Node] = field(default_factory=dict)
+    leaving: set[str] = field(default_factory=set)
 
     def entries(self) -> Iterator[str]:
         """Names to list."""
@@ -111,7 +112,7 @@ class DirectoryNode(Node):
         for names in (self.fixed, self.scratch, self.hidden):
             if name in names:
                 return names[name]
-        if self.view is None:
+        if self.view is None or name in self.leaving:
             raise KeyError(name)
         child = self.view.child(name)
         if name not in self.seen:

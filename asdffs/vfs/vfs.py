@@ -292,6 +292,9 @@ class Vfs:
             if self.document.writable:
                 self.foreign.look()
                 self.finish()
+        except (AsdffsError, OSError) as err:
+            logger.error("the file could not be finished: %s", err)
+            report.failures.append(str(err))
         except Exception as err:  # whatever it was, what was typed is still kept beside the file
             logger.exception("the file could not be finished")
             report.failures.append(str(err))

@@ -57,6 +57,9 @@ class ViewFile:
     def settle(self, *, durable: bool) -> None:
         """Somebody closed the file after writing, or (``durable``) asked for fsync."""
 
+    def revert(self) -> None:
+        """A copy onto the file has failed: take back what can be taken back."""
+
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """Have room on the disk for these bytes (fallocate), or with ``zero`` make them zeros.
 

@@ -66,7 +66,7 @@ class BlockFile(ViewFile):
 
     def open_for_reading(self) -> None:
         """A block whose header is damaged is an error, not an empty file."""
-        self._document.block_header(self._number)
+        self._document.check_block_readable(self._number)
 
     @property
     def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
@@ -84,6 +84,10 @@ class BlockFile(ViewFile):
     def truncate(self, size: int) -> None:
         """Shrink, or grow with zeros."""
         self._document.truncate_block(self._number, size)
+
+    def revert(self) -> None:
+        """A compressed block is what it was before; another has been overwritten."""
+        self._document.revert_block(self._number)
 
     def settle(self, *, durable: bool) -> None:
         """Have the file hold what was written: the size, or all of a compressed block."""

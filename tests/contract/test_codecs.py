@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from asdf import _compression as library
 
-from asdffs.codecs.base import LARGEST_PIECE, Codec, in_parallel, name_of
+from asdffs.codecs.base import LARGEST_PART, Codec, in_parallel, name_of
 from asdffs.registry import plugins
 
 CODECS: dict[str, Codec] = {name_of(codec.id): codec for codec in plugins("codecs")}
@@ -131,7 +131,20 @@ def test_damage_raises_or_gives_the_wrong_size_or_bytes(name: str, damage: str) 
         assert out != content.tobytes()
 
 
-@pytest.mark.parametrize("length", [2**32 - 1, LARGEST_PIECE + 1])
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("missing", [1, 4, 20])
+def test_a_stream_that_ends_too_early_is_told(name: str, missing: int) -> None:
+    """Also where all of the content came out before: what is missing verifies it."""
+    content = RNG.integers(0, 99, 200_000, "u1")
+    stored = encoded(name, content)[:-missing]
+    try:
+        out = b"".join(CODECS[name].decode(Bytes(stored), content.size))
+    except ValueError:
+        return
+    assert len(out) < content.size
+
+
+@pytest.mark.parametrize("length", [2**32 - 1, LARGEST_PART + 1])
 def test_lz4_parts_that_lie_take_no_memory(length: int) -> None:
     part = struct.pack("<I", length) + b"x" * 40
     for stored in (struct.pack(">I", len(part)) + part, struct.pack(">I", length) + part):
@@ -162,7 +175,7 @@ def test_parallel_work_keeps_its_order_and_its_bounds() -> None:
     out = in_parallel(lambda number: bytes([number]), parts(), lambda number: 20 << 20)
     for number, piece in enumerate(out):
         assert piece == bytes([number])
-        assert len(taken) <= number + 2
+        assert len(taken) <= number + 3
 
 
 def test_what_blsc_cannot_hold_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import zlib
@@ -18,7 +19,14 @@ from asdffs.document.contents import Care
 from asdffs.document.decoding import SpoolRoom
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
-from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError, SpoolFullError
+from asdffs.errors import (
+    AbandonedError,
+    DamagedBlockError,
+    NameRefusedError,
+    NotPermittedError,
+    ReadOnlyError,
+    SpoolFullError,
+)
 from asdffs.registry import plugins
 from asdffs.storage.memory_store import MemoryFolder
 from asdffs.storage.store import read_bytes
@@ -455,3 +463,140 @@ def test_progress_is_told() -> None:
     assert all(fact["block"] == 0 and 0 <= fact["done"] <= fact["total"] for fact in told)
     assert document.report.progress.facts() == []
     document.close()
+
+
+# -- what two reviews found -------------------------------------------------------
+
+
+def test_regression_a_part_of_a_failed_write_showed_up_in_a_gap(tmp_path: Path) -> None:
+    folder = MemoryFolder({NAME: odd_file(blocks=[zlib_block(DATA)])})
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(spool=str(tmp_path)))
+    document.write_block(0, 0, b"x")
+
+    def half(fd: int, payload: bytes, offset: int) -> None:
+        os.pwrite(fd, payload[:1000], offset)
+        raise OSError(28, "full")
+
+    with mock.patch("asdffs.document.decoding.write_all", half), pytest.raises(OSError, match="full"):
+        document.write_block(0, 200, b"G" * 5000)
+    document.truncate_block(0, 5000)
+    assert whole(document, 0) == b"x" + DATA[1:] + bytes(4900)
+    document.close()
+
+
+def test_regression_a_part_of_a_failed_write_in_place_showed_up_in_a_gap(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
+    document = open_document(str(path), writable=True)
+    document.write_block(1, 0, MASK + bytes(10))
+    store = document._transaction.store
+    write = store.write_at
+
+    def half(offset: int, payload: bytes) -> None:
+        write(offset, payload[:1000])
+        raise OSError(28, "full")
+
+    full = pytest.raises(OSError, match="full")
+    with mock.patch.object(type(store), "write_at", lambda self, *details: half(*details)), full:
+        document.write_block(1, 200, b"G" * 5000)
+    document.truncate_block(1, 5000)
+    assert whole(document, 1) == MASK + bytes(4960)
+    document.close()
+
+
+def test_regression_verify_refused_a_block_that_was_written() -> None:
+    block = bytearray(zlib_block(DATA))
+    block[60] ^= 1  # damaged, and about to be replaced
+    folder = MemoryFolder({NAME: odd_file(blocks=[bytes(block)])})
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=Care(verify=True)))
+    document.truncate_block(0, 0)
+    document.write_block(0, 0, b"repaired")
+    assert whole(document, 0) == b"repaired"
+    document.finish()
+    assert whole(document, 0) == b"repaired"
+    document.close()
+
+
+@pytest.mark.parametrize("size", [1 << 50, (1 << 63) + 5, (1 << 64) - 1])
+@pytest.mark.parametrize("compression", [b"zlib", bytes(4)])
+def test_regression_sizes_that_cannot_be_right(size: int, compression: bytes) -> None:
+    """Past the end of the file, or of what any file can have: one error, at once."""
+    header = bytearray(header_bytes(MASK, compression=compression))
+    header[14:38] = size.to_bytes(8) * 3
+    raw = odd_file(blocks=[block_bytes(DATA), bytes(header) + MASK], index="absent")
+    document = open_in_folder(
+        MemoryFolder({NAME: raw}), NAME, writable=False, settings=Settings(care=Care(verify=True))
+    )
+    assert whole(document, 0) == DATA
+    with pytest.raises(DamagedBlockError) as caught:
+        document.read_block(1, 0, 10)
+    assert caught.value.block == 1
+    document.close()
+
+
+def test_regression_an_empty_block_with_stored_bytes_is_damaged(tmp_path: Path) -> None:
+    from asdffs.document.checking import check_document
+
+    path = tmp_path / NAME
+    path.write_bytes(compressed(CONTENT, data_size=0, md5=False))
+    document = open_document(str(path), writable=False)
+    found = [finding.sentence for finding in check_document(document, deep=True) if finding.block == 0]
+    assert any("more than its data_size of 0" in sentence for sentence in found)
+    document.close()
+
+
+def test_decoders_that_are_not_read_from_are_stopped(tmp_path: Path) -> None:
+    """Their memory is bounded; a reader who comes back goes on where it was."""
+    arrays = {f"a{number}": np.repeat(RNG.integers(0, 9, 1 << 18, "u1"), 40) for number in range(12)}
+    path = tmp_path / NAME
+    asdf.AsdfFile(arrays).write_to(path, all_array_compression="lz4")
+    document = open_document(str(path), writable=False, settings=Settings(spool=str(tmp_path)))
+    step = 1 << 20
+    for place in range(0, 10 << 20, step):
+        for number in range(12):
+            found = read_bytes(document.read_block(number, place, step))
+            assert found == arrays[f"a{number}"][place : place + step].tobytes()
+        assert sum(block.memory for block in room_of(document)._used) <= 256 << 20
+    document.close()
+
+
+class Ending:
+    """A relief whose mount comes to its end after some pieces."""
+
+    def __init__(self, pieces: int) -> None:
+        self._left = pieces
+
+    def waiting(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def resumed(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    @property
+    def stopping(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+    @property
+    def wanted(self) -> bool:
+        return not self.stopping
+
+
+def test_slow_work_is_given_up_when_nobody_waits(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    content = np.repeat(RNG.integers(0, 9, 1 << 20, "u1"), 8)
+    asdf.AsdfFile({"a": content}).write_to(path, all_array_compression="zlib")
+    before = path.read_bytes()
+    relief = Ending(3)
+    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path), relief=relief))
+    with pytest.raises(AbandonedError):
+        document.read_block(0, content.size - 10, 10)
+    relief._left = 1 << 30
+    assert whole(document, 0) == content.tobytes(), "the next reader goes on"
+    relief._left = 2
+    with pytest.raises(AbandonedError):
+        document.set_compression(0, "none")
+    relief._left = 1 << 30
+    document.close()
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [NAME]

@@ -22,6 +22,8 @@ from asdffs.storage.store import Store, read_bytes
 class Nosy:
     """A relief whose others look at all blocks whenever somebody waits, unless they would have to wait too."""
 
+    stopping, wanted = False, True
+
     def __init__(self) -> None:
         self.document: Document | None = None
         self.expected: list[bytes] = []
@@ -73,6 +75,8 @@ def test_blocks_are_right_while_they_move(growth: str) -> None:
 
 class Rude:
     """A relief during whose ``at``-th wait another program writes into the file, in place."""
+
+    stopping, wanted = False, True
 
     def __init__(self, at: int) -> None:
         self.store: Store | None = None

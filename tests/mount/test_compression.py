@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,8 @@ import asdf
 import numpy as np
 import pytest
 from support.filesystems import filesystem
-from support.mounts import LIMIT, asdffs, environment_in, mounted, run
+from support.mounts import LIMIT, Mounted, asdffs, environment_in, mounted, run
+from support.processes import wait_for
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, write_sample, zlib_block
 from support.slow import CONTENT, install, slow_file
 
@@ -285,3 +287,155 @@ def test_a_file_of_the_library_with_every_compression(tmp_path: Path) -> None:
         for number, name in enumerate(CODECS):
             assert mount.block(number).read_bytes() == arrays[name].tobytes()
     assert asdffs("check", "--deep", path, environment=environment).stdout.strip().endswith("nothing wrong")
+
+
+# -- ending -----------------------------------------------------------------------
+
+
+def bomb(path: Path, size: int) -> None:
+    """One zstd frame of ``size`` zeros, a multiple of 128 KiB, which takes long to decode and nothing to store."""
+    blocks = ((1 << 17) << 3 | 1 << 1).to_bytes(3, "little") + b"\0"  # RLE
+    last = ((1 << 17) << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
+    used = b"\x28\xb5\x2f\xfd\x00\x38" + blocks * (size // (1 << 17) - 1) + last
+    header = header_bytes(used, compression=b"zstd", data_size=size)
+    tree = "%YAML 1.1\n---\nvalue: 1\n...\n"
+    path.write_bytes(odd_file(tree=tree, blocks=[header + used, block_bytes(MASK)]))
+
+
+FAR = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+os.pread(fd, 10, int(sys.argv[2]))
+"""
+
+
+@contextlib.contextmanager
+def far_reader(mount: Mounted, size: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that reads at the far end of block 0, and is at it."""
+    command = [sys.executable, "-c", FAR, str(mount.block(0)), str(size - 100)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        while not any(one["operation"] == "decoding" for one in mount.status["progress"]):
+            assert process.poll() is None
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_reader_that_is_killed_keeps_nobody_waiting(tmp_path: Path) -> None:
+    path, size = tmp_path / "data.asdf", 1 << 38
+    bomb(path, size)
+    with mounted(path, "-o", "spool_max=16M") as mount:
+        with far_reader(mount, size) as reader:
+            reader.kill()
+            reader.wait(LIMIT)
+            begin = time.monotonic()
+            with open(mount.block(0), "rb", buffering=0) as file:
+                assert file.read(10) == bytes(10)
+            assert time.monotonic() - begin < 5
+        while mount.status["progress"]:
+            assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "umount"])
+def test_a_long_decode_does_not_keep_the_mount_from_ending(tmp_path: Path, how: str) -> None:
+    path, size = tmp_path / "data.asdf", 1 << 38
+    bomb(path, size)
+    before = path.read_bytes()
+    with mounted(path, "-o", "spool_max=16M", code=None) as mount, far_reader(mount, size) as reader:
+        begin = time.monotonic()
+        if how == "SIGTERM":
+            os.kill(mount.pid, signal.SIGTERM)
+        else:
+            run("umount", "-l", mount.point)
+            reader.kill()
+        wait_for(mount.pid)
+        assert time.monotonic() - begin < 10
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir() if "asdffs" in p.name) == []
+
+
+def test_memory_stays_bounded_whatever_is_decoded(tmp_path: Path) -> None:
+    """Twenty blocks that each ask for a window of 128 MiB, one byte read of each."""
+    path, size = tmp_path / "data.asdf", 1 << 28
+    bomb(path, size)
+    raw = path.read_bytes()
+    start = raw.index(b"\xd3BLK")
+    frame = b"\x28\xb5\x2f\xfd\x00"
+    block = raw[start : raw.index(b"\xd3BLK", start + 4)].replace(frame + b"\x38", frame + b"\x88")
+    block = block[:38] + bytes(16) + block[54:]
+    path.write_bytes(odd_file(tree="%YAML 1.1\n---\nvalue: 1\n...\n", blocks=[block] * 20))
+    with mounted(path) as mount:
+        for number in range(20):
+            with open(mount.block(number), "rb", buffering=0) as file:
+                assert file.read(1) == b"\0"
+        assert resident(mount.pid) < 600 << 20
+
+
+CHURN = """
+import os, sys
+while True:
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    place = 0
+    while piece := os.pread(fd, 1 << 17, place):
+        place += len(piece)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+"""
+
+
+def test_regression_a_reader_and_a_recompression_waited_for_each_other(tmp_path: Path) -> None:
+    """In a block larger than the room, so that the reader is decoding when the new bytes are written over the old."""
+    path = tmp_path / "data.asdf"
+    content = np.random.default_rng(1).integers(0, 16, 24 << 20, "u1")
+    asdf.AsdfFile({"a": content}).write_to(path, all_array_compression="zlib")
+    with mounted(path, "-o", "spool_max=16M") as mount:
+        reader = subprocess.Popen([sys.executable, "-c", CHURN, str(mount.block(0))])
+        try:
+            for name in ("lz4", "zstd", "lz4", "zstd", "lz4f"):
+                assert recompress(mount.block(0), name).returncode == 0
+            assert reader.poll() is None, "it reads on"
+        finally:
+            reader.kill()
+            reader.wait()
+        assert mount.block(0).read_bytes() == content.tobytes()
+
+
+def test_regression_verify_kept_a_conflict_copy_from_being_made(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+    other = odd_file(blocks=[zlib_block(DATA[::-1]), block_bytes(MASK[::-1])])
+    with mounted(path, "-o", "verify", code=7) as mount:
+        file = open(mount.block(0), "r+b", buffering=0)
+        assert file.read(4) == DATA[:4]
+        os.pwrite(file.fileno(), b"PRECIOUS", 0)
+        with open(path, "r+b") as foreign:
+            foreign.truncate(0)
+            foreign.write(other)
+        while not mount.status["conflict"]:
+            mount.block(1).stat()
+        with contextlib.suppress(OSError):
+            file.close()
+        assert "Traceback" not in Path(str(mount.status["log"])).read_text()
+    kept = tmp_path / "data.asdf.conflict-1.block-0000.bin"
+    assert kept.read_bytes() == b"PRECIOUS" + DATA[8:]
+
+
+def test_regression_a_full_copying_file_system_lost_a_block(tmp_path: Path) -> None:
+    """btrfs needs new room to overwrite: it is refused before, and the block stays."""
+    with filesystem("btrfs", tmp_path) as place:
+        path = place / "data.asdf"
+        content = np.random.default_rng(1).integers(0, 256, 30 << 20, "u1")
+        asdf.AsdfFile({"a": content}).write_to(path)
+        with mounted(path) as mount:
+            free = os.statvfs(place)
+            room = free.f_bavail * free.f_frsize - (45 << 20)
+            assert run("fallocate", "-l", room, place / "filler").returncode == 0
+            assert "No space left" in recompress(mount.block(0), "bzp2").stderr
+            assert mount.block(0).read_bytes() == content.tobytes()
+            (place / "filler").unlink()
+            assert recompress(mount.block(0), "zstd").returncode == 0
+        with opened(path) as found:
+            assert np.array_equal(found["a"], content)
+        assert sorted(p.name for p in place.iterdir() if "asdffs" in p.name) == []

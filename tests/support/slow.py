@@ -32,6 +32,9 @@ class Slow:
     def available(self):
         return True
 
+    def memory(self, stored):
+        return 0
+
     def decode(self, stored, size):
         compute()
         yield stored.read_at(0, stored.size)
