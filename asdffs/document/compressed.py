@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from asdffs.codecs.base import PIECE, Codec, name_of
-from asdffs.document.decoding import DecodedBlock, SpoolRoom
+from asdffs.document.decoding import DecodedBlock
 from asdffs.document.progress import Progress
+from asdffs.document.spool_room import SpoolRoom
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotSupportedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.relief import Relief

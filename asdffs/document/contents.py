@@ -19,9 +19,10 @@ from asdffs.document.block_editor import BlockEditor
 from asdffs.document.block_table import BlockTable
 from asdffs.document.checksums import find_fault
 from asdffs.document.compressed import CompressedBlocks
-from asdffs.document.decoding import DecodedBlock, RetiredError, SpoolRoom
+from asdffs.document.decoding import DecodedBlock, RetiredError
 from asdffs.document.encoding import encode
 from asdffs.document.progress import Progress
+from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Transaction
 from asdffs.errors import AsdffsError, DamagedBlockError, NotPermittedError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader

@@ -19,8 +19,8 @@ from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import Ndarray
 from asdffs.document.block_table import BlockTable
 from asdffs.document.contents import Care, Contents
-from asdffs.document.decoding import SpoolRoom
 from asdffs.document.report import Report
+from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Foreign, Transaction
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.validation import find_warnings

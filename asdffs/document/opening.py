@@ -16,8 +16,8 @@ from typing import Final
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.contents import Care
-from asdffs.document.decoding import SpoolRoom
 from asdffs.document.document import Document, Parts
+from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Manner, Transaction
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError
 from asdffs.format.header import Header

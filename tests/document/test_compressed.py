@@ -16,9 +16,9 @@ from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zli
 
 from asdffs.codecs.base import name_of
 from asdffs.document.contents import Care
-from asdffs.document.decoding import SpoolRoom
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
+from asdffs.document.spool_room import SpoolRoom
 from asdffs.errors import (
     AbandonedError,
     DamagedBlockError,
