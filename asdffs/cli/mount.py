@@ -27,7 +27,7 @@ from asdffs.mount.daemon import run_in_background, serve
 from asdffs.mount.mounts import filesystem_of
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.mount.relief import Loop
-from asdffs.vfs.vfs import Places
+from asdffs.vfs.places import Places
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take
 from asdffs.document.document import Document
 from asdffs.errors import UnfinishedError
 from asdffs.vfs.ending import keep_abandoned
-from asdffs.vfs.vfs import Places
+from asdffs.vfs.places import Places
 
 
 def tell_the_past(document: Document, places: Places) -> Iterator[str]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from asdffs.cli.bars import Facts, shown
 from asdffs.cli.places import take_report
+from asdffs.document.report import raise_report
 from asdffs.errors import InUseError, MountError, UnfinishedError
-from asdffs.mount.daemon import raise_report
 
 logger = logging.getLogger(__name__)
 

@@ -157,11 +157,15 @@ class BlockEditor:
         self.settle(number, durable=False)
         before = self._table.header(number).allocated_size
         self._room.reserve(number, size)
+        try:
+            if size > before:
+                self._transaction.allocate(self._room.start(number) + before, size - before)
+        except OSError:  # others that moved for it stay where they are
+            self.return_room(number, before)
+            raise
         if number in self._edits:
             edit = self._edits[number]
             edit.kept, edit.fresh = size, min(edit.fresh, size)
-        if size > before:
-            self._transaction.allocate(self._room.start(number) + before, size - before)
 
     def start(self, number: int) -> int:
         """Offset of the content, in bytes from the start of the file."""

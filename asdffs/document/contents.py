@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from asdffs.codecs.base import Codec
@@ -211,6 +212,10 @@ class Contents:
         """Add an empty block; its number.  Under ``change``.  Raises as ``BlockEditor.append``."""
         return self._editor.append(padding_byte)
 
+    def locked(self, number: int) -> AbstractContextManager[None]:
+        """Nobody stores the block or writes to it inside."""
+        return self._lock(number).entered()
+
     def remove_last(self) -> None:
         """Remove the last block.  Under ``change``.  Raises as ``BlockEditor.remove_last``."""
         number = len(self._table) - 1
@@ -260,7 +265,7 @@ class Contents:
             return None
         self.check_writable(number)
         self._transaction.check_healthy()
-        self._transaction.check_unchanged()
+        self._transaction.check_conflict()
         self._table.pinned = True
         return self._compressed.block(number)
 
@@ -278,7 +283,7 @@ class Contents:
     def _store(self, number: int, codec: Codec | None) -> None:
         """Encode the block, and overwrite it with that.  Under its lock."""
         self._transaction.check_healthy()
-        self._transaction.check_unchanged()
+        self._transaction.check_conflict()
         payload = self._transaction.create_payload(self._room.directory)
         try:
             encoded = encode(
@@ -289,6 +294,7 @@ class Contents:
                 payload,
                 relief=self._relief,
                 progress=self._progress,
+                needed=self._compressed.is_dirty(number),
             )
             with self._overwriting(number), self._change.entered():
                 kept = self._editor.store(number, encoded)

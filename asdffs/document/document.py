@@ -191,7 +191,7 @@ class Document:
 
         Raises ``InUseError`` with the reason, or as ``BlockEditor.remove_last``.
         """
-        with self._change.entered():
+        with self._contents.locked(number), self._change.entered():
             if number + 1 != self.block_count:
                 raise InUseError("only the last block can be removed", block=number)
             self._check_unreferenced(number)

@@ -56,10 +56,12 @@ def encode(
     *,
     relief: Relief,
     progress: Progress,
+    needed: bool = False,
 ) -> Encoded:
     """The ``size`` bytes that ``read(offset, length)`` gives of block ``number``, in ``payload``.
 
-    Raises ``NotSupportedError`` where the format cannot hold them, else as ``read``, or ``OSError``.
+    ``needed``: also when the mount ends.  Raises ``NotSupportedError`` where the format cannot hold them, else as
+    ``read``, or ``OSError``.
     """
     digest = hashlib.md5(usedforsecurity=False)
     name = "compression" if codec is not None else "decompression"
@@ -67,8 +69,8 @@ def encode(
         content = Content(size, read, relief, step)
         try:
             for piece in _encoded(codec, content):
-                if relief.stopping:
-                    raise AbandonedError("the mount ends; what was written is stored then", block=number)
+                if relief.stopping and not needed:
+                    raise AbandonedError("the mount ends; the block is as it was", block=number)
                 payload.append(piece)
                 digest.update(piece)
         except ValueError as err:

@@ -189,8 +189,15 @@ class Transaction:
         self._check_ready()
         self._file.check_unchanged()  # invariant 1
         with self._file.relief.waiting():
-            self.store.allocate(offset, length)
-        self._note_change()
+            self._reserve(offset, length)
+
+    def _reserve(self, offset: int, length: int) -> None:
+        """Also where it fails the file has another mtime, and may have some of the room."""
+        try:
+            if length:
+                self.store.allocate(offset, length)
+        finally:
+            self._note_change()
 
     def truncate_stream(self, size: int) -> None:
         """Set the size of a file that ends with a streamed block.  Raises as ``commit`` does."""
@@ -294,9 +301,7 @@ class Transaction:
             if _takes_room(file, fill) and file.folder.free() < payload.size + _MARGIN:
                 raise OSError(errno.ENOSPC, "overwriting the block takes new room, and there is none", file.path)
             file.check_unchanged()  # invariant 1
-            if payload.size:
-                file.store.allocate(offset, payload.size)  # once the record is there, a full disk would be a failure
-            file.note_signature()
+            self._reserve(offset, payload.size)  # once the record is there, a full disk would be a failure
         record = make_record(file.store, plan, fill)
         file.write_record(record)  # invariants 1 and 2
         try:

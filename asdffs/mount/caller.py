@@ -7,6 +7,8 @@ must not commit.  PF_EXITING alone is a normal exit.
 from __future__ import annotations
 
 import logging
+import os
+import signal
 from typing import Final
 
 logger = logging.getLogger(__name__)
@@ -15,24 +17,40 @@ logger = logging.getLogger(__name__)
 _PF_SIGNALED: Final = 0x400
 _FLAGS_AFTER_COMM: Final = 6
 #: In the masks of proc(5), status.
-_SIGKILL: Final = 1 << 8
+_SIGKILL: Final = 1 << (signal.SIGKILL - 1)
+_MASKS: Final = (b"SigPnd", b"ShdPnd", b"SigBlk", b"SigIgn", b"SigCgt")
+#: Signals whose default is to dump core: the kernel makes no SIGKILL of them, as it does of other deadly ones.
+_CORE_DUMPS: Final = sum(
+    1 << (number - 1)
+    for number in (
+        *(signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE),
+        *(signal.SIGSEGV, signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ),
+    )
+)
 
 
 def is_dying(pid: int) -> bool:
     """Whether process ``pid`` is gone, or will be as soon as it is answered; False when that cannot be known.
 
     A process that waits for an answer that was already asked for dies only when it has it: until then the
-    signal is pending (proc(5), status).
+    signal is pending (proc(5), status).  /proc may hide the processes of others.
     """
     if pid == 0:
         return False
     try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # not ours to signal, but there
+        pass
+    try:
         with open(f"/proc/{pid}/status", "rb") as file:
             facts = dict(line.split(b":", 1) for line in file if b":" in line)
     except OSError:
-        return True
-    pending = int(facts.get(b"SigPnd", b"0"), 16) | int(facts.get(b"ShdPnd", b"0"), 16)
-    return facts[b"State"].split()[0] in (b"Z", b"X") or bool(pending & _SIGKILL)
+        return False
+    pending, shared, blocked, ignored, caught = (int(facts.get(name, b"0"), 16) for name in _MASKS)
+    deadly = (pending | shared) & ~(blocked | ignored | caught) & _CORE_DUMPS | (pending | shared) & _SIGKILL
+    return facts[b"State"].split()[0] in (b"Z", b"X") or bool(deadly)
 
 
 def was_killed(pid: int) -> bool:

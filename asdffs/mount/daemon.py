@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
+from asdffs.document.report import raise_report
+from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
@@ -25,7 +26,8 @@ from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.relief import Loop
 from asdffs.storage.lease import Lease
 from asdffs.storage.watch import Watch
-from asdffs.vfs.vfs import Places, Vfs
+from asdffs.vfs.places import Places
+from asdffs.vfs.vfs import Vfs
 
 logger = logging.getLogger(__name__)
 
@@ -136,17 +138,6 @@ def _conclude(document: Document, places: Places) -> None:
         with open(places.report, "w") as file:
             json.dump({"file": document.path, "kept": kept, "failures": failures}, file)
     raise_report(document.path, kept, failures)
-
-
-def raise_report(path: str, kept: list[str], failures: list[str]) -> None:
-    """Raise what the end of a mount has to say: ``UnfinishedError``, ``KeptEditsError``, or nothing."""
-    where = f"; kept: {', '.join(kept)}" if kept else ""
-    if failures and not kept:
-        raise UnfinishedError(f"the file could not be finished: {'; '.join(failures)}", path=path)
-    if failures:
-        raise KeptEditsError(f"some edits are not in the file: {'; '.join(failures)}{where}", path=path)
-    if kept:
-        raise KeptEditsError(f"some of what was saved is not in the file{where}", path=path)
 
 
 def run_in_background(work: Callable[[Callable[[], None]], int], log: Callable[[], None]) -> int:

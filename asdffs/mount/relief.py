@@ -91,13 +91,14 @@ class Loop:
         self._calls: deque[Callable[[], object]] = deque()
         self._wake = -1
         self._stopping = False
+        self._posting = 0
         self._looked: dict[int, float] = {}
         self.caller_pid: Callable[[], int] = lambda: 0
 
     @property
     def alone(self) -> bool:
         """Whether no other thread is at work on a request, or can begin with one before this one's answer is sent."""
-        return len(self._answering) <= 1 and self._leader == threading.get_ident()
+        return len(self._answering) <= 1 and not self._posting and self._leader == threading.get_ident()
 
     @property
     def opcode(self) -> int:
@@ -163,7 +164,7 @@ class Loop:
         if self.stopping:
             return False
         now = time.monotonic()
-        if me not in self._answering or now - self._looked.get(me, 0.0) < _LOOK:
+        if me not in self._answering or now - self._looked.setdefault(me, now) < _LOOK:
             return True
         self._looked[me] = now
         return not is_dying(self.caller_pid())
@@ -230,6 +231,7 @@ class Loop:
             session.process(buffer)
         finally:
             del self._answering[me]
+            self._looked.pop(me, None)
 
     def _lead(self, me: int) -> bool:
         """Become or stay the leader, waiting for it as an idle thread; False when there is nothing to do any more."""
@@ -299,8 +301,12 @@ class Loop:
         while self._calls:
             call = self._calls.popleft()
             self._busy_since = time.monotonic()
-            with self.turn:
-                call()
+            self._posting += 1
+            try:
+                with self.turn:
+                    call()
+            finally:
+                self._posting -= 1
 
     def _nudge(self) -> None:
         if self._wake >= 0:

@@ -49,15 +49,15 @@ class Keeper:
         """Copy a draft to ``NAME.conflict-N.yaml``: another program changed the file meanwhile."""
         self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.yaml"))
 
-    def keep_conflict_block(self, number: int, document: Document) -> None:
-        """Write a block to ``NAME.conflict-N.block-NNNN.bin``, as it is in the file that was open."""
-        self._keep_block("conflict", number, document)
+    def keep_conflict_block(self, number: int, document: Document) -> bool:
+        """Write a block, as it is in the open file, to ``NAME.conflict-N.block-NNNN.bin``; whether that worked."""
+        return self._keep_block("conflict", number, document)
 
-    def keep_unsaved_block(self, number: int, document: Document) -> None:
-        """Write a block that could not be stored to ``NAME.unsaved-N.block-NNNN.bin``."""
-        self._keep_block("unsaved", number, document)
+    def keep_unsaved_block(self, number: int, document: Document) -> bool:
+        """Write a block that could not be stored to ``NAME.unsaved-N.block-NNNN.bin``; whether it is there."""
+        return self._keep_block("unsaved", number, document)
 
-    def _keep_block(self, kind: str, number: int, document: Document) -> None:
+    def _keep_block(self, kind: str, number: int, document: Document) -> bool:
         def name_of(n: int) -> str:
             return os.path.join(self._folder, f"{self._name}.{kind}-{n}.block-{number:04d}.bin")
 
@@ -65,6 +65,8 @@ class Keeper:
             self.kept.append(_write_new(name_of, self._mode, lambda new: _copy_block(document, number, new)))
         except (OSError, AsdffsError) as err:
             self.failures.append(f"block {number}, as it was written here, could not be kept beside the file ({err})")
+            return False
+        return True
 
     def keep_scratch(self, path: str, source: str) -> None:
         """Copy scratch at ``path`` (relative) into ``NAME.leftover/``, unless nobody would miss it."""

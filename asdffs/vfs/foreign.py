@@ -65,10 +65,11 @@ class ForeignChanges:
         document = self._document
         document.conflict = _SENTENCES[foreign]
         # changed in place, the file has what was written to it; not what is only in the spool
-        self._keep(document.unstored_blocks if foreign is Foreign.CHANGED else document.written_blocks)
-        if foreign is Foreign.CHANGED:
+        in_place = foreign is Foreign.CHANGED
+        failures = self._keep(document.unstored_blocks if in_place else document.written_blocks)
+        if in_place and not failures:  # else what was written is still here, and is kept at the end
             self._read_again()
-        kept = ", ".join(document.report.conflict) or "nothing had to be kept"
+        kept = "; ".join((*failures, *document.report.conflict)) or "nothing had to be kept"
         document.report.refuse(AsdffsError(f"{document.conflict} (kept: {kept})", path=document.path))
 
     @property
@@ -91,14 +92,17 @@ class ForeignChanges:
             if isinstance(node, DirectoryNode):
                 node.forget()
 
-    def _keep(self, blocks: tuple[int, ...]) -> None:
-        """Copy drafts and ``blocks`` beside the file."""
+    def _keep(self, blocks: tuple[int, ...]) -> list[str]:
+        """Copy drafts and ``blocks`` beside the file; what failed of the blocks, a sentence each."""
         document, keeper = self._document, Keeper(self._document.path)
         with document.relief.waiting():
             for draft in distinct(self._staging.unsaved(), b""):
                 keeper.keep_conflict(draft)
+        drafts = len(keeper.failures)
         for number in blocks:
-            keeper.keep_conflict_block(number, document)
+            if not keeper.keep_conflict_block(number, document):
+                document.report.unkept.append(number)
         document.report.conflict += keeper.kept
         document.report.kept += keeper.kept
-        document.report.failures += keeper.failures
+        document.report.failures += keeper.failures[:drafts]
+        return keeper.failures[drafts:]

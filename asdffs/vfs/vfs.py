@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from asdffs.document.document import Document
 from asdffs.errors import (
@@ -31,26 +30,12 @@ from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
 from asdffs.vfs.history import History
 from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
+from asdffs.vfs.places import Places
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.staging import TREE, Draft, Staging
 from asdffs.views.tree_yaml import CommittedTree
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where a mount keeps what is not the file; absolute paths.
-
-    ``spool``, ``rejected``, ``history``: directories (``history`` '' for none); ``log``,
-    ``report``: files ('' for none).
-    """
-
-    spool: str
-    rejected: str
-    history: str = ""
-    log: str = ""
-    report: str = ""
 
 
 class Vfs:
@@ -303,7 +288,7 @@ class Vfs:
     def _keep_beside(self) -> None:
         report = self.document.report
         keeper = Keeper(self.document.path)
-        for number in () if self.document.conflict else self.document.unstored_blocks:
+        for number in report.unkept if self.document.conflict else self.document.unstored_blocks:
             keeper.keep_unsaved_block(number, self.document)
         try:
             drafts = [*report.rejected, *self.staging.unsaved()]

@@ -12,7 +12,8 @@ from support.samples import DATA, MASK, block_bytes, odd_file, opened, zlib_bloc
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import FailedFileError, NoSuchNameError
 from asdffs.storage.store import read_bytes
-from asdffs.vfs.vfs import Places, Vfs
+from asdffs.vfs.places import Places
+from asdffs.vfs.vfs import Vfs
 
 TREE = "%YAML 1.1\n---\nvalue: 1\n...\n"
 

@@ -20,9 +20,10 @@ from asdffs.errors import (
 )
 from asdffs.storage.store import read_bytes
 from asdffs.vfs.ending import Keeper, keep_abandoned
+from asdffs.vfs.places import Places
 from asdffs.vfs.scratch import is_disposable
 from asdffs.vfs.staging import Draft
-from asdffs.vfs.vfs import Places, Vfs
+from asdffs.vfs.vfs import Vfs
 
 START = odd_file(padding=b" " * 400)
 OLD, NEW, BAD = b"value: 1\n", b"value: 2\n", b"value: [\n"
