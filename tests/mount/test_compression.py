@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import asdf
@@ -23,7 +25,9 @@ from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, ope
 from support.slow import CONTENT, install, slow_file
 
 from asdffs.codecs.base import name_of
+from asdffs.document.opening import open_document
 from asdffs.registry import plugins
+from asdffs.storage.store import read_bytes
 
 pytestmark = pytest.mark.mount
 CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
@@ -439,3 +443,114 @@ def test_regression_a_full_copying_file_system_lost_a_block(tmp_path: Path) -> N
         with opened(path) as found:
             assert np.array_equal(found["a"], content)
         assert sorted(p.name for p in place.iterdir() if "asdffs" in p.name) == []
+
+
+# -- several at a time, and full disks ------------------------------------------------
+
+
+def change(block: Path, model: bytearray, rng: random.Random) -> None:
+    """One random change of a block, and of what it should be then."""
+    kind = rng.random()
+    if kind < 0.5:
+        with open(block, "r+b", buffering=0) as file:
+            for _ in range(3):
+                offset, payload = rng.randrange(len(model) + 2000), rng.randbytes(rng.randrange(1, 9000))
+                assert os.pwrite(file.fileno(), payload, offset) == len(payload)
+                model.extend(bytes(max(0, offset + len(payload) - len(model))))
+                model[offset : offset + len(payload)] = payload
+            if rng.random() < 0.3:
+                os.fsync(file.fileno())
+    elif kind < 0.65:
+        size = rng.randrange(1 << 19)
+        os.truncate(block, size)
+        del model[size:]
+        model.extend(bytes(size - len(model)))
+    elif kind < 0.75:
+        os.setxattr(block, "user.asdf.compression", rng.choice(["none", *CODECS]).encode())
+    elif kind < 0.8:
+        model[:] = rng.randbytes(rng.randrange(1, 200_000))
+        scratch = block.with_suffix(".new")
+        scratch.write_bytes(model)
+        os.rename(scratch, block)
+    else:
+        assert block.read_bytes() == model
+
+
+@pytest.mark.parametrize("options", ["growth=auto", "growth=shift", "lease"])
+def test_each_thread_its_block(tmp_path: Path, options: str) -> None:
+    """Changes of one block are no other program's for those who change others."""
+    path = tmp_path / "data.asdf"
+    contents = [os.urandom(100_000) + bytes(200_000) for _ in range(3)]
+    tree = "%YAML 1.1\n---\nvalue: 1\n...\n"
+    path.write_bytes(odd_file(tree=tree, blocks=[zlib_block(content) for content in contents]))
+    models = [bytearray(content) for content in contents]
+    end = time.monotonic() + (30 if DEEP else 4)
+    with mounted(path, "-o", options) as mount:
+
+        def work(number: int) -> int:
+            rng, count = random.Random(number), 0
+            while time.monotonic() < end:
+                change(mount.block(number), models[number], rng)
+                count += 1
+            return count
+
+        with ThreadPoolExecutor(3) as pool:
+            counts = list(pool.map(work, range(3)))
+        assert min(counts) > 10
+        assert mount.error == ""
+    document = open_document(str(path), writable=False)
+    for number, model in enumerate(models):
+        assert read_bytes(document.read_block(number, 0, len(model) + 1)) == model
+        assert document.find_checksum_fault(number) == ""
+    document.close()
+
+
+def fill_up(place: Path, left: int) -> Path:
+    """A file that leaves about ``left`` bytes of the file system."""
+    ballast, size, step = place / "ballast", 0, 64 << 20
+    with open(ballast, "wb") as file:
+        while step >= 1 << 17:
+            free = os.statvfs(place)
+            if free.f_bfree * free.f_frsize - step < left:
+                step //= 2
+                continue
+            os.posix_fallocate(file.fileno(), size, step)
+            size += step
+    return ballast
+
+
+def test_regression_a_full_disk_was_taken_for_another_program(tmp_path: Path) -> None:
+    """There is room for the payload and none for the block; what was written is stored when there is room again."""
+    noise = bytes(np.random.default_rng(2).integers(0, 2, 30 << 20, "u1"))
+    with filesystem("ext4", tmp_path) as place:
+        path = place / "data.asdf"
+        path.write_bytes(odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
+        with mounted(path, "-o", f"spool={tmp_path}") as mount:
+            with open(mount.block(0), "r+b", buffering=0) as file:
+                file.write(noise)
+                ballast = fill_up(place, 7 << 20)
+                with pytest.raises(OSError, match="No space left"):
+                    os.fsync(file.fileno())
+                assert mount.status["conflict"] == []
+                assert os.pread(file.fileno(), 100, 0) == noise[:100]
+                ballast.unlink()
+            assert os.getxattr(mount.block(0), "user.asdf.data_size") == b"%d" % len(noise)
+        document = open_document(str(path), writable=False)
+        assert document.find_checksum_fault(0) == ""
+        assert read_bytes(document.read_block(0, 0, len(noise))) == noise
+        document.close()
+
+
+def test_regression_a_reservation_that_was_refused_stayed(tmp_path: Path) -> None:
+    with filesystem("ext4", tmp_path) as place:
+        path = place / "data.asdf"
+        path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
+        before = path.read_bytes()
+        with mounted(path) as mount:
+            command = ["setfattr", "-n", "user.asdf.allocated_size", "-v", "50000000000", mount.block(1)]
+            assert "No space left" in run(*command).stderr
+            assert os.getxattr(mount.block(1), "user.asdf.allocated_size") == b"40"
+        assert path.stat().st_size < len(before) + 100
+        assert path.stat().st_blocks * 512 < 1 << 20
+        with opened(path) as found:
+            assert found["mask"][:].tobytes() == MASK
