@@ -126,9 +126,8 @@ class Contents:
 
     def _read(self, number: int, offset: int, length: int) -> bytes | Extent:
         while True:
-            if not self._compressed.is_dirty(number):
-                self._await_overwrite(number)
-            compressed = self.header(number).compressed
+            self._await_steady(number, also=not self._compressed.is_dirty(number))
+            compressed = self._table.header(number).compressed
             length = max(0, min(length, self.size(number) - offset))
             decoded = self._compressed.block(number) if compressed else None
             if decoded is None:
@@ -138,8 +137,7 @@ class Contents:
 
     def read_stored(self, number: int, offset: int, length: int) -> bytes:
         """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
-        self._await_move()
-        self._await_overwrite(number)
+        self._await_steady(number)
         span = self._table.content(number).clip(offset, length)
         return self._transaction.store.read_at(span.start, len(span)) if span else b""
 
@@ -196,6 +194,7 @@ class Contents:
             if header.streamed:
                 raise NotPermittedError("a streamed block cannot be compressed", block=number)
             if header.compression != (codec.id if codec else NO_COMPRESSION) or number in self._compressed.dirty:
+                self._check_sound(number)
                 self._store(number, codec)
 
     def reserve(self, number: int, size: int) -> None:
@@ -326,12 +325,14 @@ class Contents:
             with self._transaction.moving.entered(patiently=True):
                 pass
 
-    def _await_overwrite(self, number: int) -> None:
-        """While the block is overwritten nobody reads its bytes."""
-        overwritten = self._overwritten.get(number)
-        if overwritten is not None and overwritten.taken:
-            with overwritten.entered(patiently=True):
-                pass
+    def _await_steady(self, number: int, *, also: bool = True) -> None:
+        """While blocks move, or (``also``) this one is overwritten, nobody reads its bytes."""
+        overwritten = self._overwritten.get(number) if also else None
+        while self._transaction.moving.taken or (overwritten is not None and overwritten.taken):
+            self._await_move()
+            if overwritten is not None and overwritten.taken:
+                with overwritten.entered(patiently=True):
+                    pass
 
     def _check_sum(self, number: int) -> None:
         """Before the first read: raise ``DamagedBlockError`` when the checksum is wrong."""
@@ -340,6 +341,13 @@ class Contents:
                 self._checked[number] = self._checked.get(number) or self.find_fault(number)
         if self._checked.get(number):
             raise DamagedBlockError(self._checked[number], block=number)
+
+    def _check_sound(self, number: int) -> None:
+        """Before all of a block gets a new checksum: the old one must be right, or what is wrong would be hidden."""
+        if not self._compressed.is_dirty(number) and number not in self._editor.written:
+            fault = self.find_fault(number)
+            if fault:
+                raise DamagedBlockError(fault, block=number)
 
     def find_fault(self, number: int) -> str:
         """A sentence when the block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""

@@ -347,6 +347,19 @@ def test_verify_refuses_a_wrong_block_until_it_is_changed() -> None:
     document.close()
 
 
+def test_a_wrong_checksum_is_not_hidden_by_a_recompression() -> None:
+    raw = odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]).replace(DATA, DATA[::-1], 1)
+    folder = MemoryFolder({NAME: raw})
+    document = open_in_folder(folder, NAME, writable=True)
+    with pytest.raises(DamagedBlockError, match="its checksum is"):
+        document.set_compression(0, "zlib")
+    assert bytes(folder.files[NAME].content) == raw
+    document.write_block(0, 0, b"changed")
+    document.set_compression(0, "zlib")
+    assert document.find_checksum_fault(0) == ""
+    document.close()
+
+
 def test_a_checksum_of_the_decoded_bytes_is_right_as_well() -> None:
     import hashlib
 
