@@ -43,15 +43,13 @@ class ForeignChanges:
     def look(self) -> bool:
         """See whether another program changed the file, and do what the table says; False: not now, look again."""
         document = self._document
-        if document.failed:  # what a failed change left looks foreign; what is there is for recovery
-            return True
         try:
             foreign = document.foreign()
         except OSError as err:  # the directory cannot be read any more: commits will say so
             logger.warning("%s cannot be looked at: %s", document.path, err.strerror)
             return True
-        if foreign is Foreign.NO:
-            return True
+        if foreign is Foreign.NO or (foreign is Foreign.CHANGED and document.failed):
+            return True  # what a failed change left looks foreign, and is for recovery
         if document.busy:
             return False
         if document.conflict or not self._pending:

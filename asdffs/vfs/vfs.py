@@ -292,7 +292,9 @@ class Vfs:
             keeper.keep_unsaved_block(number, self.document)
         try:
             drafts = [*report.rejected, *self.staging.unsaved()]
-            for draft in distinct(drafts, self.document.tree.text(), already=report.conflict):
+            # after a failure the text that is shown is what recovery would make, if nobody comes between
+            committed = b"" if self.document.failed else self.document.tree.text()
+            for draft in distinct(drafts, committed, already=report.conflict):
                 keeper.keep_draft(draft)
             for name, source in self.names.scratch_files():
                 keeper.keep_scratch(name, source)

@@ -16,7 +16,7 @@ import pytest
 from support.mounts import Mounted, mounted
 from support.samples import DATA, block_bytes, odd_file, opened
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.alone]
 
 SAVES = 300
 SECONDS = float(os.environ.get("ASDFFS_STRESS_SECONDS", "8"))

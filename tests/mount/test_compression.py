@@ -29,7 +29,7 @@ from asdffs.document.opening import open_document
 from asdffs.registry import plugins
 from asdffs.storage.store import read_bytes
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.alone]
 CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 

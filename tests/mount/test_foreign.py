@@ -16,7 +16,7 @@ import pytest
 from support.mounts import Mounted, asdffs, mounted, run
 from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened, write_sample
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.alone]
 
 SECOND = 1.0
 OTHER = odd_file(blocks=[block_bytes(DATA), block_bytes(b"other" * 50), block_bytes(b"third")], padding=b" " * 50)

@@ -16,7 +16,7 @@ from support.processes import wait_for
 from support.samples import DATA, MASK
 from support.slow import CONTENT, SECONDS, install, slow_file
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.alone]
 
 WORST = 0.1  # seconds: the promise
 
