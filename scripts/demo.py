@@ -73,6 +73,24 @@ def changed_bytes(one: Path, two: Path) -> int:
     return int(np.count_nonzero(a != b)) if a.size == b.size else -1
 
 
+ENTRY = "mask: !core\\/ndarray-1.1.0 {source: 5, datatype: uint32, byteorder: little, shape: [2048, 2048]}"
+
+
+def show_blocks(folder: Path, file: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Compress a block, add one, and let the tree refer to it."""
+    say("7. Compress a block, append another, and refer to it")
+    shell(f"asdffs mount {file.name} x", folder)
+    shell("setfattr -n user.asdf.compression -v zlib x/blocks/0002.bin", folder)
+    shell("getfattr -d x/blocks/0002.bin | grep -E 'compression|_size'", folder)
+    shell("cmp dq.bin x/blocks/0002.bin && cp dq.bin x/blocks/0005.bin", folder)
+    shell(f"sed -i 's/^\\.\\.\\.$/{ENTRY}\\n.../' x/tree.yaml && tail -n 2 x/tree.yaml", folder)
+    shell(f"asdffs umount x && asdffs check --deep {file.name}", folder)
+    with asdf.open(file, validate_checksums=True, lazy_load=False) as found:
+        for name in ("dq", "mask"):
+            assert np.array_equal(found[name][:], arrays["dq"]), name
+            print(f"  {name:<12} equal, checksum valid")
+
+
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="asdffs-demo-"))
     mount = folder / "x"
@@ -115,6 +133,7 @@ def main() -> None:
         assert 0 < count < 64
         print("  the comment is still there")
         print(f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN} (4 of the block, its MD5, the value)")
+        show_blocks(folder, file, arrays)
     finally:
         if os.path.ismount(mount):
             subprocess.run(["umount", "-l", mount], check=False)
