@@ -300,7 +300,9 @@ class Contents:
                 self._stored(number, same=encoded.compression != NO_COMPRESSION)
                 self._editor.return_room(number, kept)
         finally:
-            payload.discard(keep=bool(self._transaction.failure))
+            keep = bool(self._transaction.failure)
+            with self._relief.waiting():  # to free gigabytes takes a while
+                payload.discard(keep=keep)
 
     @contextlib.contextmanager
     def _overwriting(self, number: int) -> Iterator[None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import BinaryIO, Final
@@ -137,9 +138,8 @@ class DecodedBlock:
         """Give up what was decoded; the next reader decodes what is stored then."""
         self._room.forget(self)
         self.stop_decoding()
-        if self._spool is not None:
-            self._spool.close()
-        self._spool, self._damage, self.ended = None, None, False
+        self._drop_spool()
+        self._damage, self.ended = None, False
         self._start = self._done = 0
 
     def trim(self, keep_from: int) -> int:
@@ -150,6 +150,14 @@ class DecodedBlock:
         punch_hole(self._file.fileno(), self._start, stop - self._start)
         given, self._start = stop - self._start, stop
         return given
+
+    def _drop_spool(self) -> None:
+        """Close the spool file, a large one beside: to free gigabytes takes a while, and nobody waits for it."""
+        spool, self._spool = self._spool, None
+        if spool is not None and self.kept > _LONG:
+            threading.Thread(target=spool.close, name="freeing", daemon=True).start()
+        elif spool is not None:
+            spool.close()
 
     @property
     def _file(self) -> BinaryIO:
@@ -168,6 +176,8 @@ class DecodedBlock:
             if needed or self._start:
                 self._provide(0, needed)
             self.stop_decoding()
+            if needed == 0:
+                self._drop_spool()
             self._file.truncate(needed)
             self.dirty, self._damage = True, None
             self._done = needed
