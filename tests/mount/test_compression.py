@@ -29,7 +29,7 @@ from asdffs.document.opening import open_document
 from asdffs.registry import plugins
 from asdffs.storage.store import read_bytes
 
-pytestmark = [pytest.mark.mount, pytest.mark.alone]
+pytestmark = pytest.mark.mount
 CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 
@@ -237,6 +237,7 @@ def resident(pid: int) -> int:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
 
 
+@pytest.mark.alone
 def test_a_large_block_takes_little_memory_and_comes_at_once(tmp_path: Path) -> None:
     path, size = tmp_path / "data.asdf", (2 << 30) if DEEP else (192 << 20)
     big_file(path, size)
@@ -327,6 +328,7 @@ def far_reader(mount: Mounted, size: int) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+@pytest.mark.alone
 def test_a_reader_that_is_killed_keeps_nobody_waiting(tmp_path: Path) -> None:
     path, size = tmp_path / "data.asdf", 1 << 38
     bomb(path, size)
@@ -342,6 +344,7 @@ def test_a_reader_that_is_killed_keeps_nobody_waiting(tmp_path: Path) -> None:
             assert time.monotonic() - begin < 5
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["SIGTERM", "umount"])
 def test_a_long_decode_does_not_keep_the_mount_from_ending(tmp_path: Path, how: str) -> None:
     path, size = tmp_path / "data.asdf", 1 << 38

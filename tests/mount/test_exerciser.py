@@ -11,7 +11,7 @@ import pytest
 from support.mounts import mounted
 from support.samples import DATA, block_bytes, odd_file, opened
 
-pytestmark = [pytest.mark.mount, pytest.mark.alone]
+pytestmark = pytest.mark.mount
 
 OPERATIONS = 10_000  # for each of the two kinds of files
 LARGEST = 300_000
