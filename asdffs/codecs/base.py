@@ -96,6 +96,29 @@ def check_ended(*, ended: bool, size: int) -> None:
         raise ValueError("the compressed bytes end too early")
 
 
+class Stream(Protocol):
+    """What the decompressors of bz2 and lz4.frame tell of themselves."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream ended."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether nothing more comes out without more stored bytes."""
+
+
+def decode_stream(stream: Stream, work: Callable[[bytes], bytes], stored: Source, size: int) -> Iterator[bytes]:
+    """Feed ``stored`` to ``work`` until ``stream`` ends.  Raises as ``work`` and ``check_ended``."""
+    for piece in pieces(stored):
+        if stream.eof:
+            return
+        yield work(piece)
+        while not stream.eof and not stream.needs_input:
+            yield work(b"")
+    check_ended(ended=stream.eof, size=size)
+
+
 def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable[[T], int]) -> Iterator[bytes]:
     """``work(part)`` of each, in order; several at a time, for libraries that let go of the interpreter.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 from collections.abc import Iterator
 
-from asdffs.codecs.base import PIECE, Source, check_ended, pieces
+from asdffs.codecs.base import PIECE, Source, decode_stream, pieces
 
 
 class Bzp2:
@@ -33,13 +33,7 @@ class Bzp2:
             except OSError as err:
                 raise ValueError(str(err)) from err
 
-        for piece in pieces(stored):
-            if stream.eof:
-                return
-            yield work(piece)
-            while not stream.eof and not stream.needs_input:
-                yield work(b"")
-        check_ended(ended=stream.eof, size=size)
+        yield from decode_stream(stream, work, stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """Never refuses."""

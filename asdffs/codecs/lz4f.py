@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asdffs.codecs.base import PIECE, Source, check_ended, is_installed, pieces
+from asdffs.codecs.base import PIECE, Source, decode_stream, is_installed, pieces
 
 
 class Lz4f:
@@ -34,13 +34,7 @@ class Lz4f:
             except RuntimeError as err:
                 raise ValueError(str(err)) from err
 
-        for piece in pieces(stored):
-            if stream.eof:
-                return
-            yield work(piece)
-            while not stream.eof and not stream.needs_input:
-                yield work(b"")
-        check_ended(ended=stream.eof, size=size)
+        yield from decode_stream(stream, work, stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """Never refuses."""
