@@ -259,10 +259,9 @@ class Contents:
         return read_bytes(self._read(number, offset, length))
 
     def _decoded(self, number: int) -> DecodedBlock | None:
-        """The block if it is compressed, about to be written."""
+        """The block if it is compressed, about to be written; ``_changing`` has looked whether it may be."""
         if not self._table.header(number).compressed:
             return None
-        self.check_writable(number)
         self._transaction.check_healthy()
         self._transaction.check_conflict()
         self._table.pinned = True
