@@ -214,6 +214,15 @@ def compress_written(d: Promising) -> None:
     d.set_compression(1, "zlib")
 
 
+def reserve(d: Promising) -> None:
+    """Of the last one, and of one that others follow; and back."""
+    d.reserve_block(1, 4000)
+    d.reserve_block(0, 3500)
+    d.write_block(0, 1900, b"\xcd" * 900)
+    d.settle_block(0, durable=True)
+    d.reserve_block(1, 1300)
+
+
 def append(d: Promising) -> None:
     number = d.append_block()
     d.write_block(number, 0, NOISE[:1300])
@@ -259,6 +268,7 @@ CHANGES: dict[str, Change] = {
     "block, decompress the last": Change(ZLIB, decompress_last),
     "block, write compressed": Change(ZLIB, write_compressed, "shift"),
     "block, compress what was written": Change(START, compress_written),
+    "block, reserve": Change(PACKED, reserve, "insert"),
     "block, append": Change(PACKED, append),
     "block, append and remove": Change(START, append_and_remove),
     "block, append the first": Change(ODD_FILES["no blocks"], append_first),
