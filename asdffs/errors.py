@@ -65,6 +65,10 @@ class InvalidTreeError(AsdffsError):
     """A draft of the tree cannot be committed; ``line`` and ``column`` say where."""
 
 
+class InvalidArrayError(AsdffsError):
+    """An array as the tree states it cannot be shown; ``line`` says where."""
+
+
 class AbandonedError(AsdffsError):
     """Slow work was given up because nobody waits for it any more."""
 

@@ -35,6 +35,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.DamagedFileError: ExitCode.NOT_ASDF,
     errors.DamagedBlockError: ExitCode.NOT_ASDF,
     errors.InvalidTreeError: ExitCode.EDITS_KEPT,
+    errors.InvalidArrayError: ExitCode.NOT_ASDF,
     errors.AbandonedError: ExitCode.UNFINISHED,
     errors.StorageError: ExitCode.UNFINISHED,
     errors.LockedError: ExitCode.IN_USE,

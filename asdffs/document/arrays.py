@@ -100,10 +100,11 @@ def _field_size(field: Any) -> int | None:
 
 def find_arrays(text: bytes, is_ndarray: Callable[[str], bool]) -> tuple[Ndarray, ...]:
     """All ndarrays of the tree in ``text``.  Raises ``InvalidTreeError``."""
-    return tuple(_ndarray(found) for found in read_tree(text, is_ndarray, _SKIP))
+    return tuple(ndarray_of(found) for found in read_tree(text, is_ndarray, _SKIP))
 
 
-def _ndarray(found: Found) -> Ndarray:
+def ndarray_of(found: Found) -> Ndarray:
+    """The ndarray that a mapping describes, as far as it can be understood."""
     value = found.value if isinstance(found.value, dict) else {}
     source = value.get("source")
     offset = value.get("offset", 0)

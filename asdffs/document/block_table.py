@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from asdffs.document.changes import Changes, Subject
 from asdffs.errors import DamagedBlockError, NoRoomError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
@@ -30,8 +31,9 @@ class BlockTable:
     are pending know them by number.
     """
 
-    def __init__(self, store: Callable[[], Store], layout: Layout) -> None:
+    def __init__(self, store: Callable[[], Store], layout: Layout, changes: Changes) -> None:
         self._store = store
+        self._changes = changes
         self.layout = layout
         self.pinned = False
         self.moved = False
@@ -98,10 +100,12 @@ class BlockTable:
     def put(self, number: int, header: BlockHeader) -> None:
         """The header of block ``number`` was written."""
         self._headers[number] = header
+        self._changes.note(Subject("stored", number))
 
     def drop(self, number: int) -> None:
         """Block ``number`` was removed."""
         self._headers.pop(number, None)
+        self._changes.note_content(number)
 
     def _end(self, number: int, header: BlockHeader) -> int:
         return self.offset(number) + header.full_size + header.allocated_size

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from asdffs.codecs.base import Codec
 from asdffs.document.block_editor import BlockEditor
 from asdffs.document.block_table import BlockTable
+from asdffs.document.changes import Changes, Subject
 from asdffs.document.checksums import find_fault
 from asdffs.document.compressed import CompressedBlocks
 from asdffs.document.decoding import DecodedBlock, RetiredError
@@ -59,8 +60,10 @@ class Contents:
         relief: Relief,
         progress: Progress,
         care: Care,
+        changes: Changes,
     ) -> None:
         self._transaction = transaction
+        self._changes = changes
         self._table = table
         self._room = room
         self._change = change
@@ -137,9 +140,13 @@ class Contents:
 
     def read_stored(self, number: int, offset: int, length: int) -> bytes:
         """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
+        return read_bytes(self.read_stored_extent(number, offset, length))
+
+    def read_stored_extent(self, number: int, offset: int, length: int) -> bytes | Extent:
+        """As ``read_stored``, or where the bytes are."""
         self._await_steady(number)
         span = self._table.content(number).clip(offset, length)
-        return self._transaction.store.read_at(span.start, len(span)) if span else b""
+        return self._transaction.store.extent(span.start, len(span)) if span else b""
 
     # -- changes ----------------------------------------------------------
 
@@ -206,10 +213,13 @@ class Contents:
         """Forget what was written to a compressed block and is not stored."""
         with self._lock(number).entered():
             self._compressed.forget(number)
+            self._changes.note_content(number)
 
     def append(self, padding_byte: bytes) -> int:
         """Add an empty block; its number.  Under ``change``.  Raises as ``BlockEditor.append``."""
-        return self._editor.append(padding_byte)
+        number = self._editor.append(padding_byte)
+        self._changes.note_content(number)
+        return number
 
     def locked(self, number: int) -> AbstractContextManager[None]:
         """Nobody stores the block or writes to it inside."""
@@ -275,7 +285,10 @@ class Contents:
         """The block's content changes: its old checksum says nothing any more."""
         with self._lock(number).entered():
             self.check_writable(number)
-            yield
+            try:
+                yield
+            finally:  # a write that failed may have written something
+                self._changes.note_content(number)
             self._checked[number] = ""
 
     def _store(self, number: int, codec: Codec | None) -> None:
@@ -319,6 +332,7 @@ class Contents:
             self._compressed.saved(number)
         else:
             self._compressed.forget(number)
+        self._changes.note(Subject("stored", number))
 
     def _await_move(self) -> None:
         """While blocks move within the file nobody reads them: they are neither at the old nor at the new offsets."""

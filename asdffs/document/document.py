@@ -16,8 +16,10 @@ from typing import Any
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
+from asdffs.document.array_index import ArrayIndex
 from asdffs.document.arrays import Ndarray
 from asdffs.document.block_table import BlockTable
+from asdffs.document.changes import Changes
 from asdffs.document.contents import Care, Contents
 from asdffs.document.report import Report
 from asdffs.document.spool_room import SpoolRoom
@@ -65,6 +67,7 @@ class Document:
         self.path = path
         self.report = Report()
         self.relief = relief
+        self.changes = Changes()
         self._change = Exclusive(relief)
         self._strict = strict
         self._codecs = codecs
@@ -76,6 +79,7 @@ class Document:
         self._note: dict[str, Any] = {}
         self._noted_growth = ""
         self._adopt(parts)
+        self.arrays = ArrayIndex(self)
 
     # -- what is there ----------------------------------------------------
 
@@ -139,6 +143,10 @@ class Document:
     def read_stored(self, number: int, offset: int, length: int) -> bytes:
         """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
         return self._contents.read_stored(number, offset, length)
+
+    def read_stored_extent(self, number: int, offset: int, length: int) -> bytes | Extent:
+        """As ``read_stored``, or where the bytes are."""
+        return self._contents.read_stored_extent(number, offset, length)
 
     def find_checksum_fault(self, number: int) -> str:
         """A sentence when a block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
@@ -283,6 +291,7 @@ class Document:
         parts = self._reopen(self._transaction)
         self._contents.close()
         self._adopt(parts)
+        self.changes.note_all()
         self.conflict = conflict
         logger.info("%s was changed by another program; read again", self.path)
 
@@ -342,7 +351,7 @@ class Document:
 
     def _adopt(self, parts: Parts) -> None:
         self._transaction, self._dialect = parts.transaction, parts.dialect
-        self._table = BlockTable(lambda: parts.transaction.store, parts.layout)
+        self._table = BlockTable(lambda: parts.transaction.store, parts.layout, self.changes)
         self._contents = Contents(
             parts.transaction,
             self._table,
@@ -353,6 +362,7 @@ class Document:
             relief=self.relief,
             progress=self.report.progress,
             care=self._care,
+            changes=self.changes,
         )
         self._generation += 1 << 32
         self._tree = TreeEditor(
@@ -362,6 +372,7 @@ class Document:
             self._policy,
             relief=self.relief,
             version=self._generation,
+            changes=self.changes,
         )
 
     def _check_unreferenced(self, number: int) -> None:

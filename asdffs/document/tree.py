@@ -117,7 +117,7 @@ class _Reader:
         if frame is not None and frame.wants_key:
             self.key(event, event.value, _kind_of_scalar(event))
             return
-        value = _plain_value(event) if frame is not None and frame.value is not None else None
+        value = plain_value(event) if frame is not None and frame.value is not None else None
         self.add(event, "scalar", value)
 
     def alias(self, event: Any) -> None:
@@ -255,7 +255,8 @@ def _check_constructible(event: Any, tag: str) -> None:
         _CONSTRUCTOR.recursive_objects.clear()
 
 
-def _plain_value(event: Any) -> str | int:
+def plain_value(event: Any) -> str | int:
+    """A scalar: a plain integer as int, everything else as its text."""
     if event.implicit[0] and len(event.value) <= _SHORT and _INTEGER.match(event.value):
         return int(event.value)
     return str(event.value)

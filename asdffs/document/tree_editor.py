@@ -11,6 +11,7 @@ from collections.abc import Callable
 from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import Ndarray, find_arrays
 from asdffs.document.block_table import BlockTable
+from asdffs.document.changes import TREE, Changes
 from asdffs.document.transaction import Transaction
 from asdffs.document.validation import check_text, complete_last_line
 from asdffs.errors import InvalidTreeError
@@ -34,8 +35,10 @@ class TreeEditor:
         *,
         relief: Relief,
         version: int,
+        changes: Changes,
     ) -> None:
         self.version = version
+        self._changes = changes
         self._relief = relief
         self._transaction = transaction
         self._table = table
@@ -90,6 +93,7 @@ class TreeEditor:
 
         def adopt() -> None:
             self.version += 1
+            self._changes.note(TREE)
             shift = plan.move.shift if plan.move else 0
             moved = layout.with_text(header, text_start, len(new), shift, plan.new_size)
             table.update(moved if plan.move is None else moved.without_tail(plan.new_size))

@@ -17,6 +17,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.DamagedFileError: errno.EIO,
     errors.DamagedBlockError: errno.EIO,
     errors.InvalidTreeError: errno.EBADMSG,  # EINVAL misleads emacs and mv
+    errors.InvalidArrayError: errno.EIO,
     errors.AbandonedError: errno.EINTR,
     errors.StorageError: errno.EIO,
     errors.LockedError: errno.EBUSY,

@@ -1,0 +1,84 @@
+"""The arrays of the committed tree, found by their path, and since when each is what it is.
+
+The outline is read when somebody first asks after a commit; nobody pays for it who only edits.  An array that a
+commit did not concern keeps its stamp: a comment more in the tree makes no array newer.  Users: ``views``,
+through ``Document.arrays``.  One thread at a time has the turn; others are served while the tree is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from asdffs.document.changes import TREE
+from asdffs.document.outline import Branch, Outline, read_outline
+from asdffs.document.tree import Path
+from asdffs.errors import InvalidTreeError
+from asdffs.relief import Exclusive
+from asdffs.storage.store import read_bytes
+
+if TYPE_CHECKING:
+    from asdffs.document.document import Document
+
+logger = logging.getLogger(__name__)
+
+_ALL: Final = 1 << 62
+_EMPTY: Final = Outline("", None, ())
+
+
+class ArrayIndex:
+    """The arrays of ``document``."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._reading = Exclusive(document.relief)
+        self._version = -1
+        self._outline = _EMPTY
+        self._facts: dict[Path, tuple[Any, int]] = {}
+
+    def outline(self) -> Outline:
+        """The outline of the committed tree; empty when that is not valid YAML.  Raises ``OSError``."""
+        if self._version != self._document.tree.version:
+            with self._reading.entered():
+                while self._version != self._document.tree.version:
+                    self._read()
+        return self._outline
+
+    def branch(self, path: Path) -> Branch:
+        """The mapping or sequence at ``path``.  Raises ``KeyError``, ``OSError``."""
+        branch = self.outline().root
+        if branch is None:
+            raise KeyError(path)
+        for key in path:
+            branch = branch.children[key]
+        return branch
+
+    def _read(self) -> None:
+        document = self._document
+        text = read_bytes(document.read_text(0, _ALL))
+        version = document.tree.version
+        try:
+            with document.relief.waiting():
+                outline = read_outline(text, document.dialect.is_ndarray)
+        except InvalidTreeError as err:
+            logger.warning("%s: arrays cannot be shown: %s", document.path, err)
+            outline = Outline(text.decode("utf-8", "surrogateescape"), None, ())
+        self._stamp(outline)
+        self._outline, self._version = outline, version
+
+    def _stamp(self, outline: Outline) -> None:
+        now = self._document.changes.stamp(TREE)
+        known, self._facts = self._facts, {}
+        for branch in outline.arrays:
+            facts = _facts(outline, branch)
+            before = known.get(branch.path)
+            branch.stamp = before[1] if before is not None and before[0] == facts else now
+            self._facts[branch.path] = facts, branch.stamp
+
+
+def _facts(outline: Outline, branch: Branch) -> Any:
+    """What makes an array what it is: not where it is written."""
+    start, stop = branch.inline or (0, 0)
+    array = replace(branch.array, line=0) if branch.array is not None else None
+    return array, branch.scalars.get("mask"), hash(outline.text[start:stop])

@@ -1,0 +1,62 @@
+"""What changed of a document since it was opened, and when: for views, whose times and caches follow it.
+
+A *subject* is what a view may depend on: the tree, the content of one block, or its stored bytes (header and
+content as they are in the file).  Each change of a subject has a stamp: the time in ns, never the same twice.
+Users: ``contents``, ``block_table`` and ``tree_editor`` note changes, ``views`` and ``vfs`` ask.  One thread at a
+time, whoever has the turn.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final, Literal, NamedTuple
+
+
+class Subject(NamedTuple):
+    """What may change; ``number`` of a block."""
+
+    kind: Literal["tree", "content", "stored"]
+    number: int = 0
+
+
+TREE: Final = Subject("tree")
+
+
+class Changes:
+    """Stamps of all subjects."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[Subject, int] = {}
+        self._last = 0
+        self._floor = 0
+        self._news: set[Subject] = set()
+
+    def note(self, *subjects: Subject) -> None:
+        """These changed now."""
+        self._last = max(time.time_ns(), self._last + 1)
+        for subject in subjects:
+            self._stamps[subject] = self._last
+        self._news.update(subjects)
+
+    def note_content(self, number: int) -> None:
+        """A block was written; what is stored of it follows, or has followed already."""
+        self.note(Subject("content", number), Subject("stored", number))
+
+    def note_all(self) -> None:
+        """Another program changed the file: whatever has been asked about may be another."""
+        self.note(*self._stamps)
+        self._floor = self._last
+
+    def stamp(self, subject: Subject) -> int:
+        """When it changed last, in ns; 0 when it did not since the document was opened."""
+        return self._stamps.get(subject, self._floor)
+
+    def take(self) -> frozenset[Subject]:
+        """What changed since this was last asked.  Cheap when it is nothing."""
+        if not self._news:
+            return _NOTHING
+        taken, self._news = frozenset(self._news), set()
+        return taken
+
+
+_NOTHING: Final[frozenset[Subject]] = frozenset()

@@ -1,0 +1,84 @@
+"""Datatypes of the tree as numpy writes them in its files: ``>f4``, ``|S5``, ``[('a', '<i4'), ...]``.
+
+Implements the schema core/ndarray (``datatype``, ``byteorder``): names of numbers, ``[ascii, n]``, ``[ucs4, n]``, and
+records whose fields may have a byteorder and a shape of their own.  Users: ``elements``, ``views``.  Pure; no numpy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from asdffs.errors import InvalidArrayError
+
+_NUMBERS: Final = {f"{kind}int{bits}": f"{kind or 'i'}{bits // 8}" for kind in ("", "u") for bits in (8, 16, 32, 64)}
+_KINDS: Final = {
+    **_NUMBERS,
+    "float16": "f2",
+    "float32": "f4",
+    "float64": "f8",
+    "complex64": "c8",
+    "complex128": "c16",
+    "bool8": "b1",
+}
+_STRINGS: Final = {"ascii": "S", "ucs4": "U"}
+_ORDERS: Final = {"big": ">", "little": "<"}
+#: numpy's limit on the size of an element, in bytes.
+_LARGEST: Final = (1 << 31) - 1
+
+Descr = str | list[tuple[Any, ...]]
+
+
+def descr_of(datatype: Any, byteorder: str | None) -> Descr:
+    """What numpy's ``dtype`` and the header of a .npy file call it.  Raises ``InvalidArrayError``."""
+    if isinstance(datatype, str) and datatype in _KINDS:
+        return _ordered(_KINDS[datatype], byteorder)
+    if _is_string(datatype):
+        return _string(datatype[0], datatype[1], byteorder)
+    if isinstance(datatype, list) and datatype:
+        return _record(datatype, byteorder)
+    raise InvalidArrayError(f"the datatype {_shown(datatype)} is not known")
+
+
+def _is_string(datatype: Any) -> bool:
+    return isinstance(datatype, list) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4")
+
+
+def _string(kind: str, length: Any, byteorder: str | None) -> str:
+    if not isinstance(length, int) or not 0 <= length <= _LARGEST // 4:
+        raise InvalidArrayError(f"the datatype [{kind}, {_shown(length)}] has no length")
+    return f"|S{length}" if kind == "ascii" else _ordered(f"U{length}", byteorder)
+
+
+def _ordered(code: str, byteorder: str | None) -> str:
+    if code in ("i1", "u1", "b1"):
+        return f"|{code}"
+    if byteorder not in _ORDERS:
+        raise InvalidArrayError(f"the byteorder is {_shown(byteorder)}; it must be big or little")
+    return _ORDERS[byteorder] + code
+
+
+def _record(fields: list[Any], byteorder: str | None) -> Descr:
+    names = [_name(field, number) for number, field in enumerate(fields)]
+    if len(set(names)) != len(names):
+        raise InvalidArrayError("two fields of the datatype have the same name")
+    return [(name, *_field(field, byteorder)) for name, field in zip(names, fields, strict=True)]
+
+
+def _name(field: Any, number: int) -> str:
+    """numpy calls fields without a name f0, f1 and so on."""
+    name = field.get("name") if isinstance(field, dict) else None
+    return str(name) if name not in (None, "") else f"f{number}"
+
+
+def _field(field: Any, byteorder: str | None) -> tuple[Any, ...]:
+    if not isinstance(field, dict):
+        return (descr_of(field, byteorder),)
+    shape = field.get("shape", [])
+    descr = descr_of(field.get("datatype"), field.get("byteorder") or byteorder)
+    if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise InvalidArrayError(f"a field of the datatype has the shape {_shown(shape)}")
+    return (descr, tuple(shape)) if shape else (descr,)
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:60]

@@ -1,0 +1,106 @@
+"""The exploded form of a document: the tree with URIs for sources, and one ASDF file for each block.
+
+Implements section Exploded form.  The text is edited where sources are written, so comments and everything else
+stay.  A block's file is the shortest that readers accept: a header line, the standard's version, and the block with
+its stored bytes.  Users: ``views/exploded``, ``cli``.  Pure, but for what it reads of the document.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from asdffs.document.outline import Outline
+from asdffs.format.block_header import BlockHeader, build_block_header
+from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION, STREAMED
+from asdffs.storage.store import Extent
+
+if TYPE_CHECKING:
+    from asdffs.document.document import Document
+
+_HEADER: Final = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n"
+
+
+def stem_of(path: str) -> str:
+    """What the names of the exploded files begin with: the file's own name without its ending.
+
+    Without ``#``, ``?`` and ``%`` either: the asdf library takes a path for a URI.
+    """
+    return re.sub("[#?%]", "_", os.path.splitext(os.path.basename(path))[0])
+
+
+def block_file_name(stem: str, number: int) -> str:
+    """Name of the file with block ``number``."""
+    return f"{stem}{number:04d}.asdf"
+
+
+def exploded_text(outline: Outline, stem: str, count: int) -> bytes:
+    """The text of header, comments and tree, each source among ``count`` blocks replaced by a URI.
+
+    Sources that are URIs already, and those of no block, stay as they are.
+    """
+    pieces: list[str] = []
+    done = 0
+    for branch in sorted(outline.arrays, key=lambda branch: branch.source or (0, 0)):
+        source = branch.array.source if branch.array is not None else None
+        if branch.source is None or not isinstance(source, int) or not -count <= source < count:
+            continue
+        start, stop = branch.source
+        pieces += (outline.text[done:start], _uri(block_file_name(stem, source % count)))
+        done = stop
+    pieces.append(outline.text[done:])
+    return "".join(pieces).encode("utf-8", "surrogateescape")
+
+
+def _uri(name: str) -> str:
+    """A relative URI that needs no quotes in YAML, or has them."""
+    uri = quote(os.fsencode(name), safe="")
+    return uri if uri[0].isalnum() else f'"{uri}"'
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFile:
+    """The file of one block as it is now.
+
+    ``prefix``: its bytes before the content; ``length``: of the content; ``decoded``: whether the content is what the
+    block decodes to, because that is not stored yet, and not its stored bytes.
+    """
+
+    number: int
+    prefix: bytes
+    length: int
+    decoded: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return len(self.prefix) + self.length
+
+    def read(self, document: Document, offset: int, length: int) -> bytes | Extent:
+        """Bytes of the content from ``offset`` of it.  Raises ``AsdffsError``, ``OSError``."""
+        length = max(0, min(length, self.length - offset))
+        read = document.read_block if self.decoded else document.read_stored_extent
+        return read(self.number, offset, length)
+
+
+def block_file(document: Document, number: int) -> BlockFile:
+    """The file for block ``number``.  Raises ``DamagedBlockError``."""
+    header = document.block_header(number)
+    decoded = not header.compressed or number in document.unstored_blocks
+    if header.compressed and not decoded:
+        new = replace(header, allocated_size=header.used_size)
+    else:
+        new = _plain(header, document.block_size(number))
+    length = document.block_size(number) if decoded else new.used_size
+    return BlockFile(number, _HEADER + build_block_header(replace(new, extra=b"")), length, decoded)
+
+
+def _plain(header: BlockHeader, size: int) -> BlockHeader:
+    """The header of ``size`` bytes that are stored as they are; a streamed block stays one."""
+    if header.streamed:
+        return BlockHeader(STREAMED, NO_COMPRESSION, 0, 0, 0, NO_CHECKSUM)
+    same = not header.compressed and size == header.used_size
+    return BlockHeader(header.flags, NO_COMPRESSION, size, size, size, header.checksum if same else NO_CHECKSUM)

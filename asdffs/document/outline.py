@@ -1,0 +1,315 @@
+"""The outline of a tree: its mappings and sequences, where its arrays are, and the short scalars beside them.
+
+One pass of YAML events, more lenient than ``tree``: the text has been committed already, or is what the file has.
+An alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so the
+outline may be joined, but has no cycles: a ``$ref`` or alias to a branch that holds it is left out.  Marks are
+character offsets in the decoded text.  Users: ``array_index``, ``exploding``, ``views``.  Pure; built once a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import yaml
+
+from asdffs.document.arrays import Ndarray, ndarray_of
+from asdffs.document.tree import Found, Path, plain_value
+from asdffs.errors import InvalidTreeError
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: Scalars beside arrays are kept up to this length: longer ones fit no header card.
+_LONGEST: Final = 80
+_NULL: Final = "tag:yaml.org,2002:null"
+
+
+class Scalar(NamedTuple):
+    """A scalar as written; ``plain``: without quotes or a tag, so that it may be a number."""
+
+    text: str
+    plain: bool
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """A mapping or a sequence.
+
+    ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings and
+    sequences in it, by key or number; ``scalars``: short scalars of a mapping.  ``array``: of an ndarray; ``source``:
+    where the integer of its source is written; ``inline``: where values that are written in the tree are (its data,
+    or those of a mask).  ``holds``: whether it is or has an array.  ``stamp``: since when an ndarray is what it is
+    (``changes``); ``listing``: what a view remembers of it.
+    """
+
+    tag: str
+    path: Path
+    line: int
+    span: tuple[int, int] = (0, 0)
+    mapping: bool = True
+    above: list[Branch] = field(default_factory=list)
+    children: dict[str | int, Branch] = field(default_factory=dict)
+    scalars: dict[str, Scalar] = field(default_factory=dict)
+    array: Ndarray | None = None
+    source: tuple[int, int] | None = None
+    inline: tuple[int, int] | None = None
+    reference: str | None = None
+    holds: bool = False
+    stamp: int = 0
+    listing: Any = None
+
+    def add(self, key: str | int, child: Branch) -> None:
+        """``child`` is at ``key`` of this one, maybe among other places."""
+        self.children[key] = child
+        child.above.append(self)
+        if child.holds:
+            self.hold()
+
+    def hold(self) -> None:
+        """There is an array in this branch, and so in all that lead to it."""
+        rest = [self]
+        while rest:
+            branch = rest.pop()
+            if not branch.holds:
+                branch.holds = True
+                rest += branch.above
+
+    def is_below(self, other: Branch) -> bool:
+        """Whether this is ``other`` or in it."""
+        rest, seen = [self], {id(self)}
+        while rest:
+            branch = rest.pop()
+            if branch is other:
+                return True
+            new = [above for above in branch.above if id(above) not in seen]
+            seen.update(map(id, new))
+            rest += new
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The outline of ``text``.
+
+    ``root``: the whole tree, or None without one; ``arrays``: the branches of all ndarrays, in the order of
+    the text; ``prefix``: the directives before the tree, up to and with ``---``.
+    """
+
+    text: str
+    root: Branch | None
+    arrays: tuple[Branch, ...]
+    prefix: str = ""
+
+
+def read_outline(text: bytes, is_ndarray: Callable[[str], bool]) -> Outline:
+    """The outline of a text of header, comments and tree.  Raises ``InvalidTreeError``."""
+    try:
+        decoded = text.decode()
+        return _Reader(decoded, is_ndarray).read()
+    except yaml.YAMLError as err:
+        mark = getattr(err, "problem_mark", None)
+        raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
+    except UnicodeDecodeError as err:
+        raise InvalidTreeError("the tree is not UTF-8") from err
+
+
+class _Reader:
+    """Follows the events; recursion is as deep as the tree, which ``tree`` limits."""
+
+    def __init__(self, text: str, is_ndarray: Callable[[str], bool]) -> None:
+        self._text = text
+        self._is_ndarray = is_ndarray
+        self._events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+        self._anchors: dict[str, Branch] = {}
+        self._arrays: list[Branch] = []
+        self._references: list[tuple[Branch, str | int, Branch]] = []
+        self._prefix = ""
+
+    def read(self) -> Outline:
+        root: Branch | None = None
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._prefix = self._text[_start(event) : _end(event)]
+            elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)) and root is None:
+                root = self._branch(event, ())
+        if root is not None:
+            for above, key, branch in self._references:
+                self._follow(root, above, key, branch)
+        return Outline(self._text, root, tuple(self._arrays), self._prefix)
+
+    def _branch(self, start: Any, path: Path) -> Branch:
+        branch = Branch(start.tag or "", path, start.start_mark.line + 1)
+        branch.mapping = isinstance(start, yaml.MappingStartEvent)
+        if start.tag and self._is_ndarray(start.tag):
+            end = self._ndarray(branch) if branch.mapping else self._skip()
+            branch.span = (_start(start), _end(end))
+            self._note_array(branch)
+        else:
+            end = self._mapping(branch) if branch.mapping else self._sequence(branch)
+            branch.span = (_start(start), _end(end))
+        if start.anchor:  # only now: an alias to it inside of it would be a cycle
+            self._anchors[start.anchor] = branch
+        return branch
+
+    def _note_array(self, branch: Branch) -> None:
+        if not branch.mapping:  # the short form: its values instead of a mapping
+            branch.inline = branch.span
+            branch.array = ndarray_of(Found(branch.path, branch.tag, {}, branch.line))
+        branch.hold()
+        self._arrays.append(branch)
+
+    def _mapping(self, branch: Branch) -> Any:
+        merged: list[Branch] = []
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = event.value if isinstance(event, yaml.ScalarEvent) else str(getattr(event, "anchor", ""))
+            if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and key == "<<":
+                merged += self._merged(next(self._events))
+            else:
+                self._child(branch, key, next(self._events))
+        for source in merged:
+            for name, child in source.children.items():
+                if name not in branch.children and name not in branch.scalars:
+                    branch.add(name, child)
+        return event
+
+    def _sequence(self, branch: Branch) -> Any:
+        number = 0
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            self._child(branch, number, event)
+            number += 1
+        return event
+
+    def _child(self, branch: Branch, key: str | int, event: Any) -> None:
+        """What is at ``key`` begins with ``event``."""
+        if isinstance(event, yaml.ScalarEvent):
+            if branch.mapping:
+                self._scalar(branch, str(key), event)
+        elif isinstance(event, yaml.AliasEvent):
+            target = self._anchors.get(str(event.anchor))
+            if target is not None:
+                branch.add(key, target)
+        else:
+            child = self._branch(event, (*branch.path, key))
+            if child.reference is not None:
+                self._references.append((branch, key, child))
+            branch.add(key, child)
+
+    @staticmethod
+    def _scalar(branch: Branch, key: str, event: Any) -> None:
+        branch.children.pop(key, None)
+        if key == "$ref":
+            branch.reference = event.value
+        if len(event.value) <= _LONGEST:
+            branch.scalars[key] = Scalar(event.value, event.implicit[0])
+
+    def _merged(self, event: Any) -> list[Branch]:
+        """What a merge key leads to."""
+        holder = Branch("", (), 0, mapping=False)
+        self._child(holder, 0, event)
+        found = holder.children.get(0)
+        if found is None or found.mapping:
+            return [found] if found is not None else []
+        return [child for _, child in sorted(found.children.items(), key=lambda item: int(item[0]))]
+
+    # -- ndarrays -------------------------------------------------------------
+
+    def _ndarray(self, branch: Branch) -> Any:
+        """An ndarray: its keys but the data, where its source is written, and its mask."""
+        value: dict[str, Any] = {}
+        event: Any
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = getattr(event, "value", "")
+            event = next(self._events)
+            if key == "data" or (key == "mask" and not isinstance(event, yaml.ScalarEvent)):
+                self._values(branch, key, event)
+                continue
+            if key == "source" and isinstance(event, yaml.ScalarEvent):
+                branch.source = (_start(event), _end(event))
+            value[key] = self._plain(event)
+        branch.array = ndarray_of(Found(branch.path, branch.tag, value, branch.line))
+        if isinstance(value.get("mask"), (str, int)):
+            branch.scalars["mask"] = Scalar(str(value["mask"]), plain=True)
+        return event
+
+    def _values(self, branch: Branch, key: str, event: Any) -> None:
+        """``data`` or ``mask``: values that are skipped here and read when somebody asks, or another array."""
+        if isinstance(event, yaml.AliasEvent) or (event.tag and self._is_ndarray(event.tag)):
+            self._child(branch, key, event)
+            return
+        end = event if isinstance(event, yaml.ScalarEvent) else self._skip()
+        span = (_start(event), _end(end))
+        if key == "data":
+            branch.inline = span
+        else:
+            mask = Branch("", (*branch.path, key), event.start_mark.line + 1, span, mapping=False, inline=span)
+            mask.array = ndarray_of(Found(mask.path, "", {"datatype": "bool8"}, mask.line))
+            mask.hold()
+            branch.add(key, mask)
+
+    def _skip(self) -> Any:
+        """Go to the end of the collection that has just begun; its last event."""
+        depth, event = 1, None
+        while depth:
+            event = next(self._events)
+            if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                depth += 1
+            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+                depth -= 1
+        return event
+
+    def _plain(self, event: Any) -> Any:
+        """The value that begins with ``event``: dicts, lists, strings and integers."""
+        if isinstance(event, yaml.ScalarEvent):
+            return plain_value(event)
+        if isinstance(event, yaml.SequenceStartEvent):
+            items = []
+            while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._plain(event))
+            return items
+        if isinstance(event, yaml.MappingStartEvent):
+            found = {}
+            while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+                key = self._plain(event)
+                found[str(key)] = self._plain(next(self._events))
+            return found
+        return None
+
+    # -- references -------------------------------------------------------------
+
+    def _follow(self, root: Branch, above: Branch, key: str | int, branch: Branch) -> None:
+        """Put what a ``$ref`` means in its place; one that leads nowhere in this tree is no branch."""
+        seen = {id(branch)}
+        target: Branch | None = branch
+        while target is not None and target.reference is not None:
+            target = _pointed(root, target.reference)
+            if target is not None and id(target) in seen:
+                target = None
+            seen.add(id(target))
+        if target is None or above.is_below(target):
+            return
+        above.add(key, target)
+
+
+def _start(event: Any) -> int:
+    """Where it begins in the text, in characters."""
+    return int(event.start_mark.index)
+
+
+def _end(event: Any) -> int:
+    """Where it ends."""
+    return int(event.end_mark.index)
+
+
+def _pointed(root: Branch, reference: str) -> Branch | None:
+    """What the fragment of a JSON reference points at (JSON Pointer), in the same tree."""
+    file, _, fragment = reference.partition("#")
+    if file or not fragment.startswith("/"):
+        return None
+    branch: Branch | None = root
+    for part in unquote(fragment[1:]).split("/"):
+        if branch is None:
+            return None
+        name = part.replace("~1", "/").replace("~0", "~")
+        branch = branch.children.get(name if branch.mapping else int(name) if name.isdecimal() else -1)
+    return branch

@@ -1,0 +1,111 @@
+"""The outline of a tree: which branches there are, where arrays and their sources are written, what joins what."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support.samples import ODD_FILES, odd_file
+
+from asdffs.document.exploding import exploded_text
+from asdffs.document.outline import Branch, Outline, read_outline
+from asdffs.errors import InvalidTreeError
+
+ARRAY = "!core/ndarray-1.0.0"
+HEAD = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n---\n"
+
+
+def is_ndarray(tag: str) -> bool:
+    return "/core/ndarray-" in tag
+
+
+def outline_of(body: str) -> Outline:
+    return read_outline(f"{HEAD}{body}...\n".encode(), is_ndarray)
+
+
+def paths(branch: Branch, path: str = "") -> list[str]:
+    """Every path to an array."""
+    own = [path] if branch.array is not None else []
+    return own + [found for key, child in branch.children.items() for found in paths(child, f"{path}/{key}")]
+
+
+TREES = {
+    "nested": (f"a: {{b: [1, {ARRAY} [1]]}}\nc: {ARRAY} {{source: 1}}\n", ["/a/b/1", "/c"]),
+    "alias": (f"a: &x {ARRAY} [1]\nb: *x\n", ["/a", "/b"]),
+    "alias of a mapping": (f"a: &x {{y: {ARRAY} [1]}}\nb: [*x]\n", ["/a/y", "/b/0/y"]),
+    "merge key": (f"a: &x {{y: {ARRAY} [1], z: {ARRAY} [2]}}\nb: {{<<: *x, z: 3}}\n", ["/a/y", "/a/z", "/b/y"]),
+    "merge keys": (
+        f"a: &x {{y: {ARRAY} [1]}}\nc: &w {{v: {ARRAY} [1]}}\nb: {{<<: [*x, *w]}}\n",
+        ["/a/y", "/c/v", "/b/y", "/b/v"],
+    ),
+    "reference": (f"r: {{$ref: '#/a/0'}}\na: [{ARRAY} [1]]\n", ["/r", "/a/0"]),
+    "reference to a reference": (f"r: {{$ref: '#/s'}}\ns: {{$ref: '#/a'}}\na: {ARRAY} [1]\n", ["/r", "/s", "/a"]),
+    "escaped reference": (f"r: {{$ref: '#/a~1b/~0%20c'}}\na/b: {{'~ c': {ARRAY} [1]}}\n", ["/r", "/a/b/~ c"]),
+    "reference to itself": (f"r: {{$ref: '#/r'}}\na: {ARRAY} [1]\n", ["/a"]),
+    "references in a ring": (f"r: {{$ref: '#/s'}}\ns: {{$ref: '#/r'}}\na: {ARRAY} [1]\n", ["/a"]),
+    "reference to what holds it": (f"a: {{r: {{$ref: '#/a'}}, b: {ARRAY} [1]}}\n", ["/a/b"]),
+    "alias to what holds it": (f"a: &x {{r: *x, b: {ARRAY} [1]}}\n", ["/a/b"]),
+    "reference elsewhere": (f"r: {{$ref: 'other.asdf#/a'}}\na: {ARRAY} [1]\n", ["/a"]),
+    "mask as an array": (f"a: {ARRAY} {{source: 0, mask: {ARRAY} {{source: 1}}}}\n", ["/a", "/a/mask"]),
+    "mask as a list": (f"a: {ARRAY} {{source: 0, mask: [true, false]}}\n", ["/a", "/a/mask"]),
+    "a key twice": (f"a: {ARRAY} [1]\na: 5\n", []),
+    "other tags": ("a: !core/software-1.0.0 {name: x}\n", []),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_arrays_are_found(name: str) -> None:
+    body, wanted = TREES[name]
+    root = outline_of(body).root
+    assert root is not None
+    assert sorted(paths(root)) == sorted(wanted)
+    assert root.holds or not wanted
+
+
+def test_rings_of_references_below_each_other_end() -> None:
+    """Two branches that refer into each other: one of the references is left out, or walking would not end."""
+    body = f"a: {{r: {{$ref: '#/b'}}, x: {ARRAY} [1]}}\nb: {{r: {{$ref: '#/a'}}, y: {ARRAY} [2]}}\n"
+    root = outline_of(body).root
+    assert root is not None
+    assert sorted(paths(root)) == ["/a/r/y", "/a/x", "/b/y"]
+
+
+def test_a_bomb_of_aliases_takes_no_memory() -> None:
+    body = f"a0: &a0 [{ARRAY} [1]]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
+    root = outline_of(body).root
+    assert root is not None
+    assert all(child.holds for child in root.children.values())
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_sources_are_where_they_are_written(newline: str) -> None:
+    """Whatever stands before them: characters of several bytes, other newlines, other styles."""
+    body = (
+        f"# ☃ 𝄞 a comment with source: 7\nnote: 'é𝄞: source: 1'\na: {ARRAY} {{shape: [1], source: 0}}   # stays\n"
+        f"b: {ARRAY}\n  source:   1  # two\n  mask: {ARRAY} {{source: -1}}\n  shape: ['*']\n"
+        f"c: &x {ARRAY} {{source: '2'}}\nd: *x\ne: {ARRAY} {{source: other.asdf}}\nf: {ARRAY} {{source: 9}}\n"
+    )
+    text = f"{HEAD}{body}...\n".replace("\n", newline)
+    found = exploded_text(read_outline(text.encode(), is_ndarray), "-é", 3).decode()
+    wanted = re.sub("source: 0}", 'source: "-%C3%A90000.asdf"}', text)
+    wanted = wanted.replace("source:   1 ", 'source:   "-%C3%A90001.asdf" ').replace(
+        "source: -1}", 'source: "-%C3%A90002.asdf"}'
+    )
+    assert found == wanted
+
+
+def test_every_odd_file_explodes() -> None:
+    for name, raw in ODD_FILES.items():
+        if b"\n---" not in raw[:200]:
+            continue  # it has no tree
+        text = raw.partition(b"\n...")[0] + b"\n...\n"
+        found = exploded_text(read_outline(text, is_ndarray), "x", 2)
+        assert found == text.replace(b"source: 0", b"source: x0000.asdf").replace(
+            b"source: 1", b"source: x0001.asdf"
+        ), name
+
+
+def test_what_is_no_yaml() -> None:
+    for raw in (odd_file().partition(b"...")[0] + b"a: [\n...\n", b"#ASDF 1.0.0\n%YAML 1.1\n---\na: \xff\n...\n"):
+        with pytest.raises(InvalidTreeError):
+            read_outline(raw, is_ndarray)
