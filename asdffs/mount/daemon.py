@@ -20,6 +20,7 @@ from asdffs.document.document import Document
 from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
+from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
@@ -59,6 +60,7 @@ def serve(
     document.note_owner({**note, "state": "serving"})
 
     loop.caller_pid = binding.caller_pid
+    invalidator = Invalidator(loop, mountpoint, libfuse2=binding.libfuse2)
     others = _OtherWriters(vfs, loop, lease=options.lease)
 
     def started() -> None:
@@ -69,12 +71,14 @@ def serve(
 
     def ended() -> None:
         others.stop()
+        invalidator.stop()
         with contextlib.suppress(OSError):  # the note is information for others, the end is not
             document.note_owner({**note, "state": "finishing"})
         vfs.end()
 
     document.check_tree()
-    operations = Operations(vfs, loop, binding.caller_pid, ready=started, ended=ended)
+    operations = Operations(vfs, loop, binding.caller_pid, invalidator, ready=started, ended=ended)
+    others.changed = lambda: operations.tell_changes(wait=False)
 
     try:
         binding.run(
@@ -92,6 +96,7 @@ class _OtherWriters:
         self._vfs = vfs
         self._loop = loop
         self._watch = Watch(vfs.document.path, lambda: loop.post(self._look))
+        self.changed: Callable[[], None] = lambda: None
         self._lease = Lease(vfs.document.descriptor, self._finish_soon) if lease else None
 
     def start(self) -> None:
@@ -108,7 +113,9 @@ class _OtherWriters:
 
     def _look(self) -> None:
         """With the turn."""
-        if not self._vfs.foreign.look():  # a change of ours is under way: look again when it is over
+        settled = self._vfs.foreign.look()
+        self.changed()
+        if not settled:  # a change of ours is under way: look again when it is over
             again = threading.Timer(_AGAIN, self._loop.post, (self._look,))
             again.daemon = True
             again.start()

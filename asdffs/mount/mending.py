@@ -9,6 +9,7 @@ User: ``binding``.  The callbacks run in whichever thread serves the request.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import time
 from ctypes import POINTER, c_char, c_int, c_int64, c_size_t, c_uint64, c_void_p
@@ -19,6 +20,10 @@ from asdffs.storage.store import Extent
 # fuse_common.h
 _SPLICE_WRITE: Final = 1 << 7
 _SPLICE_READ: Final = 1 << 9
+#: Else attributes come with the names only of the first entries of a directory.
+_READDIRPLUS_AUTO: Final = 1 << 14
+_READDIR_PLUS: Final = 1 << 0
+_FILL_DIR_PLUS: Final = 1 << 1
 _BUFFER_IS_FD: Final = 1 << 1
 _BUFFER_SEEKS: Final = 1 << 2
 _UNCHANGED_ID: Final = 0xFFFFFFFF
@@ -83,6 +88,18 @@ def _list(operations: Any, handle: int, start: int, add: Any) -> int:
     return 0
 
 
+def _list_with_attributes(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
+    """The same with what stat shows: ``add(name, stat, next, flags)``.  The kernel then asks for none of it."""
+    for position, (name, shown) in enumerate(operations.readdir_plus(handle, start), start + 1):
+        status, flags = None, 0
+        if shown is not None:
+            status, flags = module.c_stat(), _FILL_DIR_PLUS
+            module.set_st_attrs(status, shown, use_ns=True)
+        if add(os.fsencode(name), status and ctypes.byref(status), position, flags):
+            break
+    return 0
+
+
 def _handle(info: Any) -> int | None:
     return info.contents.fh if info else None
 
@@ -127,7 +144,7 @@ def mended3(module: Any) -> Any:
     class Mended(_mended(module.FUSE)):  # type: ignore[misc]
         def init_fuse_3(self, connection: Any, config: Any) -> None:
             wanted = connection.contents
-            wanted.want = (wanted.want | _SPLICE_WRITE & wanted.capable) & ~_SPLICE_READ
+            wanted.want = (wanted.want | _SPLICE_WRITE & wanted.capable) & ~(_SPLICE_READ | _READDIRPLUS_AUTO)
             self.operations.configuration = config.contents  # libfuse's own, read at every answer
             super().init_fuse_3(connection, config)
 
@@ -137,9 +154,10 @@ def mended3(module: Any) -> Any:
             return 0
 
         def readdir_fuse_3(self, path: bytes, buffer: Any, filler: Any, offset: int, info: Any, flags: int) -> int:
-            return _list(
-                self.operations, info.contents.fh, offset, lambda name, at: filler(buffer, name, None, at, 0)
-            )
+            handle, fill = info.contents.fh, functools.partial(filler, buffer)
+            if flags & _READDIR_PLUS:
+                return _list_with_attributes(module, self.operations, handle, offset, fill)
+            return _list(self.operations, handle, offset, lambda name, at: fill(name, None, at, 0))
 
         def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
             self.operations.rename(os.fsdecode(old), os.fsdecode(new), flags)

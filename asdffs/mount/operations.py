@@ -13,12 +13,13 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError, NotPermittedError, NotSupportedError
 from asdffs.mount.caller import was_killed
 from asdffs.mount.errno_map import SILENT, errno_of
+from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.relief import Loop
 from asdffs.mount.session import FUSE_RENAME, FUSE_RENAME2
@@ -41,8 +42,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _answered(method: Callable[Concatenate[Operations, P], R]) -> Callable[Concatenate[Operations, P], R]:
-    """Has the turn; domain errors become errno, refusals are remembered with their sentence."""
+Method = Callable[Concatenate["Operations", P], R]
+
+
+def _answered(method: Method[P, R], *, changing: bool = False) -> Method[P, R]:
+    """Has the turn; domain errors become errno, refusals are remembered with their sentence.
+
+    What changed meanwhile is told to the kernel, by an operation that is ``changing`` something before its answer.
+    """
 
     @functools.wraps(method)
     def call(self: Operations, /, *arguments: P.args, **named: P.kwargs) -> R:
@@ -57,8 +64,15 @@ def _answered(method: Callable[Concatenate[Operations, P], R]) -> Callable[Conca
             except OSError as err:
                 self.vfs.document.report.refuse(err)
                 raise OSError(err.errno or errno.EIO, os.strerror(err.errno or errno.EIO)) from err
+            finally:
+                self.tell_changes(wait=changing)
 
     return call
+
+
+def _changing(method: Method[P, R]) -> Method[P, R]:
+    """``_answered``, by an operation that changes what others may see."""
+    return _answered(method, changing=True)
 
 
 class Operations:
@@ -76,6 +90,7 @@ class Operations:
         vfs: Vfs,
         loop: Loop,
         caller_pid: Callable[[], int],
+        invalidator: Invalidator,
         *,
         ready: Callable[[], None],
         ended: Callable[[], None],
@@ -85,6 +100,7 @@ class Operations:
         self.read_buf: Any = None  # set by a binding whose libfuse takes extents
         self._loop = loop
         self._caller_pid = caller_pid
+        self._invalidator = invalidator
         self._ready = ready
         self._ended = ended
 
@@ -96,6 +112,12 @@ class Operations:
         """The mount is gone; finish the file."""
         self._ended()
 
+    def tell_changes(self, *, wait: bool) -> None:
+        """Have the kernel forget what it knows of nodes that changed.  With the turn."""
+        stale, author = self.vfs.take_stale()
+        if stale:
+            self._invalidator.tell(stale, author, wait=wait)
+
     @_answered
     def getattr(self, path: str | None, fh: int | None = None) -> dict[str, int]:
         """What stat shows, and whether the kernel may keep it.
@@ -103,7 +125,10 @@ class Operations:
         The choice holds for the answer to this request, because libfuse reads its configuration
         after it; beside other threads' requests nothing is kept.
         """
-        shown = self.vfs.attributes(path, fh)
+        shown = self.vfs.attributes(path, fh, inode=self._loop.inode)
+        return self._shown(shown)
+
+    def _shown(self, shown: Attributes) -> dict[str, int]:
         if self.configuration is not None:
             self.configuration.attr_timeout = KEPT_SECONDS if shown.steady and self._loop.alone else 0
         return _stat(shown)
@@ -116,12 +141,28 @@ class Operations:
     @_answered
     def readdir(self, path: str | None, fh: int) -> list[str]:
         """All names of an open directory."""
-        return self.vfs.entries_from(fh, 0)
+        return list(self.vfs.entries_from(fh, 0))
 
     @_answered
-    def readdir_from(self, fh: int, start: int) -> list[str]:
+    def readdir_from(self, fh: int, start: int) -> Iterator[str]:
         """Names of an open directory from entry ``start``; those of one reading stay what they are."""
         return self.vfs.entries_from(fh, start)
+
+    def readdir_plus(self, fh: int, start: int) -> Iterator[tuple[str, dict[str, int] | None]]:
+        """Names from entry ``start`` and what stat shows of each, None where that cannot be said.
+
+        Each entry is made when libfuse has taken the one before it: whether the kernel may keep it is read then.
+        """
+        for name in self.readdir_from(fh, start):
+            try:
+                yield name, self._entry(fh, name)
+            except OSError:  # who asks for this one is told why
+                yield name, None
+
+    @_answered
+    def _entry(self, fh: int, name: str) -> dict[str, int] | None:
+        shown = self.vfs.entry_attributes(fh, name)
+        return None if shown is None else self._shown(shown)
 
     @_answered
     def releasedir(self, path: str | None, fh: int) -> None:
@@ -137,16 +178,16 @@ class Operations:
     def open(self, path: str, flags: int) -> int:
         """Open; O_TRUNC arrives here on libfuse 3, as a truncate of its own on libfuse 2."""
         write = flags & os.O_ACCMODE != os.O_RDONLY
-        handle = self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC))
-        if self.vfs.is_changed(handle):
-            self._loop.forget_attributes()
+        handle = self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC), inode=self._loop.inode)
+        if self.vfs.has_open_kin(handle):
+            self._invalidator.prepare()
         return handle
 
     def is_snapshot(self, fh: int) -> bool:
         """Whether the kernel must not keep what is read through ``fh``: each open has its own bytes."""
         return self.vfs.is_snapshot(fh)
 
-    @_answered
+    @_changing
     def create(self, path: str, mode: int, fi: Any = None) -> int:
         """Create and open."""
         return self.vfs.create(path, mode)
@@ -157,22 +198,22 @@ class Operations:
         found = self.vfs.read(fh, offset, size)
         return found if self._loop.alone else read_bytes(found)
 
-    @_answered
+    @_changing
     def write(self, path: str | None, data: memoryview, offset: int, fh: int) -> int:
         """Bytes written: all of them.  ``data`` is valid during the call."""
         return self.vfs.write(fh, offset, data)
 
-    @_answered
+    @_changing
     def truncate(self, path: str | None, length: int, fh: int | None = None) -> None:
         """Set the size."""
         self.vfs.truncate(path, length, fh)
 
-    @_answered
+    @_changing
     def flush(self, path: str | None, fh: int) -> None:
         """A descriptor was closed: the moment at which a save is judged."""
         self.vfs.flush(fh, killed=self.vfs.is_dirty(fh) and was_killed(self._caller_pid()))
 
-    @_answered
+    @_changing
     def fsync(self, path: str | None, datasync: int, fh: int) -> None:
         """Make one file durable."""
         self.vfs.fsync(fh)
@@ -203,12 +244,12 @@ class Operations:
         """Remove an empty directory of scratch."""
         self.vfs.names.rmdir(path)
 
-    @_answered
+    @_changing
     def unlink(self, path: str) -> None:
         """Take a name away."""
         self.vfs.names.unlink(path)
 
-    @_answered
+    @_changing
     def rename(self, old: str, new: str, flags: int = 0) -> None:
         """Rename; of the flags only RENAME_NOREPLACE is supported."""
         if flags & ~_RENAME_NOREPLACE:
@@ -261,10 +302,12 @@ class Operations:
 
     @_answered
     def getxattr(self, path: str, name: str, position: int = 0) -> bytes:
-        """One extended attribute."""
+        """One extended attribute.  No file has any of another namespace: ls asks once for them, not of each file."""
+        if not name.startswith("user."):
+            raise ForeignAttributeError(f"the attribute {name!r} is not supported")
         return self.vfs.xattr(path, name)
 
-    @_answered
+    @_changing
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> None:
         """Ours recompress a block or reserve room; all others are refused."""
         self.vfs.set_xattr(path, name, value)
@@ -276,7 +319,7 @@ class Operations:
             raise NotPermittedError(f"{name} tells what is in the file and cannot be removed", path=path)
         raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
 
-    @_answered
+    @_changing
     def fallocate(self, path: str | None, mode: int, offset: int, length: int, fh: int) -> None:
         """Reserve room, or with PUNCH_HOLE and ZERO_RANGE write zeros."""
         if mode & ~_FALLOCATE_MODES:

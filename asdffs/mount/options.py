@@ -14,6 +14,7 @@ from asdffs.errors import UsageError
 from asdffs.format.padding import Padding
 from asdffs.storage.gap import AUTO, STRATEGIES
 from asdffs.vfs.attributes import Shown
+from asdffs.views.base import Options
 
 #: mount(8) and fstab pass these; they mean nothing here or are the kernel's.
 _TOLERATED: Final = (
@@ -88,7 +89,8 @@ def _set_id(name: str) -> Setter:
     def set_it(options: MountOptions, value: str) -> MountOptions:
         if not value.isascii() or not value.isdigit():
             raise UsageError(f"{name}={value}: a {name} is a number")
-        return replace(options, shown=replace(options.shown, **{name: int(value)}))
+        number: dict[str, Any] = {name: int(value)}
+        return replace(options, shown=replace(options.shown, **number))
 
     return set_it
 
@@ -128,6 +130,12 @@ def _set_checksum(options: MountOptions, value: str) -> MountOptions:
     return replace(options, keep_checksums=value == "keep")
 
 
+def _set_fits(options: MountOptions, value: str) -> MountOptions:
+    if value not in ("on", "off"):
+        raise UsageError(f"fits={value}: choose on or off")
+    return replace(options, shown=replace(options.shown, views=Options(fits=value == "on")))
+
+
 def _set_growth(options: MountOptions, value: str) -> MountOptions:
     if value not in (AUTO, *STRATEGIES):
         raise UsageError(f"growth={value}: choose one of {', '.join((AUTO, *STRATEGIES))}")
@@ -162,6 +170,7 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "pad": ("SIZE|PERCENT%", _set_padding),
     "spool": ("DIR", _set_text("spool")),
     "spool_max": ("SIZE", _set_spool_max),
+    "fits": ("on|off", _set_fits),
     "checksum": ("keep|zero", _set_checksum),
     "log": ("FILE|syslog", _set_text("log")),
 }

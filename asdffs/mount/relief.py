@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 #: A leader that is busy for longer, in seconds, is relieved while somebody waits.
 _TICK: Final = 0.005
+#: As good as ever, for a leader that is to be relieved at once.
+_LONG_AGO: Final = 1e-9
 #: How often a thread looks whether the program that it works for still lives, in seconds.
 _LOOK: Final = 0.2
 #: Idle threads beyond these end.
@@ -110,9 +112,18 @@ class Loop:
         """The new name in the request to rename that this thread is answering."""
         return self._serving.rename_target(self._answering[threading.get_ident()])
 
-    def forget_attributes(self) -> None:
-        """Have the kernel ask again for the attributes of the file that this thread's request is about."""
-        self._serving.forget_attributes(self._answering[threading.get_ident()])
+    @property
+    def inode(self) -> int:
+        """The kernel's number for what this thread's request is about, 0 when the request does not say."""
+        return self._serving.inode(self._answering[threading.get_ident()])
+
+    def forget_inode(self, inode: int) -> bool:
+        """See ``Session``.  Any thread of the loop."""
+        return self._serving.forget_inode(inode)
+
+    def forget_path(self, path: str) -> None:
+        """See ``Session``.  Any thread of the loop."""
+        self._serving.forget_path(path)
 
     def post(self, call: Callable[[], object]) -> None:
         """Have ``call`` run between requests, with the turn.  Any thread may ask."""
@@ -127,14 +138,14 @@ class Loop:
     # -- Relief -------------------------------------------------------------
 
     @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """See ``Relief``."""
+    def waiting(self, *, soon: bool = False) -> Iterator[None]:
+        """See ``Relief``; ``soon``: what it waits for needs the loop, so another thread leads at once."""
         if self._session is None:  # nobody to serve: before the first request and after the last
             yield
             return
         me = threading.get_ident()
         self._parked[me] += 1
-        self._change_waiting(1)
+        self._change_waiting(1, soon=soon)
         self.turn.__exit__()
         try:
             yield
@@ -169,10 +180,12 @@ class Loop:
         self._looked[me] = now
         return not is_dying(self.caller_pid())
 
-    def _change_waiting(self, change: int) -> None:
+    def _change_waiting(self, change: int, *, soon: bool = False) -> None:
         with self._state:
             self._waiting += change
-            if self._waiting == 1 and change == 1:
+            if soon and self._leader == threading.get_ident():
+                self._busy_since = _LONG_AGO
+            if soon or (self._waiting == 1 and change == 1):
                 self._have_a_spare()
                 self._state.notify_all()
 

@@ -12,14 +12,20 @@ its pages or names: a thread that waits for a lock in there keeps even SIGKILL f
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Final, Protocol
 
 #: Requests (linux/fuse.h).
+FUSE_GETATTR: Final = 3
+FUSE_SETATTR: Final = 4
+FUSE_OPEN: Final = 14
 FUSE_RENAME: Final = 12
 FUSE_WRITE: Final = 16
 FUSE_RENAME2: Final = 45
+#: Requests whose inode is that of the file that is asked for.
+_ABOUT_FILES: Final = (FUSE_GETATTR, FUSE_SETATTR, FUSE_OPEN)
 #: An offset that means: attributes only (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
 _NO_PAGES: Final = -1
 _FAILED: Final = 1
@@ -52,11 +58,17 @@ class Session(Protocol):
     def exited(self) -> bool:
         """Whether the mount is gone."""
 
-    def forget_attributes(self, buffer: Any) -> None:
-        """Have the kernel ask again for the attributes of the file that the request is about.
+    def inode(self, buffer: Any) -> int:
+        """The kernel's number for what a request is about; 0 for one about a name, whose number it does not know."""
+
+    def forget_inode(self, inode: int) -> bool:
+        """Have the kernel ask again for the attributes of a file; whether it knows that number.
 
         Never blocks: it concerns no page and no name.
         """
+
+    def forget_path(self, path: str) -> None:
+        """The same for a file that has never been open: it has no pages, so this does not block either."""
 
     def free(self, buffer: Any) -> None:
         """Give a buffer back."""
@@ -96,7 +108,9 @@ def main_of(library_name: str, *, libfuse2: bool, serve: Callable[[Session], Non
 
 class _Session3:
     def __init__(self, library: ctypes.CDLL, fuse: int) -> None:
+        self._fuse = fuse
         self._session = _declared(library, "fuse_get_session", c_void_p, c_void_p)(fuse)
+        self._invalidate_path = _declared(library, "fuse_invalidate_path", c_int, c_void_p, c_char_p)
         self._receive = _declared(library, "fuse_session_receive_buf", c_int, c_void_p, POINTER(_Buffer))
         self._process = _declared(library, "fuse_session_process_buf", None, c_void_p, POINTER(_Buffer))
         self._exited = _declared(library, "fuse_session_exited", c_int, c_void_p)
@@ -123,8 +137,14 @@ class _Session3:
     def exited(self) -> bool:
         return bool(self._exited(self._session))
 
-    def forget_attributes(self, buffer: Any) -> None:
-        self._invalidate(self._session, c_uint64.from_address(buffer.mem + 16).value, _NO_PAGES, 0)
+    def inode(self, buffer: Any) -> int:
+        return _inode_at(buffer.mem)
+
+    def forget_inode(self, inode: int) -> bool:
+        return bool(self._invalidate(self._session, inode, _NO_PAGES, 0) == 0)
+
+    def forget_path(self, path: str) -> None:
+        self._invalidate_path(self._fuse, os.fsencode(path))
 
     def free(self, buffer: Any) -> None:
         _libc.free(buffer.mem)
@@ -206,8 +226,15 @@ class _Session2:
     def exited(self) -> bool:
         return bool(self._exited(self._session))
 
-    def forget_attributes(self, buffer: Any) -> None:
-        """Nothing to do: on libfuse 2 the kernel caches none (``options``)."""
+    def inode(self, buffer: Any) -> int:
+        return _inode_at(buffer.buffer.mem)
+
+    def forget_inode(self, inode: int) -> bool:
+        """Nothing to do: on libfuse 2 the kernel keeps no attributes (``options``)."""
+        return True
+
+    def forget_path(self, path: str) -> None:
+        """Nothing to do."""
 
     def free(self, buffer: Any) -> None:
         """Its memory is Python's."""
@@ -245,6 +272,11 @@ def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
 def _opcode_at(address: int) -> int:
     """``struct fuse_in_header``: 4 bytes length, 4 opcode, 8 unique, 8 inode."""
     return int(c_uint32.from_address(address + 4).value)
+
+
+def _inode_at(address: int) -> int:
+    """Of the file itself, not of the directory it is in."""
+    return int(c_uint64.from_address(address + 16).value) if _opcode_at(address) in _ABOUT_FILES else 0
 
 
 def _rename_target_at(address: int) -> bytes:

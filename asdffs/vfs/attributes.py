@@ -6,18 +6,19 @@ Users: ``vfs``, ``names``, ``mount/operations``, ``mount/options``.  One thread.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from asdffs.document.document import Document
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
+from asdffs.views.base import Options
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
     """What stat shows.  ``size`` in bytes, times in ns, ``mode`` permission bits.
 
-    ``steady``: it changes only by what is asked of this very path.
+    ``steady``: the kernel is told when it changes through another name.
     """
 
     kind: Literal["file", "directory", "link"]
@@ -33,11 +34,12 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How nodes are shown: user and group instead of the file's, and permission bits taken away."""
+    """How nodes are shown: user and group instead of the file's, permission bits taken away, and which views."""
 
     uid: int | None = None
     gid: int | None = None
     umask: int = 0
+    views: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def attributes_of(node: Node) -> Attributes:
     if not isinstance(node, FileNode):
         raise TypeError("a node is a file, a directory or a link")
     node.look()
-    return _shown(node, "file", node.file.size(), max(0, node.names), steady=node.steady)
+    return _shown(node, "file", node.file.size(), max(0, node.names), steady=node.subjects() is not None)
 
 
 def owner_of(document: Document, shown: Shown) -> Owner:

@@ -87,6 +87,7 @@ class Entries:
             if not target.writers:
                 target.file.revert()
             raise
+        target.touch()  # what was written by now is told; the times that follow stay
         target.atime_ns, target.mtime_ns = source.atime_ns, source.mtime_ns  # rsync set them; the kernel shows them
 
     def _copy(self, source: FileNode, target: FileNode, size: int) -> None:

@@ -17,6 +17,7 @@ import time
 
 from asdffs.document.document import Document, Foreign
 from asdffs.errors import AsdffsError
+from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.ending import Keeper, distinct
 from asdffs.vfs.namespace import DirectoryNode
 from asdffs.vfs.staging import Draft, Staging
@@ -34,7 +35,8 @@ _SENTENCES = {
 class ForeignChanges:
     """Looks after one document; ``root`` is the mount's."""
 
-    def __init__(self, document: Document, staging: Staging, root: DirectoryNode) -> None:
+    def __init__(self, document: Document, staging: Staging, root: DirectoryNode, coherence: Coherence) -> None:
+        self._coherence = coherence
         self._document = document
         self._staging = staging
         self._root = root
@@ -84,6 +86,7 @@ class ForeignChanges:
             return
         if self._unreadable:
             self._unreadable, document.report.error = False, document.conflict
+        self._coherence.note_all()
         now = time.time_ns()
         for node in (self._root, *self._root.fixed.values()):
             node.mtime_ns = max(now, node.mtime_ns + 1)

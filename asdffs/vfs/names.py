@@ -31,7 +31,7 @@ from asdffs.vfs.entries import Entries
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.staging import TREE, Staging, spooled
-from asdffs.views.base import View
+from asdffs.views.base import Options, View
 
 _LONGEST_NAME = 255
 #: Hidden names of replaced files that may still be asked for.
@@ -41,7 +41,7 @@ _REMEMBERED = 64
 class Names:
     """The namespace of one mount."""
 
-    def __init__(self, document: Document, spool: Spool, owner: Owner) -> None:
+    def __init__(self, document: Document, spool: Spool, owner: Owner, options: Options | None = None) -> None:
         self._document = document
         self._spool = spool
         self._owner = owner
@@ -51,7 +51,7 @@ class Names:
         self._staging: Staging
         self.root = self._directory(None)
         for view_class in plugins("views"):
-            view: View = view_class(document)
+            view: View = view_class(document, options or Options())
             node = self._directory(view)
             self._views[node] = view
             self.root.fixed[view.directory] = node
@@ -275,7 +275,8 @@ class Names:
     def _directory(self, view: View | None) -> DirectoryNode:
         owner = self._owner
         mode = owner.mode | (owner.mode & 0o444) >> 2
-        return DirectoryNode(mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, view=view)
+        at = owner.mtime_ns
+        return DirectoryNode(mode, owner.uid, owner.gid, at, at, view=view, born_ns=at)
 
     def _split(self, path: str) -> tuple[DirectoryNode, str]:
         above, _, name = path.rpartition("/")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from asdffs.document.changes import Subject
 from asdffs.errors import NotDirectoryError
 from asdffs.relief import Exclusive
 from asdffs.views.base import ViewDirectory, ViewFile
@@ -28,6 +29,7 @@ class Node:
     """What all nodes have.  ``mode``: permission bits.  Times in ns.
 
     ``opens``: handles on it, ``writers``: those that may write; ``names``: names that lead to it.
+    ``path``: where the kernel last asked for it; ``inode``: the kernel's number for it, 0 when it is not known.
     """
 
     mode: int
@@ -38,6 +40,12 @@ class Node:
     opens: int = 0
     writers: int = 0
     names: int = 1
+    path: str = ""
+    inode: int = 0
+
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """What of the document it shows; None: the kernel keeps nothing of it."""
+        return ()
 
     def touch(self) -> None:
         """The content changed now; the mtime always moves, because it tells the kernel."""
@@ -48,26 +56,33 @@ class Node:
 class FileNode(Node):
     """A regular file; ``file`` is what it shows.
 
-    ``changed``: it is another one than the kernel may know by its name.  ``steady``: it changes
-    only by what is asked of its one path; drafts and scratch may have several, each a file
-    of its own for the kernel.  ``version``: of the file when it was last looked at.  ``changing``: who
-    changes its bytes now; None until somebody first does.
+    ``version``: of the file when it was last looked at.  ``changing``: who changes its bytes now; None
+    until somebody first does.
     """
 
     file: ViewFile = field(default_factory=ViewFile)
-    steady: bool = False
-    changed: bool = False
     version: int | None = None
     changing: Exclusive | None = None
 
-    def look(self) -> bool:
-        """Whether the file changed by itself since the last look; its mtime then moves."""
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """As the file; drafts and scratch may have several names, each a file of its own for the kernel."""
+        return self.file.subjects()
+
+    def look(self) -> None:
+        """Have the mtime move when the file changed since the last look: to the time of the change, if known."""
         version = self.file.version()
-        changed = version != self.version and self.version is not None
-        self.version = version
-        if changed:
+        if version == self.version:
+            return
+        if self.file.subjects() is not None and version:
+            self.mtime_ns = max(version, self.mtime_ns + (self.version is not None))
+        elif self.version is not None:
             self.touch()
-        return changed
+        self.version = version
+
+    def touch(self) -> None:
+        """It was changed through this node: what the file tells of that is no news."""
+        Node.touch(self)  # super() does not know a class with slots
+        self.version = self.file.version()
 
 
 @dataclass(slots=True, eq=False)
@@ -82,18 +97,22 @@ class DirectoryNode(Node):
     """A directory: entries of a view, and what was created in it (``scratch``).
 
     ``created``: whether it is scratch itself.  ``fixed``: entries that no view lists; ``hidden``:
-    open nodes that have lost their name; ``seen``: nodes of the view; ``reread``: whether the view
-    showed another file before; ``leaving``: entries of the view that are being removed.
+    open nodes that have lost their name; ``seen``: nodes of the view; ``born_ns``: the mtime that these begin
+    with; ``leaving``: entries of the view that are being removed.
     """
 
     view: ViewDirectory | None = None
     created: bool = False
-    reread: bool = False
+    born_ns: int = 0
     fixed: dict[str, Node] = field(default_factory=dict)
     scratch: dict[str, Node] = field(default_factory=dict)
     hidden: dict[str, Node] = field(default_factory=dict)
     seen: dict[str, Node] = field(default_factory=dict)
     leaving: set[str] = field(default_factory=set)
+
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """As the view."""
+        return self.view.subjects() if self.view is not None else ()
 
     def entries(self) -> Iterator[str]:
         """Names to list."""
@@ -114,23 +133,27 @@ class DirectoryNode(Node):
                 return names[name]
         if self.view is None or name in self.leaving:
             raise KeyError(name)
-        child = self.view.child(name)
-        if name not in self.seen:
-            self.seen[name] = self._node(child)
-        return self.seen[name]
+        try:
+            child = self.view.child(name)
+        except KeyError:
+            self.seen.pop(name, None)
+            raise
+        node = self.seen.get(name)
+        if node is None or isinstance(node, FileNode) != isinstance(child, ViewFile):
+            node = self.seen[name] = self._node(child)
+        return node
 
     def forget(self) -> None:
         """The document was read again: nodes of the view start anew."""
         self.seen.clear()
-        self.reread = True
+        self.born_ns = self.mtime_ns
 
     def _node(self, child: ViewFile | ViewDirectory) -> Node:
+        born = self.born_ns
         if not isinstance(child, ViewFile):
-            return DirectoryNode(self.mode, self.uid, self.gid, self.mtime_ns, self.atime_ns, view=child)
+            return DirectoryNode(self.mode, self.uid, self.gid, born, born, view=child, born_ns=born)
         mode = self.mode & (0o666 if child.writable else 0o444)
-        node = FileNode(mode, self.uid, self.gid, self.mtime_ns, self.atime_ns, file=child, changed=self.reread)
-        node.steady = child.version() is None
-        return node
+        return FileNode(mode, self.uid, self.gid, born, born, file=child)
 
 
 def walk(root: DirectoryNode, parts: list[str]) -> Node:

@@ -61,6 +61,9 @@ class SpoolFile(ViewFile):
         if committed is None:
             self._create()
 
+    def subjects(self) -> None:
+        """The kernel asks each time: it may have several names."""
+
     @property
     def spooled(self) -> bool:
         """Whether it has bytes of its own."""

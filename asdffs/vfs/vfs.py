@@ -24,6 +24,7 @@ from asdffs.errors import (
 from asdffs.relief import Exclusive
 from asdffs.storage.store import Extent
 from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
+from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.ending import Keeper, distinct
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
@@ -43,22 +44,40 @@ class Vfs:
 
     def __init__(self, document: Document, places: Places, shown: Shown | None = None) -> None:
         self.document = document
-        owner = owner_of(document, shown or Shown())
+        chosen = shown or Shown()
+        owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.relief)
-        self.names = Names(document, self._spool, owner)
+        self._coherence = Coherence()
+        self.names = Names(document, self._spool, owner, chosen.views)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
         history = History(places.history, document.report.history)
         self.staging = Staging(document, self._spool, places.rejected, history, tree)
         self.names.bind(self.staging)
-        self.foreign = ForeignChanges(document, self.staging, self.names.root)
+        self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()
         document.report.settled = False
 
     # -- attributes ---------------------------------------------------------
 
-    def attributes(self, path: str | None, handle: int | None = None) -> Attributes:
-        """What stat shows of a path, or of an open file.  Raises ``NoSuchNameError``."""
-        return attributes_of(self._node(path, handle))
+    def attributes(self, path: str | None, handle: int | None = None, *, inode: int = 0) -> Attributes:
+        """What stat shows of a path, or of an open file; ``inode``: the kernel's number for it, if that is known.
+
+        Raises ``NoSuchNameError``.
+        """
+        node = self._node(path, handle)
+        shown = attributes_of(node)
+        self._coherence.learn(node, path, inode)
+        return shown
+
+    def take_stale(self) -> tuple[list[Node], Node | None]:
+        """Nodes that changed, and not through themselves, since this was last asked, and the one through which.
+
+        Cheap when there are none.
+        """
+        news = self.document.changes.take()
+        if news:
+            self._coherence.note(news)
+        return self._coherence.take()
 
     def readlink(self, path: str) -> str:
         """Target of a symbolic link.  Raises ``NameRefusedError``."""
@@ -85,6 +104,8 @@ class Vfs:
     ) -> None:
         """Set the times of a node; None: keep."""
         node = self._changeable(path, handle)
+        if isinstance(node, FileNode):
+            node.look()  # what changed before this does not move the time that is set now
         node.atime_ns = node.atime_ns if atime_ns is None else atime_ns
         node.mtime_ns = node.mtime_ns if mtime_ns is None else mtime_ns
 
@@ -114,14 +135,26 @@ class Vfs:
         node = self.names.find(path)
         if not isinstance(node, DirectoryNode):
             raise NotDirectoryError("is a file", path=path)
+        node.path = path
         return self._handles.add(DirectoryHandle(node))
 
-    def entries_from(self, handle: int, start: int) -> list[str]:
+    def entries_from(self, handle: int, start: int) -> Iterator[str]:
         """Names from entry ``start`` on, ``.`` and ``..`` included; they stay what they were at entry 0."""
         opened = self._handles.directory(handle)
         if start == 0:
             opened.names = [".", "..", *opened.node.entries()]
-        return opened.names[start:]
+        return (opened.names[at] for at in range(start, len(opened.names)))
+
+    def entry_attributes(self, handle: int, name: str) -> Attributes | None:
+        """What stat shows of an entry of an open directory; None for ``.``, ``..`` and what is not there any more."""
+        folder = self._handles.directory(handle).node
+        try:
+            node = folder.find(name)
+        except KeyError:
+            return None
+        shown = attributes_of(node)
+        self._coherence.learn(node, f"{folder.path.rstrip('/')}/{name}", 0)
+        return shown
 
     def is_root(self, handle: int) -> bool:
         """Whether an open directory is the root of the mount."""
@@ -133,7 +166,7 @@ class Vfs:
 
     # -- open files ---------------------------------------------------------
 
-    def open(self, path: str, *, write: bool, truncate: bool) -> int:
+    def open(self, path: str, *, write: bool, truncate: bool, inode: int = 0) -> int:
         """Open a file; number of the handle.  Raises what the node refuses with."""
         self.foreign.look()
         node = self.names.find(path)
@@ -145,17 +178,16 @@ class Vfs:
         else:
             node.file.open_for_reading()
         opened = Handle(node, write, snapshot=node.file.snapshot())
+        self._coherence.learn(node, path, inode)
         if truncate and write:
             with self._changing(node):
                 node.file.truncate(0)
                 self._dirtied(opened)
         return self._handles.add(opened)
 
-    def is_changed(self, handle: int) -> bool:
-        """Whether the file is another one than when the kernel last asked: asked once, after an open."""
-        node = self._handles.get(handle).node
-        changed, node.changed = node.changed, False
-        return changed
+    def has_open_kin(self, handle: int) -> bool:
+        """Whether another file that shows some of the same is open."""
+        return self._coherence.has_open_kin(self._handles.get(handle).node)
 
     def create(self, path: str, mode: int) -> int:
         """Create and open a file.  Raises as ``Names.create``."""
@@ -307,6 +339,7 @@ class Vfs:
     def _dirtied(self, opened: Handle) -> None:
         opened.dirty = True
         opened.node.touch()
+        self._coherence.note(self.document.changes.take(), opened.node)
         if opened.node is self.staging.node:
             self.staging.written()
 

@@ -9,11 +9,20 @@ One thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
+from asdffs.document.changes import Subject
 from asdffs.document.document import Document
-from asdffs.errors import ForeignAttributeError, NoAttributeError, NotPermittedError, NotSupportedError
+from asdffs.errors import ForeignAttributeError, InUseError, NoAttributeError, NotPermittedError, NotSupportedError
 from asdffs.storage.store import Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user chose about views.  ``fits``: whether arrays are shown as FITS as well."""
+
+    fits: bool = True
 
 
 class ViewFile:
@@ -31,8 +40,18 @@ class ViewFile:
         """The bytes, fewer where the file ends.  Raises ``AsdffsError``, ``OSError``."""
         raise NotImplementedError
 
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """What of the document the content depends on: who changes that has the kernel forget the file's attributes.
+
+        None: the file may change at any time, and the kernel asks each time.
+        """
+        return ()
+
     def version(self) -> int | None:
-        """Another number for other content, for files that change by themselves; None: they do not."""
+        """Another number for other content; None: it never changes.
+
+        Of a file with ``subjects``: the time in ns at which it changed, 0 when it did not since the file was opened.
+        """
         return None
 
     def snapshot(self) -> bytes | None:
@@ -95,6 +114,35 @@ class ViewDirectory(Protocol):
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""
 
+    def subjects(self) -> tuple[Subject, ...]:
+        """What of the document its entries depend on."""
+
+
+class ReadOnlyDirectory:
+    """A directory, maybe the top one of a view, in which nothing can be created or removed."""
+
+    scratch = False
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """Its entries stay what they are."""
+        return ()
+
+    def refusal(self, name: str) -> Exception | None:
+        """Never asked: there is no scratch here."""
+        return None
+
+    def takes(self, name: str) -> bool:
+        """Nothing can be created here."""
+        return False
+
+    def add(self, name: str) -> None:
+        """Never asked."""
+        raise NotPermittedError("nothing can be created in this directory")
+
+    def remove(self, name: str) -> None:
+        """Raises ``InUseError``."""
+        raise InUseError(f"{name} is a part of the mount and cannot be removed")
+
 
 class View(ViewDirectory, Protocol):
     """The top directory of a view; ``directory`` is its name in the root of the mount.
@@ -105,7 +153,7 @@ class View(ViewDirectory, Protocol):
     directory: str
     scratch: bool
 
-    def __init__(self, document: Document) -> None: ...
+    def __init__(self, document: Document, options: Options | None = None) -> None: ...
 
     def refusal(self, name: str) -> Exception | None:
         """Why ``name``, which does not exist, must not be created; None when it may."""

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from asdffs.codecs.base import name_of
+from asdffs.document.changes import Subject
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError
 from asdffs.storage.store import Extent
-from asdffs.views.base import ViewFile
+from asdffs.views.base import Options, ViewFile
 
 _NAME = re.compile(r"(\d{4}|[1-9]\d{4,})\.bin")
 _PREFIX = "user.asdf."
@@ -52,6 +53,14 @@ class BlockFile(ViewFile):
     def __init__(self, document: Document, number: int) -> None:
         self._document = document
         self._number = number
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """The content of the block."""
+        return (Subject("content", self._number),)
+
+    def version(self) -> int:
+        """When it changed."""
+        return self._document.changes.stamp(Subject("content", self._number))
 
     def size(self) -> int:
         """Decoded size; 0 for a block whose header cannot be read."""
@@ -141,8 +150,12 @@ class Blocks:
     directory = "blocks"
     scratch = True
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, options: Options | None = None) -> None:
         self._document = document
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """Entries come and go by what is asked of the directory."""
+        return ()
 
     def names(self) -> Iterator[str]:
         """``0000.bin`` and so on."""

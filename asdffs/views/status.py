@@ -13,8 +13,7 @@ import zlib
 from collections.abc import Iterator
 
 from asdffs.document.document import Document
-from asdffs.errors import InUseError, NotPermittedError
-from asdffs.views.base import ViewDirectory, ViewFile
+from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.tree_yaml import CommittedTree
 
 
@@ -38,6 +37,9 @@ class _Rendered(ViewFile):
     def snapshot(self) -> bytes:
         """The content now: a reader sees one state, not some of two."""
         return self.render()
+
+    def subjects(self) -> None:
+        """It may change at any time."""
 
     def version(self) -> int:
         """A checksum of the content."""
@@ -94,7 +96,7 @@ class _KeptFile(ViewFile):
             return os.pread(file.fileno(), length, offset)
 
 
-class _KeptFiles:
+class _KeptFiles(ReadOnlyDirectory):
     """``rejected/`` and ``history/``: texts that lie elsewhere, by absolute path."""
 
     def __init__(self, paths: list[str]) -> None:
@@ -110,13 +112,12 @@ class _KeptFiles:
         return {os.path.basename(path): _KeptFile(path) for path in self._paths}[name]
 
 
-class Status:
+class Status(ReadOnlyDirectory):
     """See ``View``."""
 
     directory = ".asdffs"
-    scratch = False
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, options: Options | None = None) -> None:
         self._children: dict[str, ViewFile | ViewDirectory] = {
             "status.json": StatusFile(document),
             "error": ErrorFile(document),
@@ -136,22 +137,6 @@ class Status:
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""
         return self._children[name]
-
-    def refusal(self, name: str) -> Exception | None:
-        """Never asked: there is no scratch here."""
-        return None
-
-    def takes(self, name: str) -> bool:
-        """Nothing can be created here."""
-        return False
-
-    def add(self, name: str) -> None:
-        """Never asked."""
-        raise NotPermittedError("nothing can be created in this directory")
-
-    def remove(self, name: str) -> None:
-        """Raises ``InUseError``."""
-        raise InUseError(f"{name} is a part of the mount and cannot be removed")
 
 
 PLUGIN = Status

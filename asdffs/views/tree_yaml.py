@@ -25,6 +25,9 @@ class CommittedTree(ViewFile):
         """The file's own bytes."""
         return self._document.read_text(offset, length)
 
+    def subjects(self) -> None:
+        """The kernel asks each time: readers of it are few."""
+
     def version(self) -> int:
         """Of the committed text."""
         return self._document.tree.version

@@ -45,7 +45,7 @@ def test_stat(mount: Mounted, file: Path) -> None:
             backing.st_gid,
             backing.st_mtime_ns,
         )
-    assert mount.point.stat().st_nlink == 4, "itself, its name, blocks and .asdffs"
+    assert mount.point.stat().st_nlink == 6, "itself, its name, arrays, blocks, exploded and .asdffs"
     assert (mount.point / ".asdffs").stat().st_nlink == 4
     assert (mount.point / "blocks").stat().st_nlink == 2
     assert stat.S_IMODE(mount.point.stat().st_mode) == 0o750
@@ -60,7 +60,9 @@ def test_statfs_is_the_backing_file_system(mount: Mounted, file: Path) -> None:
 def test_find_du_and_ls(mount: Mounted) -> None:
     found = run("find", mount.point, "-printf", "%y %P\n").stdout.splitlines()
     assert sorted(found) == sorted(
-        ["d ", "d .asdffs", "d .asdffs/history", "d .asdffs/rejected", "d blocks", "f tree.yaml"]
+        ["d ", "d .asdffs", "d .asdffs/history", "d .asdffs/rejected", "d arrays", "d blocks", "d exploded"]
+        + ["f tree.yaml", *(f"f arrays/{name}.{kind}" for name in ("data", "mask") for kind in ("fits", "npy"))]
+        + [f"f exploded/data{number}.asdf" for number in ("", "0000", "0001")]
         + [f"f .asdffs/{name}" for name in ("committed.yaml", "error", "status.json")]
         + ["f blocks/0000.bin", "f blocks/0001.bin"]
     )
@@ -87,7 +89,8 @@ def test_copies_by_cp_tar_and_rsync(mount: Mounted, tmp_path: Path) -> None:
 def test_rsync_there_and_back(mount: Mounted, tmp_path: Path, file: Path) -> None:
     """What was copied out comes back, changed; a second time nothing has to be sent."""
     copy = tmp_path / "copy"
-    assert run("rsync", "-a", "--exclude=.asdffs", f"{mount.point}/", copy).returncode == 0
+    views = [f"--exclude={name}" for name in (".asdffs", "/arrays", "/exploded")]  # other faces of the same bytes
+    assert run("rsync", "-a", *views, f"{mount.point}/", copy).returncode == 0
     (copy / "tree.yaml").write_bytes((copy / "tree.yaml").read_bytes().replace(b"value: 1", b"value: 2"))
     (copy / "blocks/0001.bin").write_bytes(MASK[::-1])
     for changed in ("tree.yaml", "blocks/0001.bin"):  # rsync compares whole seconds
@@ -202,7 +205,7 @@ def test_directories_in_scratch(file: Path) -> None:
         (mount.point / "empty").mkdir()
         os.rename(mount.point / "empty", mount.point / "other")
         (mount.point / "other").rmdir()
-        assert mount.point.stat().st_nlink == 5
+        assert mount.point.stat().st_nlink == 7
     assert (file.parent / "data.asdf.leftover/z/b/c/notes").read_bytes() == b"kept"
 
 

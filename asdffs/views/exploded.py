@@ -1,0 +1,118 @@
+"""``exploded/``: the document in the standard's exploded form, read-only and live.
+
+``STEM.asdf`` has the tree with a URI for each source, ``STEM0000.asdf`` and so on one block each: a short prefix
+and a window on the stored bytes, so readers of ASDF map them.  To copy the directory is to explode the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from asdffs.document.changes import TREE, Subject
+from asdffs.document.document import Document
+from asdffs.document.exploding import BlockFile, block_file, block_file_name, exploded_text, stem_of
+from asdffs.errors import DamagedBlockError
+from asdffs.storage.store import Extent, read_bytes
+from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
+
+
+class ExplodedTree(ViewFile):
+    """``STEM.asdf``."""
+
+    def __init__(self, document: Document, stem: str) -> None:
+        self._document = document
+        self._stem = stem
+        self._known: tuple[object, bytes] | None = None
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """The tree."""
+        return (TREE,)
+
+    def version(self) -> int:
+        """When the tree changed."""
+        return self._document.changes.stamp(TREE)
+
+    def size(self) -> int:
+        """Size of the text."""
+        return len(self._text())
+
+    def read(self, offset: int, length: int) -> bytes:
+        """The text."""
+        return self._text()[offset : offset + length]
+
+    def _text(self) -> bytes:
+        outline, count = self._document.arrays.outline(), self._document.block_count
+        if self._known is None or self._known[0] != (outline, count):
+            self._known = (outline, count), exploded_text(outline, self._stem, count)
+        return self._known[1]
+
+
+class ExplodedBlock(ViewFile):
+    """``STEM0000.asdf``."""
+
+    def __init__(self, document: Document, number: int) -> None:
+        self._document = document
+        self._number = number
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """What is stored of the block, and what will be."""
+        return (Subject("stored", self._number),)
+
+    def version(self) -> int:
+        """When that changed."""
+        return self._document.changes.stamp(Subject("stored", self._number))
+
+    def size(self) -> int:
+        """Prefix and content; 0 for a block whose header cannot be read."""
+        try:
+            return self._file().size
+        except DamagedBlockError:
+            return 0
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """The prefix, then the content."""
+        file = self._file()
+        if offset >= len(file.prefix):
+            return file.read(self._document, offset - len(file.prefix), length)
+        head = file.prefix[offset : offset + length]
+        return head + read_bytes(file.read(self._document, 0, length - len(head)))
+
+    def open_for_reading(self) -> None:
+        """A block whose header is damaged is an error, not an empty file."""
+        self._document.check_block_readable(self._number)
+
+    def _file(self) -> BlockFile:
+        return block_file(self._document, self._number)
+
+
+class Exploded(ReadOnlyDirectory):
+    """See ``View``."""
+
+    directory = "exploded"
+
+    def __init__(self, document: Document, options: Options | None = None) -> None:
+        self._document = document
+        self._stem = stem_of(document.path)
+
+    def names(self) -> Iterator[str]:
+        """The tree's file first."""
+        yield f"{self._stem}.asdf"
+        for number in range(self._document.block_count):
+            yield block_file_name(self._stem, number)
+
+    def directories(self) -> int:
+        """None."""
+        return 0
+
+    def child(self, name: str) -> ViewFile:
+        """The file of that name.  Raises ``KeyError``."""
+        if name == f"{self._stem}.asdf":
+            return ExplodedTree(self._document, self._stem)
+        digits = name.removeprefix(self._stem).removesuffix(".asdf")
+        number = int(digits) if digits.isascii() and digits.isdigit() else self._document.block_count
+        if number >= self._document.block_count or name != block_file_name(self._stem, number):
+            raise KeyError(name)
+        return ExplodedBlock(self._document, number)
+
+
+PLUGIN = Exploded

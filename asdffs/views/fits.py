@@ -1,0 +1,302 @@
+"""``NAME.fits``: arrays, tables and stated FITS files for tools that read nothing else; read-only and live.
+
+| in the tree                                  | the file                                                        |
+|----------------------------------------------|-----------------------------------------------------------------|
+| an array of numbers with at least one axis   | a primary image; its mask as an extension MASK, 1 where masked  |
+| an array of records                          | an empty primary HDU and a binary table                         |
+| ``core/table``, astropy's ``table``          | the same, a column each                                         |
+| ``fits/fits``: a list of header/data units   | these units, with exactly the headers that are stated           |
+
+Sizes follow from the tree alone, so that listing a directory computes nothing: a header has room for every card
+that metadata might give.  User: ``arrays``.  Needs the extra ``fits`` (astropy, for the cards).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from asdffs.document.arrays import Ndarray
+from asdffs.document.changes import TREE, Subject
+from asdffs.document.document import Document
+from asdffs.document.elements import BlockElements, Elements, MadeElements, ValueMask, subjects_of
+from asdffs.document.inline import inline_array, read_values
+from asdffs.document.outline import Branch
+from asdffs.errors import AsdffsError, InvalidArrayError
+from asdffs.storage.store import Extent, read_bytes
+from asdffs.views.fits_cards import BLOCK, blocks, format_header, home_of, metadata_of, stated_header, wcs_of
+from asdffs.views.fits_data import Card, Column, FitsData, Image, Rows, Table, columns_of
+from asdffs.views.npy import ArrayFile
+
+ENDING: Final = ".fits"
+_FITS: Final = re.compile(r".*[:/]fits/fits-[\d.]+")
+_TABLE: Final = re.compile(r".*[:/](core|table)/table-[\d.]+")
+_NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool8")
+_PRIMARY: Final[list[Card]] = [
+    ("SIMPLE", True, "conforms to FITS standard"),
+    ("BITPIX", 8, ""),
+    ("NAXIS", 0, ""),
+    ("EXTEND", True, ""),
+]
+
+
+def takes(branch: Branch) -> bool:
+    """Whether FITS can show it, as far as the tree tells."""
+    if branch.array is not None:
+        return _is_image(branch.array) or _is_records(branch.array)
+    return _FITS.fullmatch(branch.tag) is not None or _TABLE.fullmatch(branch.tag) is not None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A header/data unit.  ``stated``: all of its header, or None; else ``cards``, and ``offered`` where they fit."""
+
+    cards: list[Card]
+    data: FitsData | None = None
+    offered: list[Card] = field(default_factory=list)
+    stated: bytes | None = None
+
+    @property
+    def header_size(self) -> int:
+        """Bytes of the header."""
+        return len(self.stated) if self.stated is not None else blocks(len(self.cards) + len(self.offered))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the unit."""
+        data = self.data.size if self.data is not None else 0
+        return self.header_size + -(-data // BLOCK) * BLOCK
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """Bytes of the unit, at least one and maybe fewer than asked for."""
+        if offset < self.header_size:
+            header = self.stated or format_header(self.cards, self.offered, self.header_size)
+            return header[offset : offset + length]
+        offset -= self.header_size
+        if self.data is not None and offset < self.data.size:
+            return self.data.read(offset, length)
+        return bytes(min(length, self.size - self.header_size - offset))
+
+
+class FitsFile(ArrayFile):
+    """One file; ``find()`` is the array, the table, or the list of units."""
+
+    _known: tuple[Any, list[Unit]] | None = None
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """The tree, and every block in it."""
+        found = {subject for branch in _arrays_in(self.branch) for subject in subjects_of(self._document, branch)}
+        return (TREE, *sorted(found))
+
+    def version(self) -> int:
+        """When the tree or a block changed: its header tells of more than the array."""
+        return max(self._document.changes.stamp(subject) for subject in self.subjects())
+
+    def size(self) -> int:
+        """All units; 0 for what cannot be shown."""
+        try:
+            return sum(unit.size for unit in self._units())
+        except AsdffsError:
+            return 0
+
+    def open_for_reading(self) -> None:
+        """What cannot be shown is an error, not an empty file."""
+        self._units()
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """Bytes of one unit after the other."""
+        pieces: list[bytes | Extent] = []
+        for unit in self._units():
+            while offset < unit.size and length > 0:
+                piece = unit.read(offset, length)
+                count = len(piece) if isinstance(piece, bytes) else piece.length
+                if not count:
+                    raise InvalidArrayError("its block ends before the array", line=self.branch.line)
+                pieces.append(piece)
+                offset, length = offset + count, length - count
+            offset -= unit.size
+            if offset < 0 or not length:
+                break
+        return pieces[0] if len(pieces) == 1 else b"".join(map(read_bytes, pieces))
+
+    def _units(self) -> list[Unit]:
+        branch = self.branch
+        document = self._document
+        try:
+            sizes = [
+                document.block_size(subject.number) for subject in self.subjects()[1:] if _is_there(document, subject)
+            ]
+            key = (branch, document.arrays.outline(), document.block_count, sizes)
+            if self._known is None or self._known[0] != key:
+                self._known = key, list(_Units(document).of(branch))
+        except InvalidArrayError as err:
+            err.line = err.line or branch.line
+            raise
+        return self._known[1]
+
+
+class _Units:
+    """Makes the units of a branch of ``document``."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def of(self, branch: Branch) -> Iterator[Unit]:
+        """All units.  Raises ``AsdffsError``, ``OSError``."""
+        if branch.array is None and _FITS.fullmatch(branch.tag):
+            units = (branch.children[key] for key in sorted(branch.children, key=int))
+            for number, unit in enumerate(units):
+                yield self._stated(unit, first=number == 0)
+        elif branch.array is None:
+            yield Unit(_PRIMARY)
+            yield self._table_unit(self._table(branch), metadata_of(branch))
+        elif _is_records(branch.array):
+            home, _ = home_of(branch)
+            yield Unit(_PRIMARY)
+            yield self._table_unit(self._records(branch), metadata_of(home))
+        else:
+            yield from self._images(branch)
+
+    def _images(self, branch: Branch) -> Iterator[Unit]:
+        home, unit = home_of(branch)
+        image = Image(self._elements(branch))
+        cards = [
+            ("SIMPLE", True, "conforms to FITS standard"),
+            *image.cards(),
+            ("EXTEND", True, ""),
+            *image.scaling(),
+        ]
+        offered = ([("BUNIT", unit, "")] if unit else []) + wcs_of(home) + metadata_of(home)
+        yield Unit(cards, image, offered)
+        mask = self._mask(branch)
+        if mask is not None:
+            yield Unit([("XTENSION", "IMAGE", ""), *mask.cards(), *_COUNTS, ("EXTNAME", "MASK", "")], mask)
+
+    def _mask(self, branch: Branch) -> Image | None:
+        if "mask" in branch.scalars:
+            return Image(ValueMask(self._elements(branch), branch.scalars["mask"].text))
+        mask = branch.children.get("mask")
+        if mask is None or mask.array is None or not (mask.inline or _is_image(mask.array)):
+            return None
+        return Image(self._elements(mask))
+
+    def _table_unit(self, table: Table, offered: list[Card]) -> Unit:
+        return Unit([("XTENSION", "BINTABLE", ""), *table.cards(), *table.column_cards()], table, offered)
+
+    def _records(self, branch: Branch) -> Table:
+        rows = Rows.of(self._elements(branch), records=True)
+        return Table([rows], columns_of(rows.dtype))
+
+    def _table(self, branch: Branch) -> Table:
+        sources: list[Rows] = []
+        columns: list[Column] = []
+        holder = branch.children.get("columns")
+        for number, column in enumerate(holder.children.values() if holder is not None else ()):
+            data, unit = _column_data(column)
+            name = column.scalars["name"].text if "name" in column.scalars else f"col{number + 1}"
+            rows = Rows.of(self._elements(data), records=False)
+            if rows.dtype.names:
+                columns += columns_of(rows.dtype, number, shape=rows.shape)
+            else:
+                columns.append(Column(name, number, (), rows.dtype, rows.shape, unit))
+            sources.append(rows)
+        return Table(sources, columns)
+
+    def _elements(self, branch: Branch) -> Elements:
+        """The elements, rows first."""
+        if branch.inline is not None or branch.array is None:
+            return MadeElements(inline_array(self._document.arrays.outline(), branch))
+        return BlockElements(self._document, branch.array, rows_first=True)
+
+    # -- stated units ---------------------------------------------------------
+
+    def _stated(self, unit: Branch, *, first: bool) -> Unit:
+        """A unit with the header that the tree states; what FITS demands before anything else is added if missing."""
+        header = unit.children.get("header")
+        stated = read_values(self._document.arrays.outline(), header.span, header.line) if header is not None else []
+        cards = [_as_card(entry, unit.line) for entry in stated]
+        known = {card[0]: card[1] for card in cards}
+        data = self._stated_data(unit, zero=bool(known.get("BZERO")))
+        start: Card = (
+            ("SIMPLE", True, "") if first else ("XTENSION", "BINTABLE" if isinstance(data, Table) else "IMAGE", "")
+        )
+        needed = [start, *(data.cards() if data is not None else [("BITPIX", 8, ""), ("NAXIS", 0, "")])]
+        if isinstance(data, Table):
+            needed += data.column_cards()
+        elif not first:
+            needed += _COUNTS
+        _check_stated(known, needed, unit.line)
+        missing = [card for card in needed if card[0] not in known]
+        ordered = (
+            cards
+            if not missing
+            else [*needed, *(card for card in cards if card[0] not in dict.fromkeys(c[0] for c in needed))]
+        )
+        return Unit([], data, stated=stated_header(ordered))
+
+    def _stated_data(self, unit: Branch, *, zero: bool) -> FitsData | None:
+        data = unit.children.get("data")
+        if data is None:
+            return None
+        if data.array is None:
+            return self._table(data)
+        return self._records(data) if _is_records(data.array) else Image(self._elements(data), unsigned=zero)
+
+
+_COUNTS: Final[list[Card]] = [("PCOUNT", 0, ""), ("GCOUNT", 1, "")]
+
+
+def _as_card(entry: Any, line: int) -> Card:
+    values = [*entry, "", ""] if isinstance(entry, list) else []
+    if len(values) < 3 or not isinstance(values[0], str):
+        raise InvalidArrayError(
+            f"a card of a header is a list of keyword, value and comment, not {str(entry)[:40]!r}", line=line
+        )
+    return values[0], values[1], str(values[2] or "")
+
+
+def _check_stated(known: dict[str, Any], needed: list[Card], line: int) -> None:
+    for keyword, value, _ in needed:
+        if keyword in known and known[keyword] != value and not _same_form(known[keyword], value):
+            raise InvalidArrayError(
+                f"its header states {keyword} = {known[keyword]!r}, and its data has {value!r}", line=line
+            )
+
+
+def _same_form(stated: Any, value: Any) -> bool:
+    """``K`` is ``1K``."""
+    return str(stated).strip() == str(value) or f"1{str(stated).strip()}" == str(value)
+
+
+def _column_data(column: Branch) -> tuple[Branch, str]:
+    """The array of a column, and its unit: of ``core/column``, a quantity, or an array itself."""
+    for branch in (column, column.children.get("data"), column.children.get("value")):
+        if branch is not None and branch.array is not None:
+            unit = column.scalars.get("unit")
+            return branch, unit.text if unit is not None else ""
+    raise InvalidArrayError("a column of the table is no array", line=column.line)
+
+
+def _arrays_in(branch: Branch) -> Iterator[Branch]:
+    """The arrays that a file shows."""
+    if branch.array is not None:
+        yield branch
+    for child in branch.children.values():
+        if child.holds:
+            yield from _arrays_in(child)
+
+
+def _is_there(document: Document, subject: Subject) -> bool:
+    return 0 <= subject.number < document.block_count
+
+
+def _is_image(array: Ndarray) -> bool:
+    axes = array.shape if array.row is None else (1, *array.row)
+    return isinstance(array.datatype, str) and _NUMBERS.fullmatch(array.datatype) is not None and bool(axes)
+
+
+def _is_records(array: Ndarray) -> bool:
+    datatype = array.datatype
+    return isinstance(datatype, list) and bool(datatype) and datatype[0] not in ("ascii", "ucs4")

@@ -1,0 +1,179 @@
+"""Cards of FITS headers: formatted by astropy, and which metadata of a tree become cards.
+
+Scalars beside an array, and those of the nearest ``meta``, are shown where they fit a card of 80 characters: under
+their own name where that can be a keyword, else as ``HIERARCH meta.instrument.name``.  A ``wcsinfo`` mapping
+with the FITS keywords of a linear or a TAN projection becomes those keywords, when it is complete.  Implements
+FITS 4.0, sections 4 (headers) and 8 (WCS).  User: ``fits``.  Needs the extra ``fits``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import yaml
+
+from asdffs.document.outline import Branch, Scalar
+from asdffs.errors import InvalidArrayError
+from asdffs.views.fits_data import Card
+
+#: Bytes of a FITS block, and of a card.
+BLOCK: Final = 2880
+_CARD: Final = 80
+#: Cards of metadata: beyond this a header says nothing to anybody.
+_MOST: Final = 2000
+_META: Final = "meta"
+_WCS: Final = "wcsinfo"
+_KEYWORD: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,7}")
+#: Keywords with a meaning that metadata must not change.
+_RESERVED: Final = re.compile(
+    r"SIMPLE|XTENSION|BITPIX|NAXIS\d*|EXTEND|PCOUNT|GCOUNT|GROUPS|B(SCALE|ZERO|UNIT|LANK)|END|COMMENT|HISTORY|CONTINUE"
+    r"|T(FIELDS|HEAP)|T[A-Z]{4}\d+|EXT(NAME|VER|LEVEL)|CHECKSUM|DATASUM|Z[A-Z]+\d*|INHERIT"
+    r"|WCS.*|C(TYPE|RVAL|RPIX|DELT|UNIT|ROTA|D|NAME)\d.*|P[CVS]\d.*|(LON|LAT)POLE.?|RADESYS.?|EQUINOX.?|MJDREF.*"
+)
+_QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
+_AXES: Final = re.compile(r"ctype(\d)")
+_TAN: Final = re.compile(r"(RA--|DEC-|[GES]LON|[GES]LAT)-TAN")
+_LINEAR: Final = re.compile(r"[A-Z]{0,8}")
+
+
+def is_installed() -> bool:
+    """Whether the extra is."""
+    return importlib.util.find_spec("astropy") is not None
+
+
+def blocks(cards: int) -> int:
+    """Bytes of the blocks that so many cards and END take."""
+    return -(-(cards + 1) * _CARD // BLOCK) * BLOCK
+
+
+def format_header(cards: Iterable[Card], offered: Iterable[Card], size: int) -> bytes:
+    """A header of ``size`` bytes: ``cards``, those of ``offered`` that fit, blank cards, and END.
+
+    Raises ``InvalidArrayError`` when one of ``cards`` cannot be.
+    """
+    images = []
+    for card in cards:
+        image = _image(card)
+        if image is None:
+            raise InvalidArrayError(f"FITS cannot hold {card[0]!r} = {str(card[1])[:60]!r}")
+        images.append(image)
+    images += [image for card in offered if (image := _image(card)) is not None and len(image) == _CARD]
+    text = "".join(images)
+    return (text.ljust(size - BLOCK) + "END").ljust(size).encode("ascii")  # END is in the last block
+
+
+def stated_header(cards: Sequence[Card]) -> bytes:
+    """A header with exactly these cards, long texts continued."""
+    count = sum(len(_image(card) or "") // _CARD for card in cards)
+    return format_header(cards, (), blocks(count))
+
+
+def _image(card: Card) -> str | None:
+    """The card as astropy formats it; None for what it refuses."""
+    from astropy.io import fits
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return str(fits.Card(*card).image)
+    except (ValueError, fits.VerifyError, Warning):
+        return None
+
+
+def home_of(branch: Branch) -> tuple[Branch | None, str]:
+    """The mapping an array stands in, and its unit: a quantity stands for its value."""
+    above = branch.above[0] if branch.above else None
+    if above is not None and _QUANTITY.fullmatch(above.tag):
+        unit = above.scalars.get("unit", Scalar("", plain=False)).text
+        return (above.above[0] if above.above else None), unit
+    return above, ""
+
+
+def metadata_of(home: Branch | None) -> list[Card]:
+    """Cards for the scalars beside an array, and in the nearest ``meta``."""
+    if home is None:
+        return []
+    beside = list(_scalars(home, "")) if home.mapping else []
+    meta = next((found for above in _upwards(home) if (found := above.children.get(_META)) is not None), None)
+    below = _flat(meta, _META) if meta is not None and meta is not home and meta.array is None else ()
+    taken: dict[str, Card] = {}
+    for keyword, value in itertools.islice(itertools.chain(beside, below), _MOST):
+        taken.setdefault(keyword.upper(), (keyword, value, ""))
+    return list(taken.values())
+
+
+def wcs_of(home: Branch | None) -> list[Card]:
+    """The keywords of a ``wcsinfo`` beside the array, in ``meta``, or further up; none unless it is complete."""
+    for above in _upwards(home):
+        for holder in (above, above.children.get(_META)):
+            found = holder.children.get(_WCS) if holder is not None else None
+            if found is not None:
+                return _projection({key.lower(): _value(scalar) for key, scalar in found.scalars.items()})
+    return []
+
+
+def _projection(facts: dict[str, Any]) -> list[Card]:
+    axes = sorted(int(match[1]) for key in facts if (match := _AXES.fullmatch(key)))
+    kinds = [str(facts[f"ctype{n}"]).strip().upper() for n in axes]
+    tangential = [kind for kind in kinds if _TAN.fullmatch(kind)]
+    if not axes or len(tangential) not in (0, 2):
+        return []
+    if not all(_TAN.fullmatch(kind) or _LINEAR.fullmatch(kind) for kind in kinds):
+        return []
+    needed = [f"{name}{n}" for name in ("crpix", "crval") for n in axes]
+    scales = [f"cdelt{n}" for n in axes]
+    matrix = [key for key in facts if re.fullmatch(r"(pc|cd)\d_\d", key)]
+    rotated = any(key.startswith("cd") for key in matrix)
+    if not all(_is_number(facts.get(key)) for key in (*needed, *(() if rotated else scales), *matrix)):
+        return []
+    more = [key for key in ("lonpole", "latpole", "equinox") if _is_number(facts.get(key))]
+    texts = [f"cunit{n}" for n in axes if isinstance(facts.get(f"cunit{n}"), str)]
+    texts += ["radesys"] if isinstance(facts.get("radesys"), str) else []
+    keys = [*(f"ctype{n}" for n in axes), *needed, *([] if rotated else scales), *matrix, *more, *texts]
+    return [("WCSAXES", len(axes), ""), *((key.upper(), facts[key], "") for key in keys)]
+
+
+def _upwards(branch: Branch | None) -> Iterator[Branch]:
+    while branch is not None:
+        yield branch
+        branch = branch.above[0] if branch.above else None
+
+
+def _flat(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
+    yield from _scalars(branch, prefix)
+    for key, child in branch.children.items():
+        if branch.mapping and child.array is None and child.mapping:
+            yield from _flat(child, f"{prefix}.{key}")
+
+
+def _scalars(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, scalar in branch.scalars.items():
+        value = _value(scalar)
+        if value is None:
+            continue
+        name = key.upper()
+        plain = not prefix and _KEYWORD.fullmatch(name) and not _RESERVED.fullmatch(name)
+        yield (name if plain else f"HIERARCH {prefix + '.' if prefix else ''}{key}"), value
+
+
+def _value(scalar: Scalar) -> Any:
+    """What a card can hold: a text, a number, a bool; None otherwise."""
+    if not scalar.plain:
+        return scalar.text if scalar.text.isascii() and scalar.text.isprintable() else None
+    try:
+        value = yaml.safe_load(scalar.text)
+    except (yaml.YAMLError, ValueError):
+        return None
+    if isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return None if value is None or isinstance(value, float) else scalar.text  # dates and times
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,281 @@
+"""The data of FITS HDUs, computed from arrays piece by piece: images and binary tables.
+
+Implements FITS 4.0, sections 5 (data formats), 7.1 (image) and 7.3 (binary table): big-endian; unsigned integers
+and int8 by BZERO and TZERO, float16 as float32, bool as 8-bit integers in images and as T and F in tables, Unicode
+as ASCII.  An image of contiguous big-endian numbers is a window on its block.  User: ``fits``.  Imports numpy late.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from asdffs.document.elements import Elements
+from asdffs.errors import InvalidArrayError
+from asdffs.storage.store import Extent, read_bytes
+
+#: Kind and item size of numpy -> BITPIX.  What is not here fits no image.
+BITPIX: Final = {
+    ("b", 1): 8,
+    ("u", 1): 8,
+    ("i", 1): 8,
+    ("u", 2): 16,
+    ("i", 2): 16,
+    ("u", 4): 32,
+    ("i", 4): 32,
+    ("u", 8): 64,
+    ("i", 8): 64,
+    ("f", 2): -32,
+    ("f", 4): -32,
+    ("f", 8): -64,
+}
+#: Kind and item size of numpy -> letter of TFORM.
+_LETTERS: Final = {
+    ("b", 1): "L",
+    ("u", 1): "B",
+    ("i", 1): "B",
+    ("u", 2): "I",
+    ("i", 2): "I",
+    ("u", 4): "J",
+    ("i", 4): "J",
+    ("u", 8): "K",
+    ("i", 8): "K",
+    ("f", 2): "E",
+    ("f", 4): "E",
+    ("f", 8): "D",
+    ("c", 8): "C",
+    ("c", 16): "M",
+}
+_LARGEST_AXES: Final = 999
+
+Card = tuple[str, Any, str]
+
+
+class FitsData(Protocol):
+    """The data of an HDU.  ``size`` in bytes, without what fills the last block of 2880."""
+
+    size: int
+
+    def cards(self) -> list[Card]:
+        """What its header must say, after SIMPLE or XTENSION."""
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """Bytes, fewer at the end.  Raises ``AsdffsError``, ``OSError``."""
+
+
+class Image:
+    """An array of numbers.  ``elements``: rows first."""
+
+    def __init__(self, elements: Elements, *, unsigned: bool = True) -> None:
+        import numpy as np
+
+        self._elements = elements
+        self._dtype = np.dtype(elements.descr)
+        self.bitpix = BITPIX[self._dtype.kind, self._dtype.itemsize]
+        self.zero = zero_of(self._dtype) if unsigned else 0
+        self._item = abs(self.bitpix) // 8
+        self.size = self._item * math.prod(elements.shape)
+        self._same = self.zero == 0 and (self._item == 1 or self._dtype == self._dtype.newbyteorder(">"))
+        self._same = self._same and self._dtype.itemsize == self._item
+
+    def cards(self) -> list[Card]:
+        """BITPIX, the axes, and BZERO."""
+        shape = self._elements.shape[::-1]
+        axes: list[Card] = [(f"NAXIS{n}", length, "") for n, length in enumerate(shape, 1)]
+        cards: list[Card] = [("BITPIX", self.bitpix, "array data type"), ("NAXIS", len(shape), ""), *axes]
+        return cards
+
+    def scaling(self) -> list[Card]:
+        """BSCALE and BZERO, where numbers need them."""
+        return [("BSCALE", 1, ""), ("BZERO", self.zero, "")] if self.zero else []
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """A window, or numbers converted."""
+        length = max(0, min(length, self.size - offset))
+        if self._same:
+            return self._elements.read(offset, length)
+        import numpy as np
+
+        first, last = offset // self._item, -(-(offset + length) // self._item)
+        item = self._dtype.itemsize
+        raw = read_bytes(self._elements.read(first * item, (last - first) * item))
+        numbers = np.frombuffer(raw, self._dtype)
+        converted: bytes = (
+            numbers.tobytes() if self._dtype.kind == "b" else as_fits(numbers, scaled=bool(self.zero)).tobytes()
+        )
+        start = offset - first * self._item
+        return converted[start : start + length]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one array.  ``shape``: of the array without its rows."""
+
+    elements: Elements
+    dtype: Any
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, elements: Elements, *, records: bool) -> Rows:
+        """Of ``elements`` that are records themselves, or a column of a table."""
+        import numpy as np
+
+        return cls(elements, np.dtype(elements.descr), () if records else elements.shape[1:])
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        each = math.prod(self.shape)
+        return math.prod(self.elements.shape) // each if each else self.elements.shape[0]
+
+    def read(self, first: int, count: int) -> Any:
+        """An array of ``count`` rows from ``first``.  Raises ``AsdffsError``, ``OSError``."""
+        import numpy as np
+
+        each = self.dtype.itemsize * math.prod(self.shape)
+        raw = read_bytes(self.elements.read(first * each, count * each))
+        return np.frombuffer(raw, self.dtype).reshape(count, *self.shape) if each else np.zeros((count, 0), "S1")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: ``path`` of fields in the rows of source number ``source``."""
+
+    name: str
+    source: int
+    path: tuple[str, ...]
+    dtype: Any
+    shape: tuple[int, ...]
+    unit: str = ""
+
+    def form(self) -> str:
+        """TFORM."""
+        repeat = math.prod(self.shape)
+        if self.dtype.kind in "SU":
+            return f"{repeat * _width(self.dtype)}A"
+        return f"{repeat}{_LETTERS[self.dtype.kind, self.dtype.itemsize]}"
+
+    def dimensions(self) -> str:
+        """TDIM, where there is more than one number, or text."""
+        axes = [str(n) for n in self.shape[::-1]]
+        if self.dtype.kind in "SU" and axes:
+            axes.insert(0, str(_width(self.dtype)))
+        return f"({','.join(axes)})" if len(axes) > 1 else ""
+
+    def stored(self) -> Any:
+        """The dtype of its numbers in the file, with their shape."""
+        import numpy as np
+
+        if self.dtype.kind in "SU":
+            return np.dtype((f"S{_width(self.dtype)}", self.shape))
+        return np.dtype((as_fits(np.zeros(0, self.dtype)).dtype, self.shape))
+
+
+class Table:
+    """Rows of columns.  Raises ``InvalidArrayError`` when they are not of one length."""
+
+    def __init__(self, sources: Sequence[Rows], columns: Sequence[Column]) -> None:
+        import numpy as np
+
+        counts = {source.count for source in sources}
+        if len(counts) > 1:
+            raise InvalidArrayError(f"its columns have {', '.join(map(str, sorted(counts)))} rows")
+        if len(columns) > _LARGEST_AXES:
+            raise InvalidArrayError(f"it has {len(columns)} columns; FITS has at most {_LARGEST_AXES}")
+        self._sources = sources
+        self.columns = columns
+        self._count = counts.pop() if counts else 0
+        self._row = np.dtype([(f"c{n}", column.stored()) for n, column in enumerate(columns)])
+        self.size = self._row.itemsize * self._count
+
+    def cards(self) -> list[Card]:
+        """The shape of the table."""
+        return [
+            ("BITPIX", 8, "array data type"),
+            ("NAXIS", 2, ""),
+            ("NAXIS1", self._row.itemsize, "bytes in a row"),
+            ("NAXIS2", self._count, "rows"),
+            ("PCOUNT", 0, ""),
+            ("GCOUNT", 1, ""),
+            ("TFIELDS", len(self.columns), ""),
+        ]
+
+    def column_cards(self) -> Iterable[Card]:
+        """What the header says of each column."""
+        for number, column in enumerate(self.columns, 1):
+            yield f"TTYPE{number}", column.name, ""
+            yield f"TFORM{number}", column.form(), ""
+            if zero_of(column.dtype):
+                yield f"TSCAL{number}", 1, ""
+                yield f"TZERO{number}", zero_of(column.dtype), ""
+            if column.dimensions():
+                yield f"TDIM{number}", column.dimensions(), ""
+            if column.unit:
+                yield f"TUNIT{number}", column.unit, ""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes of the rows, computed."""
+        import numpy as np
+
+        length = max(0, min(length, self.size - offset))
+        if not length:
+            return b""
+        each = self._row.itemsize
+        first, last = offset // each, -(-(offset + length) // each)
+        rows = np.zeros(last - first, self._row)
+        known = [source.read(first, last - first) for source in self._sources]
+        for number, column in enumerate(self.columns):
+            found = known[column.source]
+            for name in column.path:
+                found = found[name]
+            rows[f"c{number}"] = as_fits(found)
+        start = offset - first * each
+        raw: bytes = rows.tobytes()
+        return raw[start : start + length]
+
+
+def columns_of(dtype: Any, source: int = 0, above: tuple[str, ...] = (), shape: tuple[int, ...] = ()) -> list[Column]:
+    """The columns of records of ``dtype``; fields of records within them get names with dots."""
+    found: list[Column] = []
+    for name in dtype.names:
+        base, sub = dtype[name].subdtype or (dtype[name], ())
+        path, axes = (*above, name), shape + sub
+        if base.names:
+            found += columns_of(base, source, path, axes)
+        else:
+            found.append(Column(".".join(path), source, path, base, axes))
+    return found
+
+
+def zero_of(dtype: Any) -> int:
+    """What FITS adds to integers to have the other sign; 0 for what needs nothing."""
+    if dtype.kind == "i" and dtype.itemsize == 1:
+        return -128
+    return int(1 << (8 * dtype.itemsize - 1)) if dtype.kind == "u" and dtype.itemsize > 1 else 0
+
+
+def as_fits(array: Any, *, scaled: bool = True) -> Any:
+    """Numbers or texts as FITS stores them.  Raises ``InvalidArrayError`` for text that is not ASCII."""
+    import numpy as np
+
+    kind, item = array.dtype.kind, array.dtype.itemsize
+    if kind == "b":
+        return np.where(array, np.uint8(ord("T")), np.uint8(ord("F")))
+    if kind == "U":
+        try:
+            return np.char.encode(array, "ascii") if item else array.astype("S")
+        except UnicodeEncodeError as err:
+            raise InvalidArrayError(f"it has text that FITS cannot hold: {err.object[:40]!r}") from err
+    if scaled and zero_of(array.dtype):
+        flipped = array.astype(f"u{item}", copy=False).astype(f"=u{item}") ^ np.array(1 << (8 * item - 1), f"u{item}")
+        return flipped.astype(f">u{item}") if item > 1 else flipped
+    if (kind, item) == ("f", 2):
+        return array.astype(">f4")
+    return array.astype(array.dtype.newbyteorder(">"), copy=False)
+
+
+def _width(dtype: Any) -> int:
+    """Characters of a text."""
+    return int(dtype.itemsize // (4 if dtype.kind == "U" else 1))

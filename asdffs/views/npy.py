@@ -1,0 +1,213 @@
+"""``NAME.npy``: an array as numpy's file, a header and then the elements.
+
+Implements numpy's format (numpy.lib.format) 1.0, or 2.0 and 3.0 where the header needs it: magic, length and a
+Python literal, 64-byte aligned.  The header of an array whose first length is ``*`` has room for more digits, so
+that its elements stay where they are while the stream grows.  A contiguous array is a window on its block, and
+what is written into it lands there; the header never changes by a write.  User: ``arrays``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from asdffs.document.changes import Subject
+from asdffs.document.document import Document
+from asdffs.document.elements import BlockElements, Elements, MadeElements, ValueMask, block_of, subjects_of
+from asdffs.document.inline import inline_array
+from asdffs.document.outline import Branch
+from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
+from asdffs.storage.store import Extent, read_bytes
+from asdffs.views.base import ViewFile
+
+ENDING: Final = ".npy"
+_MAGIC: Final = b"\x93NUMPY"
+_ALIGNMENT: Final = 64
+#: Digits of the largest length.
+_DIGITS: Final = 20
+_PREFIX: Final = "user.asdf."
+
+
+def header_of(elements: Elements, *, growing: bool = False) -> bytes:
+    """The header of numpy's file for ``elements``."""
+    facts = f"{{'descr': {elements.descr!r}, 'fortran_order': {elements.fortran!r}, 'shape': {elements.shape!r}, }}"
+    room = _DIGITS - len(str(elements.shape[0])) if growing else 0
+    try:
+        version, text = 1, facts.encode("latin-1")
+    except UnicodeEncodeError:
+        version, text = 3, facts.encode("utf-8", "surrogateescape")
+    width = 2 if version == 1 and len(text) + room + _ALIGNMENT < 1 << 16 else 4
+    version = max(version, 1 if width == 2 else 2)
+    fixed = len(_MAGIC) + 2 + width
+    length = -(-(fixed + len(text) + room + 1) // _ALIGNMENT) * _ALIGNMENT - fixed
+    return _MAGIC + bytes([version, 0]) + length.to_bytes(width, "little") + text.ljust(length - 1) + b"\n"
+
+
+class ArrayFile(ViewFile):
+    """A file that shows the array that the tree has at a path now, or had last.
+
+    ``find()`` is the branch of the array: asked at each use, because a commit may change it.
+    """
+
+    def __init__(self, document: Document, find: Callable[[], Branch]) -> None:
+        self._document = document
+        self._find = find
+        self._last: Branch | None = None
+
+    @property
+    def branch(self) -> Branch:
+        """The array; what it was last when the tree has none there any more."""
+        try:
+            self._last = self._find()
+        except KeyError:
+            if self._last is None:
+                raise InvalidArrayError("the tree has no such array any more") from None
+        return self._last
+
+    def version(self) -> int:
+        """When the tree or the block last changed it, in ns."""
+        branch, stamp = self.branch, self._document.changes.stamp
+        return max((branch.stamp, *map(stamp, subjects_of(self._document, branch))))
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """The tree, and the block."""
+        return (Subject("tree"), *subjects_of(self._document, self.branch))
+
+    def attributes(self) -> Mapping[str, bytes]:
+        """``user.asdf.*``: what the tree says of the array, lists as JSON."""
+        array = self.branch.array
+        if array is None:
+            return {}
+        facts = {name: getattr(array, name) for name in ("source", "datatype", "byteorder", "strides", "offset")}
+        facts["shape"] = array.shape if array.row is None else ["*", *array.row]
+        if self.branch.inline is not None:
+            facts["source"] = "inline"
+        return {_PREFIX + name: _as_text(fact) for name, fact in facts.items() if fact is not None}
+
+
+class NpyFile(ArrayFile):
+    """An ndarray."""
+
+    _known: tuple[Any, Elements, bytes] | None = None
+
+    @property
+    def writable(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+        """Whether it is a window."""
+        try:
+            return self.elements().writable
+        except (AsdffsError, OSError):
+            return False
+
+    def elements(self) -> Elements:
+        """The elements.  Raises ``AsdffsError`` with the array's line, ``OSError``."""
+        return self._parts()[0]
+
+    def size(self) -> int:
+        """Header and elements; 0 for an array that cannot be shown."""
+        try:
+            elements, header = self._parts()
+        except AsdffsError:
+            return 0
+        return len(header) + elements.size
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """Bytes of the header, and of the block."""
+        elements, header = self._parts()
+        if offset >= len(header):
+            return elements.read(offset - len(header), length)
+        head = header[offset : offset + length]
+        return head + read_bytes(elements.read(0, length - len(head))) if length > len(head) else head
+
+    def open_for_reading(self) -> None:
+        """An array that cannot be is an error, not an empty file."""
+        self._parts()
+
+    def open_for_writing(self) -> None:
+        """Only a window can be written."""
+        elements = self.elements()
+        if not isinstance(elements, BlockElements) or not elements.writable:
+            raise NotPermittedError("the elements of this array have no single place; it is read-only")
+        self._document.check_block_writable(elements.placement.number)
+
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
+        """Into the block.  A page of a map has the header in it: it may be written as it is."""
+        elements, header = self._parts()
+        payload = memoryview(payload)
+        head = payload[: max(0, len(header) - offset)]
+        if head != header[offset : offset + len(head)]:
+            raise NotPermittedError("the header says what the tree says; edit the tree")
+        if len(head) < len(payload):
+            elements.write(max(0, offset - len(header)), payload[len(head) :])
+
+    def truncate(self, size: int) -> None:
+        """To the size that it has."""
+        if size != self.size():
+            raise NotPermittedError("the shape in the tree says the size; edit that, or write without truncating")
+
+    @property
+    def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+        """As the block."""
+        elements = self.elements()
+        if not isinstance(elements, BlockElements):
+            return False
+        return self._document.block_header(elements.placement.number).compressed
+
+    def settle(self, *, durable: bool) -> None:
+        """As the block."""
+        elements = self.elements()
+        if isinstance(elements, BlockElements):
+            self._document.settle_block(elements.placement.number, durable=durable)
+
+    def _parts(self) -> tuple[Elements, bytes]:
+        """Elements and header, as they are now."""
+        branch = self.branch
+        try:
+            key = (branch, *self._changing(branch))
+            if self._known is None or self._known[0] != key:
+                elements = self._make(branch)
+                growing = branch.array is not None and branch.array.row is not None
+                self._known = key, elements, header_of(elements, growing=growing)
+        except InvalidArrayError as err:
+            err.line = branch.line
+            raise
+        return self._known[1:]
+
+    def _changing(self, branch: Branch) -> tuple[int, ...]:
+        """What may change of the array without the tree."""
+        if branch.inline is not None or branch.array is None:
+            return ()
+        number = block_of(self._document, branch.array)
+        return number, self._document.block_size(number)
+
+    def _make(self, branch: Branch) -> Elements:
+        if branch.inline is not None or branch.array is None:
+            return MadeElements(inline_array(self._document.arrays.outline(), branch))
+        return BlockElements(self._document, branch.array)
+
+
+class MaskFile(NpyFile):
+    """The mask of an array that the tree gives as a value: a bool for each element; ``find()`` is the array."""
+
+    def open_for_writing(self) -> None:
+        """It is computed."""
+        raise NotPermittedError("the mask follows from a value in the tree; edit the tree")
+
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
+        """It is computed."""
+        self.open_for_writing()
+
+    def truncate(self, size: int) -> None:
+        """It is computed."""
+        self.open_for_writing()
+
+    def attributes(self) -> Mapping[str, bytes]:
+        """What it is made by."""
+        return {_PREFIX + "source": b"inline", _PREFIX + "datatype": b"bool8"}
+
+    def _make(self, branch: Branch) -> Elements:
+        return ValueMask(super()._make(branch), branch.scalars["mask"].text)
+
+
+def _as_text(fact: Any) -> bytes:
+    return (fact if isinstance(fact, str) else json.dumps(fact)).encode("utf-8", "surrogateescape")

@@ -1,0 +1,251 @@
+"""FITS files of arrays, tables and stated units, as astropy reads them; headers from metadata and WCS."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import asdf
+import astropy.units as u
+import numpy as np
+import pytest
+from astropy.io import fits
+from astropy.table import Table
+from astropy.wcs import WCS
+from support.arrays import tree_file
+from support.samples import block_bytes
+
+from asdffs.document.document import Document
+from asdffs.document.opening import open_document
+from asdffs.errors import InvalidArrayError
+from asdffs.storage.store import read_bytes
+from asdffs.views.arrays import Arrays
+from asdffs.views.base import ViewFile
+
+ARRAY = "!core/ndarray-1.0.0"
+IMAGE = f"{ARRAY} {{source: 0, datatype: float32, byteorder: little, shape: [4, 5]}}"
+PIXELS = np.arange(20, dtype="<f4").reshape(4, 5)
+
+
+@pytest.fixture
+def opening(tmp_path: Path) -> Iterator[Callable[[str], Document]]:
+    documents = []
+
+    def open_it(body: str) -> Document:
+        path = tmp_path / f"{len(documents)}.asdf"
+        path.write_bytes(tree_file(body, [block_bytes(PIXELS.tobytes()), block_bytes(bytes([0, 1] * 10))]))
+        documents.append(open_document(str(path), writable=True))
+        return documents[-1]
+
+    yield open_it
+    for document in documents:
+        document.close()
+
+
+def file_at(document: Document, path: str) -> ViewFile:
+    found = Arrays(document)
+    for name in path.split("/"):
+        found = found.child(name)
+    assert isinstance(found, ViewFile)
+    return found
+
+
+def read(file: ViewFile) -> fits.HDUList:
+    """Whole, and in odd pieces: both are the same."""
+    size = file.size()
+    whole = read_bytes(file.read(0, size + 1))
+    assert len(whole) == size
+    assert b"".join(read_bytes(file.read(at, 777)) for at in range(0, size, 777)) == whole
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        units = fits.open(io.BytesIO(whole), lazy_load_hdus=False)
+        units.verify("exception")
+    return units
+
+
+def test_metadata_becomes_cards(opening: Callable[[str], Document]) -> None:
+    meta = "meta: {exposure: {time: 12.5, type: WFI_IMAGE, when: 2026-01-02T03:04:05, good: true, none: null}, "
+    meta += f"long: {'x' * 79}, quoted: '12', text: 'it''s', greek: 'ö', many: [1, 2]}}"
+    tree = (
+        f"roman:\n  {meta}\n  filter: F158\n  crval1: 5\n  naxis: 9\n  a long name: 3\n  inf: .inf\n  data: {IMAGE}\n"
+    )
+    units = read(file_at(opening(tree), "roman/data.fits"))
+    header = units[0].header
+    assert np.array_equal(units[0].data, PIXELS)
+    assert (header["FILTER"], header["a long name"], header["crval1"]) == ("F158", 3, 5)
+    assert header["HIERARCH crval1"] == 5
+    assert "CRVAL1" not in [card.rawkeyword for card in header.cards]
+    assert header["NAXIS"] == 2
+    assert (header["meta.exposure.time"], header["meta.exposure.good"]) == (12.5, True)
+    assert header["meta.exposure.when"] == "2026-01-02T03:04:05"
+    assert (header["meta.quoted"], header["meta.text"]) == ("12", "it's")
+    for absent in ("meta.long", "meta.greek", "meta.exposure.none", "inf"):
+        assert absent not in header
+
+
+def test_many_cards_have_room(opening: Callable[[str], Document]) -> None:
+    """Also where most of them do not fit: END is where readers look for it."""
+    for length in (3, 70):
+        body = "".join(f"some_key_{n}: {'v' * length}\n" for n in range(400))
+        units = read(file_at(opening(f"{body}data: {IMAGE}\n"), "data.fits"))
+        assert np.array_equal(units[0].data, PIXELS)
+        assert ("some_key_399" in units[0].header) == (length == 3)
+
+
+WCSINFO = {
+    "TAN": ("ctype1: RA---TAN, ctype2: DEC--TAN, crpix1: 2, crpix2: 3, crval1: 10, crval2: -5, "
+            "cdelt1: 0.1, cdelt2: 0.1, pc1_1: 0, pc1_2: 1, pc2_1: -1, pc2_2: 0, "
+            "cunit1: deg, cunit2: deg, radesys: ICRS", True),
+    "TAN with a CD matrix": ("ctype1: RA---TAN, ctype2: DEC--TAN, crpix1: 2, crpix2: 3, crval1: 10, crval2: -5, "
+                             "cd1_1: 0.1, cd1_2: 0, cd2_1: 0, cd2_2: 0.1", True),
+    "linear": ("ctype1: WAVE, crpix1: 1, crval1: 500, cdelt1: 2, cunit1: nm", True),
+    "incomplete": ("ctype1: RA---TAN, ctype2: DEC--TAN, crpix1: 2, crpix2: 3, crval1: 10, crval2: -5", False),
+    "half of a projection": ("ctype1: RA---TAN, crpix1: 2, crval1: 10, cdelt1: 1", False),
+    "another projection": ("ctype1: RA---SIN, ctype2: DEC--SIN, crpix1: 2, crpix2: 3, crval1: 10, crval2: 1, "
+                           "cdelt1: 1, cdelt2: 1", False),
+    "no numbers": ("ctype1: WAVE, crpix1: x, crval1: 500, cdelt1: 2", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WCSINFO)
+def test_a_wcs_that_the_tree_states(name: str, opening: Callable[[str], Document]) -> None:
+    facts, stated = WCSINFO[name]
+    for body in (
+        f"meta: {{wcsinfo: {{{facts}}}}}\ndata: {IMAGE}\n",
+        f"meta: {{wcsinfo: {{{facts}}}}}\na: {{b: {{data: {IMAGE}}}}}\n",
+    ):
+        document = opening(body)
+        header = read(file_at(document, "data.fits" if body.endswith(f"}}}}\ndata: {IMAGE}\n") else "a/b/data.fits"))[
+            0
+        ].header
+        assert ("CTYPE1" in header) == stated
+        if name == "TAN":
+            world = WCS(header)
+            assert np.allclose(world.wcs_pix2world([[2, 3]], 1), [[10, -5]])
+            assert world.wcs_pix2world([[3, 3]], 1)[0][1] == pytest.approx(-5.1, abs=1e-3)
+
+
+def test_quantities_have_units(opening: Callable[[str], Document]) -> None:
+    tree = f"flux: !unit/quantity-1.1.0 {{value: {IMAGE}, unit: !unit/unit-1.0.0 'Jy'}}\nscale: 3\n"
+    header = read(file_at(opening(tree), "flux/value.fits"))[0].header
+    assert (header["BUNIT"], header["SCALE"]) == ("Jy", 3)
+
+
+def test_masks_are_an_extension(opening: Callable[[str], Document]) -> None:
+    mask = f"{ARRAY} {{source: 1, datatype: bool8, byteorder: little, shape: [4, 5]}}"
+    for what in ("7", mask, "[[true, false, false, false, true]]"):
+        tree = f"data: {IMAGE[:-1]}, mask: {what}}}\n"
+        units = read(file_at(opening(tree), "data.fits"))
+        assert np.array_equal(units[0].data, PIXELS)
+        found = units["MASK"].data.astype(bool)
+        wanted = {"7": PIXELS == 7, mask: np.array([0, 1] * 10, bool).reshape(4, 5)}.get(
+            what, np.array([[1, 0, 0, 0, 1]], bool)
+        )
+        assert np.array_equal(found, wanted)
+
+
+def test_records_are_a_table(opening: Callable[[str], Document]) -> None:
+    """With every kind of column, also in columns; nested records by names with dots."""
+    fields = "[{name: i, datatype: int8, byteorder: big}, {name: u, datatype: uint16, byteorder: little}, "
+    fields += "{name: t, datatype: [ascii, 2], shape: [2]}, {name: b, datatype: bool8}, "
+    fields += "{name: in, datatype: [{name: x, datatype: float16, byteorder: big}, "
+    fields += "{name: w, datatype: [ucs4, 1], byteorder: little}]}]"
+    dtype = np.dtype([("i", "i1"), ("u", "<u2"), ("t", "S2", (2,)), ("b", "?"), ("in", [("x", ">f2"), ("w", "<U1")])])
+    rows = np.zeros(5, dtype)
+    rows["i"], rows["u"], rows["b"] = [-128, -1, 0, 1, 127], [0, 1, 32768, 65535, 7], [1, 0, 1, 1, 0]
+    rows["t"] = [[b"ab", b"c"]] * 5
+    rows["in"]["x"], rows["in"]["w"] = [0.5, -2, 65504, 0, 1], list("vwxyz")
+    tree = f"r: {ARRAY} {{source: 2, datatype: {fields}, byteorder: big, shape: [5]}}\n"
+    document = opening(tree)
+    document.write_block(document.append_block(), 0, rows.tobytes())
+    units = read(file_at(document, "r.fits"))
+    assert units[0].data is None
+    table = units[1].data
+    assert table.columns.names == ["i", "u", "t", "b", "in.x", "in.w"]
+    for name in ("i", "u", "b"):
+        assert np.array_equal(table[name], rows[name]), name
+    assert table["t"].tolist() == [["ab", "c"]] * 5
+    assert np.array_equal(table["in.x"], rows["in"]["x"].astype("f4"))
+    assert table["in.w"].tolist() == list("vwxyz")
+
+
+def test_text_that_fits_cannot_hold(opening: Callable[[str], Document]) -> None:
+    document = opening(
+        f"r: {ARRAY} {{source: 2, datatype: [{{name: w, datatype: [ucs4, 1]}}], byteorder: little, shape: [1]}}\n"
+    )
+    document.write_block(document.append_block(), 0, "é".encode("utf-32-le"))
+    with pytest.raises(InvalidArrayError, match="text that FITS cannot hold: 'é'"):
+        read(file_at(document, "r.fits"))
+
+
+def test_tables_and_stated_units_of_astropy(tmp_path: Path) -> None:
+    """As asdf-astropy writes them: columns with units, several dimensions; units with exactly the stated headers."""
+    stated = fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(np.arange(6, dtype="u2").reshape(2, 3), name="A")])
+    stated[1].header["FOO"] = (1.5, "a comment")
+    stated[1].header["HISTORY"] = "told"
+    stated[1].header["LONG"] = "x" * 150
+    stated.append(fits.BinTableHDU(Table({"a": [1, 2], "b": ["x", "yy"], "c": np.array([1.5, 2]) * u.m}), name="T"))
+    stated.append(fits.ImageHDU(np.arange(6, dtype=">f8").reshape(3, 2)))
+    table = Table({"n": np.arange(3), "s": np.array(["x", "yy", ""]), "q": np.ones((3, 2)) * u.s})
+    path = tmp_path / "data.asdf"
+    asdf.AsdfFile({"stated": stated, "table": table}).write_to(path)
+    document = open_document(str(path), writable=False)
+    found = read(file_at(document, "stated.fits"))
+    assert len(found) == 4
+    for have, want in zip(found, stated, strict=True):
+        assert [tuple(card) for card in have.header.cards] == [tuple(card) for card in want.header.cards]
+        assert (have.data is None) == (want.data is None)
+        if isinstance(want, fits.BinTableHDU):
+            assert all(np.array_equal(have.data[name], want.data[name]) for name in want.columns.names)
+        elif want.data is not None:
+            assert np.array_equal(have.data, want.data)
+    shown = Table.read(io.BytesIO(read_bytes(file_at(document, "table.fits").read(0, 10**6))), hdu=1)
+    assert [str(shown[name].unit) for name in ("n", "s", "q")] == ["None", "None", "s"]
+    assert np.array_equal(shown["q"], table["q"])
+    assert shown["s"].tolist() == ["x", "yy", ""]
+    document.close()
+
+
+WRONG_STATED = {
+    "another type": ("[[SIMPLE, true], [BITPIX, 16]]", "states BITPIX = 16, and its data has -32"),
+    "another shape": (
+        "[[SIMPLE, true], [BITPIX, -32], [NAXIS, 2], [NAXIS1, 4]]",
+        "states NAXIS1 = 4, and its data has 5",
+    ),
+    "no cards": ("[5, 6]", "a card of a header is a list"),
+    "no keyword": ("[[5, 6]]", "a card of a header is a list"),
+    "not a value": ("[[SIMPLE, true], [FOO, [1]]]", "FITS cannot hold 'FOO'"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_STATED)
+def test_stated_headers_that_are_wrong(name: str, opening: Callable[[str], Document]) -> None:
+    header, sentence = WRONG_STATED[name]
+    file = file_at(opening(f"f: !fits/fits-1.0.0\n- header: {header}\n  data: {IMAGE}\n"), "f.fits")
+    assert file.size() == 0
+    with pytest.raises(InvalidArrayError) as caught:
+        file.open_for_reading()
+    assert sentence in str(caught.value)
+    assert caught.value.line
+
+
+def test_what_a_stated_header_lacks_is_added(opening: Callable[[str], Document]) -> None:
+    units = read(
+        file_at(
+            opening(f"f: !fits/fits-1.0.0\n- data: {IMAGE}\n  header: [[OBJECT, M31]]\n- data: {IMAGE}\n"), "f.fits"
+        )
+    )
+    keywords = [
+        keyword for keyword in units[0].header if keyword != "EXTEND"
+    ]  # astropy's own, of the first of several
+    assert keywords == ["SIMPLE", "BITPIX", "NAXIS", "NAXIS1", "NAXIS2", "OBJECT"]
+    assert np.array_equal(units[1].data, PIXELS)
+
+
+def test_columns_of_different_lengths(opening: Callable[[str], Document]) -> None:
+    column = "!core/column-1.0.0 {name: %s, data: !core/ndarray-1.0.0 [%s]}"
+    tree = f"t: !core/table-1.0.0\n  columns:\n  - {column % ('a', '1, 2')}\n  - {column % ('b', '1')}\n"
+    with pytest.raises(InvalidArrayError, match="its columns have 1, 2 rows"):
+        file_at(opening(tree), "t.fits").open_for_reading()
