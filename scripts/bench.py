@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PIECE = 1 << 20
-STATS, RANDOM_READS, OPENS = 20_000, 8_000, 3_000
+STATS, RANDOM_READS, OPENS, ARRAYS = 20_000, 8_000, 3_000, 10_000
 
 
 class Peer:
@@ -140,6 +140,45 @@ def grow(peer: Asdffs, folder: Path) -> dict[str, float]:
     return found
 
 
+def compare_views(peer: Asdffs, size: int) -> dict[str, float]:
+    """The same bytes as a block and as its array's .npy, each read from a fresh mount, the order by turns."""
+    mib, found = size / PIECE, {}
+    for name in ("blocks/0000.bin", "arrays/data.npy", "arrays/data.npy", "blocks/0000.bin"):
+        with peer.ready():
+            rate = mib / timed(lambda name=name: read_all(peer.point / name))
+        row = "block, cold MiB/s" if name.startswith("blocks") else ".npy, cold MiB/s"
+        found[row] = max(rate, found.get(row, 0.0))
+    return found
+
+
+def list_arrays(peer: Asdffs, folder: Path) -> dict[str, float]:
+    """``ls -l`` of 10,000 arrays: without and with a .fits for each (20,000 entries then), the mean of three."""
+    found = {}
+    for row, fits in (("ls -l of 10,000 /s", "off"), ("ls -l with .fits /s", "on")):
+        command = [sys.executable, "-m", "asdffs"]
+        many = folder / "many.asdf"
+        subprocess.run(
+            [*command, "mount", "--binding", peer.name, "-o", f"fits={fits}", many, peer.point], check=True
+        )
+        try:
+            found[row] = 3 / timed(lambda: [list_long(peer.point / "arrays") for _ in range(3)])
+        finally:
+            subprocess.run([*command, "umount", peer.point], check=True)
+    return found
+
+
+def list_by_bindfs(peer: Bindfs, files: Path) -> float:
+    subprocess.run(["bindfs", files, peer.point], check=True)
+    try:
+        return 3 / timed(lambda: [list_long(peer.point) for _ in range(3)])
+    finally:
+        subprocess.run(["umount", peer.point], check=True)
+
+
+def list_long(folder: Path) -> None:
+    subprocess.run(["ls", "-l", folder], check=True, stdout=subprocess.DEVNULL)
+
+
 def save_by_library(file: Path, number: int) -> float:
     """The same edit by ``update()`` of the asdf library, per second."""
     import asdf
@@ -175,9 +214,22 @@ def prepare(folder: Path, size: int) -> None:
         raise SystemExit("the block begins at a page; change the size")
 
 
+def prepare_many(folder: Path) -> None:
+    """A file of 10,000 arrays, and 10,000 files of their size."""
+    import asdf
+    import numpy as np
+
+    arrays = {f"array{n}": np.arange(n, n + 2, dtype="<i4") for n in range(ARRAYS)}
+    asdf.AsdfFile(arrays).write_to(folder / "many.asdf")
+    (folder / "files").mkdir()
+    for name, array in arrays.items():
+        np.save(folder / "files" / name, array)
+
+
 def run(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str, list[float]]]:
     size = arguments.size * PIECE
     prepare(folder, size)
+    prepare_many(folder)
     touch_memory(arguments.touch)
     peers = [
         Native("native", folder),
@@ -193,8 +245,12 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str, list
                 found.setdefault(row, {}).setdefault(peer.name, []).append(rate)
         for peer in peers:
             if isinstance(peer, Asdffs):
-                for row, rate in grow(peer, folder).items():
+                rows = {**grow(peer, folder), **compare_views(peer, size), **list_arrays(peer, folder)}
+                for row, rate in rows.items():
                     found.setdefault(row, {}).setdefault(peer.name, []).append(rate)
+            elif isinstance(peer, Bindfs):
+                rate = list_by_bindfs(peer, folder / "files")
+                found.setdefault("ls -l of 10,000 /s", {}).setdefault(peer.name, []).append(rate)
         rate = save_by_library(folder / "library.asdf", number)
         found["save (sed -i) /s"].setdefault("asdf update()", []).append(rate)
         print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)

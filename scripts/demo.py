@@ -91,6 +91,21 @@ def show_blocks(folder: Path, file: Path, arrays: dict[str, np.ndarray]) -> None
             print(f"  {name:<12} equal, checksum valid")
 
 
+def show_views(folder: Path, arrays: dict[str, np.ndarray]) -> None:
+    """The same bytes by other names: for numpy, for FITS tools, for the asdf library."""
+    say("8. Every array is a .npy and a .fits too, and the file an exploded one: live, nothing is converted on disk")
+    shell("asdffs mount jw02731_cal.asdf x && ls -l x/arrays | head -n 5; ls x/exploded", folder)
+    shell("python -c \"import numpy as np; print(np.load('x/arrays/data.npy', mmap_mode='r').mean())\"", folder)
+    shell("fitsheader x/arrays/data.fits | grep -E 'NAXIS|instrument'", folder)
+    edit = "a = np.load('x/arrays/err.npy', mmap_mode='r+'); a[0, 0] = 42; a.flush()"
+    shell(f'{python} -c "import numpy as np; {edit}" && od -An -tx1 -N4 x/blocks/0001.bin', folder)
+    with asdf.open(folder / "x/exploded/jw02731_cal.asdf") as exploded:
+        assert exploded["err"][0, 0] == 42
+        assert np.array_equal(exploded["wavelength"][:], arrays["wavelength"])
+        print("  asdf.open of x/exploded/jw02731_cal.asdf: err[0, 0] is 42 there as well")
+    shell("asdffs umount x && asdffs check jw02731_cal.asdf", folder)
+
+
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="asdffs-demo-"))
     mount = folder / "x"
@@ -134,6 +149,7 @@ def main() -> None:
         print("  the comment is still there")
         print(f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN} (4 of the block, its MD5, the value)")
         show_blocks(folder, file, arrays)
+        show_views(folder, arrays)
     finally:
         if os.path.ismount(mount):
             subprocess.run(["umount", "-l", mount], check=False)

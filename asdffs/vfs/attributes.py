@@ -57,7 +57,8 @@ def attributes_of(node: Node) -> Attributes:
     if isinstance(node, LinkNode):
         return _shown(node, "link", len(os.fsencode(node.target)), 1)
     if isinstance(node, DirectoryNode):
-        return _shown(node, "directory", 0, 2 + node.directories())
+        node.look()
+        return _shown(node, "directory", 0, node.links())
     if not isinstance(node, FileNode):
         raise TypeError("a node is a file, a directory or a link")
     node.look()

@@ -121,10 +121,15 @@ class DirectoryNode(Node):
             yield from self.view.names()
         yield from self.scratch
 
-    def directories(self) -> int:
-        """How many of the entries are directories."""
+    def links(self) -> int:
+        """Itself, its name, and a name in each directory in it; 1 when these are not counted, as find(1) knows it."""
         own = sum(isinstance(node, DirectoryNode) for node in (*self.fixed.values(), *self.scratch.values()))
-        return own + (self.view.directories() if self.view is not None else 0)
+        below = self.view.directories() if self.view is not None else 0
+        return 1 if below is None else 2 + own + below
+
+    def look(self) -> None:
+        """Have the mtime move when entries of the view came or went."""
+        self.mtime_ns = max(self.mtime_ns, self.view.version() if self.view is not None else 0)
 
     def find(self, name: str) -> Node:
         """The node of that name.  Raises ``KeyError``."""

@@ -40,14 +40,23 @@ class ArrayDirectory(ReadOnlyDirectory):
         self._document = document
         self._path = path
         self._fits = fits
+        self._seen: frozenset[str] | None = None
+        self._changed = 0
 
     def names(self) -> Iterator[str]:
         """Directories and files."""
+        self._seen = self._seen or frozenset(self._listing())
         return iter(self._listing())
 
-    def directories(self) -> int:
-        """How many of the entries are directories."""
-        return sum(maker is None for _, maker in self._listing().values())
+    def directories(self) -> None:
+        """Not known: whoever lists the directory above need not wait for the tree to be read."""
+
+    def version(self) -> int:
+        """When names came or went, as far as anybody has listed them before."""
+        if self._seen is not None and self._seen != self._listing().keys():
+            self._seen = frozenset(self._listing())
+            self._changed = self._document.changes.stamp(TREE)
+        return self._changed
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""

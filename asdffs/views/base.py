@@ -108,8 +108,11 @@ class ViewDirectory(Protocol):
     def names(self) -> Iterable[str]:
         """Names of its entries, without ``.`` and ``..``."""
 
-    def directories(self) -> int:
-        """How many of its entries are directories."""
+    def directories(self) -> int | None:
+        """How many of its entries are directories; None: that is not known without work."""
+
+    def version(self) -> int:
+        """When entries came or went last, in ns; 0 when they did not since the document was opened."""
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""
@@ -126,6 +129,10 @@ class ReadOnlyDirectory:
     def subjects(self) -> tuple[Subject, ...]:
         """Its entries stay what they are."""
         return ()
+
+    def version(self) -> int:
+        """They stay."""
+        return 0
 
     def refusal(self, name: str) -> Exception | None:
         """Never asked: there is no scratch here."""
