@@ -22,7 +22,8 @@ from asdffs.errors import InvalidTreeError
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: Scalars beside arrays are kept up to this length: longer ones fit no header card.
 _LONGEST: Final = 80
-_NULL: Final = "tag:yaml.org,2002:null"
+#: Keys below which scalars are kept though there is no array: what headers of .fits files are made of.
+_METADATA: Final = frozenset({"meta", "wcsinfo", "header"})
 
 
 class Scalar(NamedTuple):
@@ -39,7 +40,8 @@ class Branch:
     ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings and
     sequences in it, by key or number; ``scalars``: short scalars of a mapping.  ``array``: of an ndarray; ``source``:
     where the integer of its source is written; ``inline``: where values that are written in the tree are (its data,
-    or those of a mask).  ``holds``: whether it is or has an array.  ``stamp``: since when an ndarray is what it is
+    or those of a mask).  ``holds``: whether it is or has an array; ``refers``: or a ``$ref``;
+    ``metadata``: whether it is below such a key; what is none of these is left out.  ``stamp``: since when an ndarray is what it is
     (``changes``); ``listing``: what a view remembers of it.
     """
 
@@ -56,6 +58,8 @@ class Branch:
     inline: tuple[int, int] | None = None
     reference: str | None = None
     holds: bool = False
+    metadata: bool = False
+    refers: bool = False
     stamp: int = 0
     listing: Any = None
 
@@ -138,8 +142,8 @@ class _Reader:
                 self._follow(root, above, key, branch)
         return Outline(self._text, root, tuple(self._arrays), self._prefix)
 
-    def _branch(self, start: Any, path: Path) -> Branch:
-        branch = Branch(start.tag or "", path, start.start_mark.line + 1)
+    def _branch(self, start: Any, path: Path, *, metadata: bool = False) -> Branch:
+        branch = Branch(start.tag or "", path, start.start_mark.line + 1, metadata=metadata)
         branch.mapping = isinstance(start, yaml.MappingStartEvent)
         if start.tag and self._is_ndarray(start.tag):
             end = self._ndarray(branch) if branch.mapping else self._skip()
@@ -190,16 +194,20 @@ class _Reader:
             if target is not None:
                 branch.add(key, target)
         else:
-            child = self._branch(event, (*branch.path, key))
+            child = self._branch(event, (*branch.path, key), metadata=branch.metadata or key in _METADATA)
             if child.reference is not None:
                 self._references.append((branch, key, child))
-            branch.add(key, child)
+            branch.refers = branch.refers or child.refers
+            if child.holds or child.metadata or child.refers:
+                branch.add(key, child)
+            else:
+                branch.children.pop(key, None)
 
     @staticmethod
     def _scalar(branch: Branch, key: str, event: Any) -> None:
         branch.children.pop(key, None)
         if key == "$ref":
-            branch.reference = event.value
+            branch.reference, branch.refers = event.value, True
         if len(event.value) <= _LONGEST:
             branch.scalars[key] = Scalar(event.value, event.implicit[0])
 
