@@ -24,6 +24,7 @@ _ITEM_SIZES = {
     "bool8": 1,
 }
 _SKIP = frozenset({"data"})
+_STATED = ("offset", "strides", "shape")
 #: Offsets and sizes of blocks have 64 bits; larger numbers mean nothing here.
 _LARGEST = 1 << 63
 
@@ -35,7 +36,8 @@ class Ndarray:
     ``source``: block number (negative: from the last), URI, or None for inline data.
     ``shape``: lengths, or None where the first is ``*`` or it is not understood; ``row``: those after ``*``,
     or None without one.
-    ``offset``, ``strides``: in bytes, of the block.  ``line``: from 1.
+    ``offset``, ``strides``: in bytes, of the block.  ``line``: from 1.  ``odd``: what of these is stated and means
+    nothing, or empty.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class Ndarray:
     strides: tuple[int, ...] | None
     line: int
     row: tuple[int, ...] | None = None
+    odd: str = ""
 
     def shape_in(self, size: int) -> tuple[int, ...] | None:
         """The shape in a block of ``size`` bytes: with ``*`` as many rows as it holds; None if not known."""
@@ -118,7 +121,18 @@ def ndarray_of(found: Found) -> Ndarray:
         strides=_integers(value.get("strides")),
         line=found.line,
         row=_row(value.get("shape")),
+        odd=next(
+            (f"{name} is {value[name]!r}"[:80] for name in _STATED if name in value and not _is_right(name, value)),
+            "",
+        ),
     )
+
+
+def _is_right(name: str, value: dict[str, Any]) -> bool:
+    stated = value[name]
+    if name == "offset":
+        return _is_length(stated) and stated >= 0
+    return _integers(stated) is not None or (name == "shape" and _row(stated) is not None)
 
 
 def _row(shape: Any) -> tuple[int, ...] | None:
@@ -133,4 +147,4 @@ def _integers(value: Any) -> tuple[int, ...] | None:
 
 
 def _is_length(value: Any) -> bool:
-    return isinstance(value, int) and abs(value) < _LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from asdffs.document.changes import Changes, Subject
+from asdffs.document.changes import BLOCKS, Changes, Subject
 from asdffs.errors import DamagedBlockError, NoRoomError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
@@ -106,6 +106,7 @@ class BlockTable:
         """Block ``number`` was removed."""
         self._headers.pop(number, None)
         self._changes.note_content(number)
+        self._changes.note(BLOCKS)
 
     def _end(self, number: int, header: BlockHeader) -> int:
         return self.offset(number) + header.full_size + header.allocated_size

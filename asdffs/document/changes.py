@@ -1,7 +1,8 @@
 """What changed of a document since it was opened, and when: for views, whose times and caches follow it.
 
-A *subject* is what a view may depend on: the tree, the content of one block, or its stored bytes (header and
-content as they are in the file).  Each change of a subject has a stamp: the time in ns, never the same twice.
+A *subject* is what a view may depend on: the tree, the number of blocks, the content of one block, or its stored
+bytes (header and content as they are in the file).  Each change of a subject has a stamp: the time in ns, never
+the same twice.
 Users: ``contents``, ``block_table`` and ``tree_editor`` note changes, ``views`` and ``vfs`` ask.  One thread at a
 time, whoever has the turn.
 """
@@ -15,11 +16,13 @@ from typing import Final, Literal, NamedTuple
 class Subject(NamedTuple):
     """What may change; ``number`` of a block."""
 
-    kind: Literal["tree", "content", "stored"]
+    kind: Literal["tree", "blocks", "content", "stored"]
     number: int = 0
 
 
 TREE: Final = Subject("tree")
+#: How many blocks there are: sources that count from the end mean others then.
+BLOCKS: Final = Subject("blocks")
 
 
 class Changes:

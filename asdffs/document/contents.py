@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from asdffs.codecs.base import Codec
 from asdffs.document.block_editor import BlockEditor
 from asdffs.document.block_table import BlockTable
-from asdffs.document.changes import Changes, Subject
+from asdffs.document.changes import BLOCKS, Changes, Subject
 from asdffs.document.checksums import find_fault
 from asdffs.document.compressed import CompressedBlocks
 from asdffs.document.decoding import DecodedBlock, RetiredError
@@ -196,7 +196,7 @@ class Contents:
         ``NoRoomError``, ``OSError`` or as ``Transaction``; the block is as it was then.
         """
         codec = self._compressed.codec(name)
-        with self._changing(number):
+        with self._changing(number, content=False):
             header = self._table.header(number)
             if header.streamed:
                 raise NotPermittedError("a streamed block cannot be compressed", block=number)
@@ -219,6 +219,7 @@ class Contents:
         """Add an empty block; its number.  Under ``change``.  Raises as ``BlockEditor.append``."""
         number = self._editor.append(padding_byte)
         self._changes.note_content(number)
+        self._changes.note(BLOCKS)
         return number
 
     def locked(self, number: int) -> AbstractContextManager[None]:
@@ -281,14 +282,15 @@ class Contents:
         return self._locks.setdefault(number, Exclusive(self._relief))
 
     @contextlib.contextmanager
-    def _changing(self, number: int) -> Iterator[None]:
-        """The block's content changes: its old checksum says nothing any more."""
+    def _changing(self, number: int, *, content: bool = True) -> Iterator[None]:
+        """It is written, or (without ``content``) stored in another way: its old checksum says nothing any more."""
         with self._lock(number).entered():
             self.check_writable(number)
             try:
                 yield
             finally:  # a write that failed may have written something
-                self._changes.note_content(number)
+                if content:
+                    self._changes.note_content(number)
             self._checked[number] = ""
 
     def _store(self, number: int, codec: Codec | None) -> None:

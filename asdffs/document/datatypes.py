@@ -75,7 +75,7 @@ def _field(field: Any, byteorder: str | None) -> tuple[Any, ...]:
         return (descr_of(field, byteorder),)
     shape = field.get("shape", [])
     descr = descr_of(field.get("datatype"), field.get("byteorder") or byteorder)
-    if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
+    if not isinstance(shape, list) or not all(isinstance(n, int) and 0 <= n <= _LARGEST for n in shape):
         raise InvalidArrayError(f"a field of the datatype has the shape {_shown(shape)}")
     return (descr, tuple(shape)) if shape else (descr,)
 

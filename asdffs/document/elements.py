@@ -12,17 +12,18 @@ array needs is looked at anew at each use, because blocks change; numpy is impor
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from asdffs.document.arrays import Ndarray, item_size
-from asdffs.document.changes import Subject
+from asdffs.document.changes import BLOCKS, Subject
 from asdffs.document.datatypes import Descr, descr_of
-from asdffs.document.outline import Branch
+from asdffs.document.outline import Branch, Scalar
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.store import Extent, read_bytes
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _SPAN: Final = 4 << 20
 #: Unwanted bytes that are read along, per wanted one.
 _WASTE: Final = 16
+#: Sizes of files have 63 bits, header included.
+_LARGEST: Final = 1 << 62
 #: numpy's limit.
 _MOST_AXES: Final = 64
 
@@ -65,7 +68,9 @@ def block_of(document: Document, array: Ndarray) -> int:
     """Number of the block that has the array.  Raises ``InvalidArrayError``."""
     count = document.block_count
     if not isinstance(array.source, int):
-        raise InvalidArrayError(f"its source is {str(array.source)[:60]!r}, which is in no block of this file")
+        if array.source is None:
+            raise InvalidArrayError("it states neither a source nor data")
+        raise InvalidArrayError(f"its source is {str(array.source)[:60]!r}, which is no block of this file")
     number = array.source if array.source >= 0 else array.source + count
     if not 0 <= number < count:
         raise InvalidArrayError(f"its source is {str(array.source)[:20]}, and the file has {count} blocks")
@@ -78,6 +83,9 @@ def place(document: Document, array: Ndarray, *, rows_first: bool = False) -> Pl
     Raises ``InvalidArrayError`` when the array cannot be, ``DamagedBlockError``.
     """
     number, item = block_of(document, array), item_size(array.datatype)
+    obstacle = document.block_obstacle(number)
+    if array.odd or obstacle:
+        raise InvalidArrayError(f"its {array.odd}, which means nothing" if array.odd else obstacle)
     if item is None:
         descr_of(array.datatype, array.byteorder)  # says what is wrong with it
         raise InvalidArrayError("its datatype is not known")
@@ -85,6 +93,8 @@ def place(document: Document, array: Ndarray, *, rows_first: bool = False) -> Pl
     shape = array.shape_in(size)
     if shape is None or len(shape) > _MOST_AXES or min(shape, default=0) < 0:
         raise InvalidArrayError("its shape is not one that an array can have")
+    if item * math.prod(shape) > _LARGEST:
+        raise InvalidArrayError("it has more bytes than a file can have")
     strides = array.strides if array.strides is not None else packed(shape, item)
     if len(strides) != len(shape):
         raise InvalidArrayError(f"it has {len(shape)} axes and {len(strides)} strides")
@@ -129,6 +139,22 @@ def _check_inside(where: Placement, size: int) -> None:
         raise InvalidArrayError(f"it needs bytes {first} to {last} of block {where.number}, which has {size}")
 
 
+@contextlib.contextmanager
+def understood(line: int) -> Iterator[None]:
+    """What a tree states may be anything: where numpy, YAML or astropy refuse it, say so, with the line.
+
+    Raises ``InvalidArrayError``.
+    """
+    try:
+        yield
+    except InvalidArrayError as err:
+        err.line = err.line or line
+        raise
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, MemoryError, yaml.YAMLError) as err:
+        reason = str(err).partition("\n")[0][:200] or type(err).__name__
+        raise InvalidArrayError(f"it cannot be shown: {reason}", line=line) from err
+
+
 class Elements:
     """The elements of one array.  This base is a read-only one.  Offsets in bytes of what numpy's file has."""
 
@@ -165,6 +191,8 @@ class BlockElements(Elements):
         length = max(0, min(length, self.size - offset))
         if where.window:
             return self._document.read_block(where.number, where.offset + offset, length)
+        if not length:
+            return b""
         first, last = offset // where.item, -(-(offset + length) // where.item)
         shape, strides = where.shape, where.strides
         if where.fortran:
@@ -251,9 +279,9 @@ class ValueMask(Elements):
 
     descr = "|b1"
 
-    def __init__(self, data: Elements, value: str) -> None:
+    def __init__(self, data: Elements, value: Scalar) -> None:
         self._data = data
-        self._value = yaml.safe_load(value)
+        self._value = yaml.safe_load(value.text) if value.plain else value.text
         self.shape = data.shape
         self.fortran = data.fortran
         self.size = math.prod(data.shape)
@@ -282,5 +310,6 @@ def subjects_of(document: Document, branch: Branch) -> tuple[Subject, ...]:
     array = branch.array
     if array is None or branch.inline is not None or not isinstance(array.source, int):
         return ()
-    number = array.source if array.source >= 0 else array.source + document.block_count
-    return (Subject("content", number),)
+    if array.source >= 0:
+        return (Subject("content", array.source),)
+    return (Subject("content", array.source + document.block_count), BLOCKS)

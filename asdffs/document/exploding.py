@@ -49,6 +49,8 @@ def exploded_text(outline: Outline, stem: str, count: int) -> bytes:
         if branch.source is None or not isinstance(source, int) or not -count <= source < count:
             continue
         start, stop = branch.source
+        if start < done:  # by a merge key or an alias it is that of several arrays
+            continue
         pieces += (outline.text[done:start], _uri(block_file_name(stem, source % count)))
         done = stop
     pieces.append(outline.text[done:])

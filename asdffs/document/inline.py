@@ -19,6 +19,8 @@ from asdffs.document.outline import Branch, Outline
 from asdffs.errors import InvalidArrayError
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: Bytes of an array that is written in the tree, about.
+_LARGEST: Final = 256 << 20
 _COMPLEX: Final = re.compile(r"tag:stsci\.edu:asdf/core/complex-\d+\.\d+\.\d+")
 #: This machine's: values in a tree have no byteorder of their own.
 _NATIVE: Final = sys.byteorder
@@ -33,14 +35,30 @@ def inline_array(outline: Outline, branch: Branch) -> Any:
         raise InvalidArrayError("it states neither a source nor data", line=branch.line)
     values = read_values(outline, branch.inline, branch.line)
     try:
+        _check_size(np, values, array)
         found = _as_array(np, values, array)
     except (ValueError, TypeError, OverflowError) as err:
         raise InvalidArrayError(f"its data is no array: {err}", line=branch.line) from err
     if found.dtype.hasobject:
         raise InvalidArrayError("its data is no array of numbers or texts", line=branch.line)
+    if array.shape is not None and not found.size and 0 in array.shape:
+        return found.reshape(array.shape)  # lists cannot say what follows a length of 0
     if array.shape is not None and array.shape != found.shape:
         raise InvalidArrayError(f"its data has the shape {found.shape}, not {array.shape}", line=branch.line)
     return found
+
+
+def _check_size(np: Any, values: Any, array: Ndarray) -> None:
+    """Refuse what is small in the tree and would take all memory."""
+    item = (
+        np.dtype(descr_of(array.datatype, array.byteorder or _NATIVE)).itemsize if array.datatype is not None else 0
+    )
+    if item * _count(values) > _LARGEST:
+        raise ValueError(f"its elements would take more than {_LARGEST >> 20} MiB")
+
+
+def _count(values: Any) -> int:
+    return sum(map(_count, values)) if isinstance(values, list) else 1
 
 
 def _as_array(np: Any, values: Any, array: Ndarray) -> Any:

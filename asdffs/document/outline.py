@@ -8,6 +8,7 @@ character offsets in the decoded text.  Users: ``array_index``, ``exploding``, `
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,9 @@ from asdffs.errors import InvalidTreeError
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: Scalars beside arrays are kept up to this length: longer ones fit no header card.
 _LONGEST: Final = 80
+#: Events of an anchored node that are remembered: a datatype, a shape, what several arrays have in common.
+_MOST_RECORDED: Final = 2000
+_DEEPEST_ALIAS: Final = 20
 #: Keys below which scalars are kept though there is no array: what headers of .fits files are made of.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header"})
 
@@ -40,9 +44,9 @@ class Branch:
     ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings and
     sequences in it, by key or number; ``scalars``: short scalars of a mapping.  ``array``: of an ndarray; ``source``:
     where the integer of its source is written; ``inline``: where values that are written in the tree are (its data,
-    or those of a mask).  ``holds``: whether it is or has an array; ``refers``: or a ``$ref``;
-    ``metadata``: whether it is below such a key; what is none of these is left out.  ``stamp``: since when an ndarray is what it is
-    (``changes``); ``listing``: what a view remembers of it.
+    or those of a mask).  ``holds``: whether it is or has an array; ``leads``: or a ``$ref``, or metadata;
+    ``metadata``: whether it is below a key of that kind; what is none of these is left out.  ``stamp``: since when an
+    ndarray is what it is (``changes``); ``listing``: what a view remembers of it.
     """
 
     tag: str
@@ -59,7 +63,7 @@ class Branch:
     reference: str | None = None
     holds: bool = False
     metadata: bool = False
-    refers: bool = False
+    leads: bool = False
     stamp: int = 0
     listing: Any = None
 
@@ -124,7 +128,10 @@ class _Reader:
     def __init__(self, text: str, is_ndarray: Callable[[str], bool]) -> None:
         self._text = text
         self._is_ndarray = is_ndarray
-        self._events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+        self._source: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+        self._replayed: list[Iterator[Any]] = []
+        self._recording: dict[str, list[Any]] = {}
+        self._recorded: dict[str, list[Any]] = {}
         self._anchors: dict[str, Branch] = {}
         self._arrays: list[Branch] = []
         self._references: list[tuple[Branch, str | int, Branch]] = []
@@ -132,7 +139,7 @@ class _Reader:
 
     def read(self) -> Outline:
         root: Branch | None = None
-        for event in self._events:
+        for event in self._source:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._prefix = self._text[_start(event) : _end(event)]
             elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)) and root is None:
@@ -142,11 +149,45 @@ class _Reader:
                 self._follow(root, above, key, branch)
         return Outline(self._text, root, tuple(self._arrays), self._prefix)
 
+    def _next(self) -> Any:
+        """The next event; what has an anchor is remembered, for ndarrays that have it by an alias."""
+        if self._replayed:
+            return next(self._replayed[-1])
+        event = next(self._source)
+        anchor = getattr(event, "anchor", None)
+        if anchor and not isinstance(event, yaml.AliasEvent):
+            if isinstance(event, yaml.ScalarEvent):
+                self._recorded[anchor] = [event]
+            else:
+                self._recording[anchor] = []
+        for events in self._recording.values():
+            if len(events) < _MOST_RECORDED:
+                events.append(event)
+        return event
+
+    def _end_recording(self, anchor: str | None) -> None:
+        if anchor in self._recording and not self._replayed:
+            events = self._recording.pop(anchor)
+            if len(events) < _MOST_RECORDED:
+                self._recorded[anchor] = events
+
+    @contextlib.contextmanager
+    def _replay(self, alias: Any) -> Iterator[Any]:
+        """What an alias means, read again: its first event; None for one that is too large or unknown."""
+        events = iter(self._recorded.get(alias.anchor, ()))
+        if len(self._replayed) > _DEEPEST_ALIAS:
+            raise InvalidTreeError("aliases lead to aliases without end", line=alias.start_mark.line + 1)
+        self._replayed.append(events)
+        try:
+            yield next(events, None)
+        finally:
+            self._replayed.pop()
+
     def _branch(self, start: Any, path: Path, *, metadata: bool = False) -> Branch:
         branch = Branch(start.tag or "", path, start.start_mark.line + 1, metadata=metadata)
         branch.mapping = isinstance(start, yaml.MappingStartEvent)
         if start.tag and self._is_ndarray(start.tag):
-            end = self._ndarray(branch) if branch.mapping else self._skip()
+            end = self._ndarray(branch) if branch.mapping else self._skip(start)
             branch.span = (_start(start), _end(end))
             self._note_array(branch)
         else:
@@ -154,6 +195,7 @@ class _Reader:
             branch.span = (_start(start), _end(end))
         if start.anchor:  # only now: an alias to it inside of it would be a cycle
             self._anchors[start.anchor] = branch
+            self._end_recording(start.anchor)
         return branch
 
     def _note_array(self, branch: Branch) -> None:
@@ -165,21 +207,31 @@ class _Reader:
 
     def _mapping(self, branch: Branch) -> Any:
         merged: list[Branch] = []
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = event.value if isinstance(event, yaml.ScalarEvent) else str(getattr(event, "anchor", ""))
-            if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and key == "<<":
-                merged += self._merged(next(self._events))
-            else:
-                self._child(branch, key, next(self._events))
+        plain: dict[str, bool] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            if _is_merge(event):
+                merged += self._merged(self._next())
+                continue
+            event = self._key(event)
+            key = str(event.value)
+            if plain.setdefault(key, event.implicit[0]) != event.implicit[0]:  # 1 and '1' are two keys
+                key = repr(key)
+            self._child(branch, key, self._next())
         for source in merged:
             for name, child in source.children.items():
                 if name not in branch.children and name not in branch.scalars:
                     branch.add(name, child)
         return event
 
+    def _key(self, event: Any) -> Any:
+        """The scalar that is a key, by an alias or not."""
+        if isinstance(event, yaml.AliasEvent):
+            return self._recorded.get(str(event.anchor), [event])[0]
+        return event
+
     def _sequence(self, branch: Branch) -> Any:
         number = 0
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             self._child(branch, number, event)
             number += 1
         return event
@@ -197,8 +249,8 @@ class _Reader:
             child = self._branch(event, (*branch.path, key), metadata=branch.metadata or key in _METADATA)
             if child.reference is not None:
                 self._references.append((branch, key, child))
-            branch.refers = branch.refers or child.refers
-            if child.holds or child.metadata or child.refers:
+            branch.leads = branch.leads or child.leads or key in _METADATA
+            if child.holds or child.metadata or child.leads:
                 branch.add(key, child)
             else:
                 branch.children.pop(key, None)
@@ -207,7 +259,7 @@ class _Reader:
     def _scalar(branch: Branch, key: str, event: Any) -> None:
         branch.children.pop(key, None)
         if key == "$ref":
-            branch.reference, branch.refers = event.value, True
+            branch.reference, branch.leads = event.value, True
         if len(event.value) <= _LONGEST:
             branch.scalars[key] = Scalar(event.value, event.implicit[0])
 
@@ -225,63 +277,103 @@ class _Reader:
     def _ndarray(self, branch: Branch) -> Any:
         """An ndarray: its keys but the data, where its source is written, and its mask."""
         value: dict[str, Any] = {}
-        event: Any
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = getattr(event, "value", "")
-            event = next(self._events)
-            if key == "data" or (key == "mask" and not isinstance(event, yaml.ScalarEvent)):
-                self._values(branch, key, event)
-                continue
-            if key == "source" and isinstance(event, yaml.ScalarEvent):
-                branch.source = (_start(event), _end(event))
-            value[key] = self._plain(event)
+        end = self._facts(branch, value)
         branch.array = ndarray_of(Found(branch.path, branch.tag, value, branch.line))
-        if isinstance(value.get("mask"), (str, int)):
-            branch.scalars["mask"] = Scalar(str(value["mask"]), plain=True)
+        mask = value.get("mask")
+        if isinstance(mask, Scalar):
+            branch.scalars["mask"] = mask
+        return end
+
+    def _facts(self, branch: Branch, value: dict[str, Any]) -> Any:
+        """Take up the keys of a mapping that ``value`` does not have yet; its last event."""
+        merged: list[Any] = []
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            if _is_merge(event):
+                merged.append(self._next())
+                if not isinstance(merged[-1], yaml.AliasEvent):
+                    raise InvalidTreeError("an ndarray can only merge an alias", line=event.start_mark.line + 1)
+                continue
+            key = str(self._key(event).value)
+            self._fact(branch, value, key, self._next())
+        for alias in merged:
+            with self._replay(alias) as start:
+                if isinstance(start, yaml.MappingStartEvent):
+                    self._facts(branch, value)
         return event
+
+    def _fact(self, branch: Branch, value: dict[str, Any], key: str, event: Any) -> None:
+        """One key of an ndarray, and what is there; a key that it has already counts."""
+        if key in value:
+            self._plain(event)
+        elif key == "data" or (key == "mask" and not isinstance(event, yaml.ScalarEvent)):
+            value[key] = None
+            self._values(branch, key, event)
+        elif key == "mask":
+            value[key] = Scalar(event.value, event.implicit[0])
+        else:
+            value[key] = self._plain(event)
+            if key == "source":
+                branch.source = self._written(event)
+
+    def _written(self, event: Any) -> tuple[int, int]:
+        """Where a scalar is written, without its anchor and tag; an alias as a whole."""
+        start, stop = _start(event), _end(event)
+        for text in (
+            getattr(event, "value", ""),
+            f"'{getattr(event, 'value', '')}'",
+            f'"{getattr(event, "value", "")}"',
+        ):
+            if text and self._text[stop - len(text) : stop] == text:
+                return stop - len(text), stop
+        return start, stop
 
     def _values(self, branch: Branch, key: str, event: Any) -> None:
         """``data`` or ``mask``: values that are skipped here and read when somebody asks, or another array."""
-        if isinstance(event, yaml.AliasEvent) or (event.tag and self._is_ndarray(event.tag)):
+        target = self._anchors.get(str(event.anchor)) if isinstance(event, yaml.AliasEvent) else None
+        if target is not None and target.array is None:
+            span, line = target.span, target.line
+        elif isinstance(event, yaml.AliasEvent) or (event.tag and self._is_ndarray(event.tag)):
             self._child(branch, key, event)
             return
-        end = event if isinstance(event, yaml.ScalarEvent) else self._skip()
-        span = (_start(event), _end(end))
+        else:
+            end = event if isinstance(event, yaml.ScalarEvent) else self._skip(event)
+            span, line = (_start(event), _end(end)), event.start_mark.line + 1
         if key == "data":
             branch.inline = span
-        else:
-            mask = Branch("", (*branch.path, key), event.start_mark.line + 1, span, mapping=False, inline=span)
-            mask.array = ndarray_of(Found(mask.path, "", {"datatype": "bool8"}, mask.line))
-            mask.hold()
-            branch.add(key, mask)
+            return
+        mask = Branch("", (*branch.path, key), line, span, mapping=False, inline=span)
+        mask.array = ndarray_of(Found(mask.path, "", {"datatype": "bool8"}, mask.line))
+        mask.hold()
+        branch.add(key, mask)
 
-    def _skip(self) -> Any:
-        """Go to the end of the collection that has just begun; its last event."""
-        depth, event = 1, None
-        while depth:
-            event = next(self._events)
+    def _skip(self, start: Any) -> Any:
+        """Go to the end of the collection that begins with ``start``; its last event."""
+        open_anchors, event = [start.anchor], start
+        while open_anchors:
+            event = self._next()
             if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-                depth += 1
+                open_anchors.append(event.anchor)
             elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-                depth -= 1
+                self._end_recording(open_anchors.pop())
         return event
 
     def _plain(self, event: Any) -> Any:
         """The value that begins with ``event``: dicts, lists, strings and integers."""
         if isinstance(event, yaml.ScalarEvent):
             return plain_value(event)
-        if isinstance(event, yaml.SequenceStartEvent):
-            items = []
-            while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-                items.append(self._plain(event))
-            return items
-        if isinstance(event, yaml.MappingStartEvent):
-            found = {}
-            while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-                key = self._plain(event)
-                found[str(key)] = self._plain(next(self._events))
-            return found
-        return None
+        if isinstance(event, yaml.AliasEvent):
+            with self._replay(event) as start:
+                return self._plain(start) if start is not None else None
+        anchor = getattr(event, "anchor", None)
+        found: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+        while not isinstance(event := self._next(), (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
+            if isinstance(found, list):
+                found.append(self._plain(event))
+            else:
+                key = str(self._plain(event))
+                found[key] = self._plain(self._next())
+        self._end_recording(anchor)
+        return found
 
     # -- references -------------------------------------------------------------
 
@@ -299,6 +391,10 @@ class _Reader:
         above.add(key, target)
 
 
+def _is_merge(event: Any) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<"
+
+
 def _start(event: Any) -> int:
     """Where it begins in the text, in characters."""
     return int(event.start_mark.index)
@@ -312,10 +408,10 @@ def _end(event: Any) -> int:
 def _pointed(root: Branch, reference: str) -> Branch | None:
     """What the fragment of a JSON reference points at (JSON Pointer), in the same tree."""
     file, _, fragment = reference.partition("#")
-    if file or not fragment.startswith("/"):
+    if file or not fragment:
         return None
     branch: Branch | None = root
-    for part in unquote(fragment[1:]).split("/"):
+    for part in unquote(fragment.removeprefix("/")).split("/"):  # asdf does not insist on the slash
         if branch is None:
             return None
         name = part.replace("~1", "/").replace("~0", "~")

@@ -35,7 +35,9 @@ _SEQUENCE_TAGS = _PAIR_TAGS | {_YAML + "seq"}
 _MAPPING_TAGS = frozenset({_YAML + "map", _YAML + "set"})
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
-_INTEGER = re.compile(r"[-+]?\d+\Z")
+#: A leading zero means octal, and there are other ways to write an integer in YAML 1.1.
+_DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)\Z")
+_NUMERIC = re.compile(r"[-+\d]")
 
 Path = tuple[str | int, ...]
 
@@ -256,9 +258,16 @@ def _check_constructible(event: Any, tag: str) -> None:
 
 
 def plain_value(event: Any) -> str | int:
-    """A scalar: a plain integer as int, everything else as its text."""
-    if event.implicit[0] and len(event.value) <= _SHORT and _INTEGER.match(event.value):
+    """A scalar: an integer without quotes as int, everything else as its text."""
+    if not event.implicit[0] or len(event.value) > _SHORT:
+        return str(event.value)
+    if _DECIMAL.match(event.value):
         return int(event.value)
+    if (
+        _NUMERIC.match(event.value)
+        and _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)) == _YAML + "int"
+    ):
+        return int(_CONSTRUCTOR.construct_yaml_int(yaml.ScalarNode(_YAML + "int", event.value)))
     return str(event.value)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asdffs.document.changes import TREE, Subject
+from asdffs.document.changes import BLOCKS, TREE, Subject
 from asdffs.document.document import Document
 from asdffs.document.exploding import BlockFile, block_file, block_file_name, exploded_text, stem_of
 from asdffs.errors import DamagedBlockError
@@ -25,12 +25,12 @@ class ExplodedTree(ViewFile):
         self._known: tuple[object, bytes] | None = None
 
     def subjects(self) -> tuple[Subject, ...]:
-        """The tree."""
-        return (TREE,)
+        """The tree, and the number of blocks, for sources that count from the end."""
+        return (TREE, BLOCKS)
 
     def version(self) -> int:
-        """When the tree changed."""
-        return self._document.changes.stamp(TREE)
+        """When these changed."""
+        return max(map(self._document.changes.stamp, self.subjects()))
 
     def size(self) -> int:
         """Size of the text."""
@@ -103,6 +103,14 @@ class Exploded(ReadOnlyDirectory):
     def directories(self) -> int:
         """None."""
         return 0
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """The number of blocks."""
+        return (BLOCKS,)
+
+    def version(self) -> int:
+        """When that changed."""
+        return self._document.changes.stamp(BLOCKS)
 
     def child(self, name: str) -> ViewFile:
         """The file of that name.  Raises ``KeyError``."""

@@ -21,13 +21,13 @@ from typing import Any, Final
 from asdffs.document.arrays import Ndarray
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
-from asdffs.document.elements import BlockElements, Elements, MadeElements, ValueMask, subjects_of
+from asdffs.document.elements import BlockElements, Elements, MadeElements, ValueMask, subjects_of, understood
 from asdffs.document.inline import inline_array, read_values
 from asdffs.document.outline import Branch
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.fits_cards import BLOCK, blocks, format_header, home_of, metadata_of, stated_header, wcs_of
-from asdffs.views.fits_data import Card, Column, FitsData, Image, Rows, Table, columns_of
+from asdffs.views.fits_data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
 from asdffs.views.npy import ArrayFile
 
 ENDING: Final = ".fits"
@@ -107,6 +107,10 @@ class FitsFile(ArrayFile):
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Bytes of one unit after the other."""
+        with understood(self.branch.line):
+            return self._read(offset, length)
+
+    def _read(self, offset: int, length: int) -> bytes | Extent:
         pieces: list[bytes | Extent] = []
         for unit in self._units():
             while offset < unit.size and length > 0:
@@ -124,17 +128,14 @@ class FitsFile(ArrayFile):
     def _units(self) -> list[Unit]:
         branch = self.branch
         document = self._document
-        try:
+        with understood(branch.line):
             sizes = [
-                document.block_size(subject.number) for subject in self.subjects()[1:] if _is_there(document, subject)
+                document.block_size(subject.number) for subject in self.subjects() if _is_there(document, subject)
             ]
             key = (branch, document.arrays.outline(), document.block_count, sizes)
             if self._known is None or self._known[0] != key:
                 self._known = key, list(_Units(document).of(branch))
-        except InvalidArrayError as err:
-            err.line = err.line or branch.line
-            raise
-        return self._known[1]
+            return self._known[1]
 
 
 class _Units:
@@ -146,6 +147,8 @@ class _Units:
     def of(self, branch: Branch) -> Iterator[Unit]:
         """All units.  Raises ``AsdffsError``, ``OSError``."""
         if branch.array is None and _FITS.fullmatch(branch.tag):
+            if branch.mapping:
+                raise InvalidArrayError("it is a mapping, and not a list of header/data units")
             units = (branch.children[key] for key in sorted(branch.children, key=int))
             for number, unit in enumerate(units):
                 yield self._stated(unit, first=number == 0)
@@ -176,11 +179,12 @@ class _Units:
 
     def _mask(self, branch: Branch) -> Image | None:
         if "mask" in branch.scalars:
-            return Image(ValueMask(self._elements(branch), branch.scalars["mask"].text))
+            return Image(ValueMask(self._elements(branch), branch.scalars["mask"]))
         mask = branch.children.get("mask")
-        if mask is None or mask.array is None or not (mask.inline or _is_image(mask.array)):
+        if mask is None or mask.array is None:
             return None
-        return Image(self._elements(mask))
+        elements = self._elements(mask)
+        return Image(elements) if is_image(elements) else None
 
     def _table_unit(self, table: Table, offered: list[Card]) -> Unit:
         return Unit([("XTENSION", "BINTABLE", ""), *table.cards(), *table.column_cards()], table, offered)
@@ -242,19 +246,26 @@ class _Units:
             return None
         if data.array is None:
             return self._table(data)
-        return self._records(data) if _is_records(data.array) else Image(self._elements(data), unsigned=zero)
+        if _is_records(data.array):
+            return self._records(data)
+        elements = self._elements(data)
+        if not is_image(elements):
+            raise InvalidArrayError("its data is no array that FITS knows", line=data.line)
+        return Image(elements, unsigned=zero)
 
 
 _COUNTS: Final[list[Card]] = [("PCOUNT", 0, ""), ("GCOUNT", 1, "")]
 
 
 def _as_card(entry: Any, line: int) -> Card:
-    values = [*entry, "", ""] if isinstance(entry, list) else []
-    if len(values) < 3 or not isinstance(values[0], str):
+    """A card as it is stated: an empty list is a blank one, and a keyword alone has no value."""
+    words: list[Any] = entry if isinstance(entry, list) and len(entry) <= 3 else [None]
+    if words and not isinstance(words[0], str):
         raise InvalidArrayError(
             f"a card of a header is a list of keyword, value and comment, not {str(entry)[:40]!r}", line=line
         )
-    return values[0], values[1], str(values[2] or "")
+    whole: list[Any] = [*words, *["", None, ""][len(words) :]]
+    return str(whole[0]), whole[1], str(whole[2] or "")
 
 
 def _check_stated(known: dict[str, Any], needed: list[Card], line: int) -> None:
@@ -280,16 +291,19 @@ def _column_data(column: Branch) -> tuple[Branch, str]:
 
 
 def _arrays_in(branch: Branch) -> Iterator[Branch]:
-    """The arrays that a file shows."""
-    if branch.array is not None:
-        yield branch
-    for child in branch.children.values():
-        if child.holds:
-            yield from _arrays_in(child)
+    """The arrays that a file shows, each once, however many aliases lead to it."""
+    rest, seen = [branch], {id(branch)}
+    while rest:
+        found = rest.pop()
+        if found.array is not None:
+            yield found
+        below = [child for child in found.children.values() if child.holds and id(child) not in seen]
+        seen.update(map(id, below))
+        rest += below
 
 
 def _is_there(document: Document, subject: Subject) -> bool:
-    return 0 <= subject.number < document.block_count
+    return subject.kind == "content" and 0 <= subject.number < document.block_count
 
 
 def _is_image(array: Ndarray) -> bool:

@@ -28,6 +28,8 @@ _CARD: Final = 80
 #: Cards of metadata: beyond this a header says nothing to anybody.
 _MOST: Final = 2000
 _META: Final = "meta"
+#: Before names beside the array that cannot be keywords, or have a meaning: astropy reads HIERARCH NAXIS as NAXIS.
+_BESIDE: Final = "tree"
 _WCS: Final = "wcsinfo"
 _KEYWORD: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,7}")
 #: Keywords with a meaning that metadata must not change.
@@ -57,31 +59,34 @@ def format_header(cards: Iterable[Card], offered: Iterable[Card], size: int) -> 
 
     Raises ``InvalidArrayError`` when one of ``cards`` cannot be.
     """
-    images = []
-    for card in cards:
-        image = _image(card)
-        if image is None:
-            raise InvalidArrayError(f"FITS cannot hold {card[0]!r} = {str(card[1])[:60]!r}")
-        images.append(image)
-    images += [image for card in offered if (image := _image(card)) is not None and len(image) == _CARD]
+    images = [_stated_image(card) for card in cards]
+    images += [image for card in offered if (image := _image(card, strict=True)) is not None and len(image) == _CARD]
     text = "".join(images)
     return (text.ljust(size - BLOCK) + "END").ljust(size).encode("ascii")  # END is in the last block
 
 
 def stated_header(cards: Sequence[Card]) -> bytes:
     """A header with exactly these cards, long texts continued."""
-    count = sum(len(_image(card) or "") // _CARD for card in cards)
+    count = sum(len(_stated_image(card)) // _CARD for card in cards)
     return format_header(cards, (), blocks(count))
 
 
-def _image(card: Card) -> str | None:
-    """The card as astropy formats it; None for what it refuses."""
+def _stated_image(card: Card) -> str:
+    image = _image(card, strict=False)
+    if image is None:
+        raise InvalidArrayError(f"FITS cannot hold {card[0]!r} = {str(card[1])[:60]!r}")
+    return image
+
+
+def _image(card: Card, *, strict: bool) -> str | None:
+    """The card as astropy formats it; None for what it refuses, or with ``strict`` warns about."""
     from astropy.io import fits
 
+    keyword, value, comment = card
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return str(fits.Card(*card).image)
+            warnings.simplefilter("error" if strict else "ignore")
+            return str(fits.Card(keyword, value, comment or None).image) if keyword else " " * _CARD
     except (ValueError, fits.VerifyError, Warning):
         return None
 
@@ -146,10 +151,15 @@ def _upwards(branch: Branch | None) -> Iterator[Branch]:
 
 
 def _flat(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
-    yield from _scalars(branch, prefix)
-    for key, child in branch.children.items():
-        if branch.mapping and child.array is None and child.mapping:
-            yield from _flat(child, f"{prefix}.{key}")
+    """The scalars of a mapping and of those in it, each once, however many aliases lead to it."""
+    rest, seen = [(branch, prefix)], {id(branch)}
+    while rest:
+        found, name = rest.pop(0)
+        yield from _scalars(found, name)
+        for key, child in found.children.items():
+            if found.mapping and child.array is None and child.mapping and id(child) not in seen:
+                seen.add(id(child))
+                rest.append((child, f"{name}.{key}"))
 
 
 def _scalars(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -159,7 +169,10 @@ def _scalars(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
             continue
         name = key.upper()
         plain = not prefix and _KEYWORD.fullmatch(name) and not _RESERVED.fullmatch(name)
-        yield (name if plain else f"HIERARCH {prefix + '.' if prefix else ''}{key}"), value
+        if plain:
+            yield name, value
+        elif key.isprintable() and key.strip():
+            yield f"HIERARCH {prefix or _BESIDE}.{key}", value
 
 
 def _value(scalar: Scalar) -> Any:

@@ -49,8 +49,18 @@ _LETTERS: Final = {
     ("c", 16): "M",
 }
 _LARGEST_AXES: Final = 999
+#: Rows are converted as a whole.
+_LONGEST_ROW: Final = 64 << 20
 
 Card = tuple[str, Any, str]
+
+
+def is_image(elements: Elements) -> bool:
+    """Whether FITS has images of such elements."""
+    import numpy as np
+
+    dtype = np.dtype(elements.descr)
+    return (dtype.kind, dtype.itemsize) in BITPIX and bool(elements.shape)
 
 
 class FitsData(Protocol):
@@ -130,6 +140,11 @@ class Rows:
         each = math.prod(self.shape)
         return math.prod(self.elements.shape) // each if each else self.elements.shape[0]
 
+    @property
+    def row_size(self) -> int:
+        """Bytes of a row."""
+        return int(self.dtype.itemsize) * math.prod(self.shape)
+
     def read(self, first: int, count: int) -> Any:
         """An array of ``count`` rows from ``first``.  Raises ``AsdffsError``, ``OSError``."""
         import numpy as np
@@ -149,6 +164,11 @@ class Column:
     dtype: Any
     shape: tuple[int, ...]
     unit: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes in a row of the array, 0 for empty texts and axes."""
+        return int(self.dtype.itemsize) * math.prod(self.shape)
 
     def form(self) -> str:
         """TFORM."""
@@ -180,6 +200,8 @@ class Table:
         import numpy as np
 
         counts = {source.count for source in sources}
+        if any(source.row_size > _LONGEST_ROW for source in sources):
+            raise InvalidArrayError(f"a row of it has more than {_LONGEST_ROW >> 20} MiB; read the .npy")
         if len(counts) > 1:
             raise InvalidArrayError(f"its columns have {', '.join(map(str, sorted(counts)))} rows")
         if len(columns) > _LARGEST_AXES:
@@ -187,7 +209,9 @@ class Table:
         self._sources = sources
         self.columns = columns
         self._count = counts.pop() if counts else 0
-        self._row = np.dtype([(f"c{n}", column.stored()) for n, column in enumerate(columns)])
+        filled = [(n, column) for n, column in enumerate(columns) if column.size]  # an empty text has no bytes
+        self._row = np.dtype([(f"c{n}", column.stored()) for n, column in filled])
+        self._filled = filled
         self.size = self._row.itemsize * self._count
 
     def cards(self) -> list[Card]:
@@ -205,7 +229,7 @@ class Table:
     def column_cards(self) -> Iterable[Card]:
         """What the header says of each column."""
         for number, column in enumerate(self.columns, 1):
-            yield f"TTYPE{number}", column.name, ""
+            yield f"TTYPE{number}", column.name.encode("ascii", "backslashreplace").decode(), ""
             yield f"TFORM{number}", column.form(), ""
             if zero_of(column.dtype):
                 yield f"TSCAL{number}", 1, ""
@@ -226,7 +250,7 @@ class Table:
         first, last = offset // each, -(-(offset + length) // each)
         rows = np.zeros(last - first, self._row)
         known = [source.read(first, last - first) for source in self._sources]
-        for number, column in enumerate(self.columns):
+        for number, column in self._filled:
             found = known[column.source]
             for name in column.path:
                 found = found[name]

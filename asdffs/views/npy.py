@@ -14,7 +14,15 @@ from typing import Any, Final
 
 from asdffs.document.changes import Subject
 from asdffs.document.document import Document
-from asdffs.document.elements import BlockElements, Elements, MadeElements, ValueMask, block_of, subjects_of
+from asdffs.document.elements import (
+    BlockElements,
+    Elements,
+    MadeElements,
+    ValueMask,
+    block_of,
+    subjects_of,
+    understood,
+)
 from asdffs.document.inline import inline_array
 from asdffs.document.outline import Branch
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
@@ -114,10 +122,10 @@ class NpyFile(ArrayFile):
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Bytes of the header, and of the block."""
         elements, header = self._parts()
-        if offset >= len(header):
-            return elements.read(offset - len(header), length)
         head = header[offset : offset + length]
-        return head + read_bytes(elements.read(0, length - len(head))) if length > len(head) else head
+        with understood(self.branch.line):
+            rest = elements.read(max(0, offset - len(header)), length - len(head))
+        return head + read_bytes(rest) if head else rest
 
     def open_for_reading(self) -> None:
         """An array that cannot be is an error, not an empty file."""
@@ -162,16 +170,13 @@ class NpyFile(ArrayFile):
     def _parts(self) -> tuple[Elements, bytes]:
         """Elements and header, as they are now."""
         branch = self.branch
-        try:
+        with understood(branch.line):
             key = (branch, *self._changing(branch))
             if self._known is None or self._known[0] != key:
                 elements = self._make(branch)
                 growing = branch.array is not None and branch.array.row is not None
                 self._known = key, elements, header_of(elements, growing=growing)
-        except InvalidArrayError as err:
-            err.line = branch.line
-            raise
-        return self._known[1:]
+            return self._known[1:]
 
     def _changing(self, branch: Branch) -> tuple[int, ...]:
         """What may change of the array without the tree."""
@@ -206,7 +211,7 @@ class MaskFile(NpyFile):
         return {_PREFIX + "source": b"inline", _PREFIX + "datatype": b"bool8"}
 
     def _make(self, branch: Branch) -> Elements:
-        return ValueMask(super()._make(branch), branch.scalars["mask"].text)
+        return ValueMask(super()._make(branch), branch.scalars["mask"])
 
 
 def _as_text(fact: Any) -> bytes:

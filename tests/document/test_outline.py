@@ -48,6 +48,9 @@ TREES = {
     "reference elsewhere": (f"r: {{$ref: 'other.asdf#/a'}}\na: {ARRAY} [1]\n", ["/a"]),
     "mask as an array": (f"a: {ARRAY} {{source: 0, mask: {ARRAY} {{source: 1}}}}\n", ["/a", "/a/mask"]),
     "mask as a list": (f"a: {ARRAY} {{source: 0, mask: [true, false]}}\n", ["/a", "/a/mask"]),
+    "reference without a slash": (f"r: {{$ref: '#a'}}\na: {ARRAY} [1]\n", ["/r", "/a"]),
+    "an alias for a key": (f"k: &k name\n? *k\n: {ARRAY} [1]\n", ["/name"]),
+    "a number and its text": (f"1: {ARRAY} [1]\n'1': {ARRAY} [2]\n", ["/1", "/'1'"]),
     "a key twice": (f"a: {ARRAY} [1]\na: 5\n", []),
     "other tags": ("a: !core/software-1.0.0 {name: x}\n", []),
 }
@@ -109,3 +112,42 @@ def test_what_is_no_yaml() -> None:
     for raw in (odd_file().partition(b"...")[0] + b"a: [\n...\n", b"#ASDF 1.0.0\n%YAML 1.1\n---\na: \xff\n...\n"):
         with pytest.raises(InvalidTreeError):
             read_outline(raw, is_ndarray)
+
+
+FACTS = {
+    "offset: 0x10": {"offset": 16},
+    "offset: 010": {"offset": 8},
+    "offset: 1_000": {"offset": 1000},
+    "offset: 1:40": {"offset": 100},
+    "offset: *n": {"offset": 7},
+    "shape: *s": {"shape": (2, 3)},
+    "strides: *s": {"strides": (2, 3)},
+    "datatype: *d": {"datatype": [{"name": "x", "datatype": "int8"}]},
+    "source: *n": {"source": 7},
+    "<<: *m": {"source": 3, "shape": (2, 3), "offset": 5},
+    "<<: *m, offset: 6": {"source": 3, "offset": 6},
+    "offset: 6, <<: *m": {"source": 3, "offset": 6},
+    "offset: '6'": {"odd": "offset is '6'"},
+    "offset: -1": {"odd": "offset is -1"},
+    "strides: [x]": {"odd": "strides is ['x']"},
+}
+
+
+@pytest.mark.parametrize("facts", FACTS)
+def test_facts_of_arrays_are_read_as_the_asdf_library_reads_them(facts: str) -> None:
+    """Numbers in every form of YAML 1.1, aliases, merge keys; what is not understood is told, not left out."""
+    anchors = "n: &n 7\ns: &s [2, 3]\nd: &d [{name: x, datatype: int8}]\nm: &m {source: 3, shape: *s, offset: 5}\n"
+    array = outline_of(f"{anchors}a: {ARRAY} {{{facts}}}\n").arrays[0].array
+    assert array is not None
+    for name, wanted in FACTS[facts].items():
+        assert getattr(array, name) == wanted
+
+
+def test_sources_with_anchors_aliases_and_merges_are_rewritten() -> None:
+    body = f"m: &m {{source: 2, shape: [1]}}\na: {ARRAY} {{source: &s 0}}\nb: {ARRAY} {{source: *s }}\n"
+    body += f"c: {ARRAY} {{<<: *m}}\nd: {ARRAY} {{<<: *m, offset: 1}}\n"
+    found = exploded_text(outline_of(body), "x", 3).decode()
+    wanted = (
+        body.replace("source: 2", "source: x0002.asdf").replace("&s 0", "&s x0000.asdf").replace("*s ", "x0000.asdf ")
+    )
+    assert found == f"{HEAD}{wanted}...\n"

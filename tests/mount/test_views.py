@@ -262,15 +262,23 @@ WRONG = {
         "needs bytes 0 to 1200 of block 0, which has 100",
     ),
     "no such block": ("shape: [5], source: 9", "datatype: int16, byteorder: big", "source is 9, and the file has 1"),
-    "another file": ("shape: [5], source: other.asdf", "datatype: int16, byteorder: big", "in no block of this file"),
+    "another file": (
+        "shape: [5], source: other.asdf",
+        "datatype: int16, byteorder: big",
+        "which is no block of this file",
+    ),
     "unknown datatype": ("shape: [5]", "datatype: int17, byteorder: big", "datatype 'int17' is not known"),
     "no byteorder": ("shape: [5]", "datatype: int16", "byteorder is None; it must be big or little"),
     "too few strides": ("shape: [5, 2], strides: [2]", "datatype: int16, byteorder: big", "2 axes and 1 strides"),
     "far strides": ("shape: [5], strides: [40]", "datatype: int16, byteorder: big", "needs bytes 0 to 162"),
     "before the block": ("shape: [5], strides: [-2]", "datatype: int16, byteorder: big", "needs bytes -8 to 2"),
     "negative shape": ("shape: [-5]", "datatype: int16, byteorder: big", "shape is not one"),
-    "huge shape": ("shape: [9223372036854775807, 9223372036854775807]", "datatype: int8", "needs bytes 0 to"),
-    "text for a shape": ("shape: many", "datatype: int16, byteorder: big", "shape is not one"),
+    "huge shape": ("shape: [9223372036854775807, 9223372036854775807]", "datatype: int8", "more bytes than a"),
+    "huge and narrow": ("shape: [4611686018427387904, 4], strides: [0, 0]", "datatype: uint8", "more bytes than a"),
+    "odd offset": ("shape: [5], offset: x", "datatype: int8", "its offset is 'x', which means nothing"),
+    "odd strides": ("shape: [5], strides: [a]", "datatype: int8", "its strides is ['a'], which means nothing"),
+    "truth for a shape": ("shape: [true]", "datatype: int8", "which means nothing"),
+    "text for a shape": ("shape: many", "datatype: int16, byteorder: big", "shape is 'many', which means nothing"),
     "empty record": ("shape: [5]", "datatype: [], byteorder: big", "is not known"),
     "same names": ("shape: [5]", "datatype: [{name: a, datatype: int8}, {name: a, datatype: int8}]", "the same name"),
     "no data": ("offset: 3", "datatype: int16", "its shape is not one"),
@@ -292,7 +300,11 @@ def test_wrong_trees(tmp_path: Path) -> None:
     with mounted(path) as mount:
         folder = mount.point / "arrays"
         wanted = {name: sentence for name, (_, _, sentence) in WRONG.items()}
-        wanted |= {"ragged": "its data is no array", "mapping": "a mapping in it", "neither": "its source is 'None'"}
+        wanted |= {
+            "ragged": "its data is no array",
+            "mapping": "a mapping in it",
+            "neither": "it states neither a source nor data",
+        }
         for number, (name, sentence) in enumerate(wanted.items(), 6):
             assert (folder / f"{name}.npy").stat().st_size == 0
             with pytest.raises(OSError, match="Input/output error"):

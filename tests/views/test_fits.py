@@ -74,9 +74,8 @@ def test_metadata_becomes_cards(opening: Callable[[str], Document]) -> None:
     units = read(file_at(opening(tree), "roman/data.fits"))
     header = units[0].header
     assert np.array_equal(units[0].data, PIXELS)
-    assert (header["FILTER"], header["a long name"], header["crval1"]) == ("F158", 3, 5)
-    assert header["HIERARCH crval1"] == 5
-    assert "CRVAL1" not in [card.rawkeyword for card in header.cards]
+    assert (header["FILTER"], header["tree.a long name"], header["tree.crval1"]) == ("F158", 3, 5)
+    assert "CRVAL1" not in header
     assert header["NAXIS"] == 2
     assert (header["meta.exposure.time"], header["meta.exposure.good"]) == (12.5, True)
     assert header["meta.exposure.when"] == "2026-01-02T03:04:05"
@@ -91,7 +90,7 @@ def test_many_cards_have_room(opening: Callable[[str], Document]) -> None:
         body = "".join(f"some_key_{n}: {'v' * length}\n" for n in range(400))
         units = read(file_at(opening(f"{body}data: {IMAGE}\n"), "data.fits"))
         assert np.array_equal(units[0].data, PIXELS)
-        assert ("some_key_399" in units[0].header) == (length == 3)
+        assert ("tree.some_key_399" in units[0].header) == (length == 3)
 
 
 WCSINFO = {
