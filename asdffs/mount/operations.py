@@ -201,7 +201,7 @@ class Operations:
     @_changing
     def write(self, path: str | None, data: memoryview, offset: int, fh: int) -> int:
         """Bytes written: all of them.  ``data`` is valid during the call."""
-        return self.vfs.write(fh, offset, data)
+        return self.vfs.write(fh, offset, data, mapped=self._loop.is_mapped_write)
 
     @_changing
     def truncate(self, path: str | None, length: int, fh: int | None = None) -> None:

@@ -117,6 +117,11 @@ class Loop:
         """The kernel's number for what this thread's request is about, 0 when the request does not say."""
         return self._serving.inode(self._answering[threading.get_ident()])
 
+    @property
+    def is_mapped_write(self) -> bool:
+        """Whether this thread's request brings pages of a map."""
+        return self._serving.is_mapped_write(self._answering[threading.get_ident()])
+
     def forget_inode(self, inode: int) -> bool:
         """See ``Session``.  Any thread of the loop."""
         return self._serving.forget_inode(inode)

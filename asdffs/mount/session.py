@@ -58,6 +58,9 @@ class Session(Protocol):
     def exited(self) -> bool:
         """Whether the mount is gone."""
 
+    def is_mapped_write(self, buffer: Any) -> bool:
+        """Whether a request to write has pages of a map in it, and not what a program passed to write(2)."""
+
     def inode(self, buffer: Any) -> int:
         """The kernel's number for what a request is about; 0 for one about a name, whose number it does not know."""
 
@@ -136,6 +139,9 @@ class _Session3:
 
     def exited(self) -> bool:
         return bool(self._exited(self._session))
+
+    def is_mapped_write(self, buffer: Any) -> bool:
+        return _is_mapped_write_at(buffer.mem)
 
     def inode(self, buffer: Any) -> int:
         return _inode_at(buffer.mem)
@@ -226,6 +232,9 @@ class _Session2:
     def exited(self) -> bool:
         return bool(self._exited(self._session))
 
+    def is_mapped_write(self, buffer: Any) -> bool:
+        return _is_mapped_write_at(buffer.buffer.mem)
+
     def inode(self, buffer: Any) -> int:
         return _inode_at(buffer.buffer.mem)
 
@@ -272,6 +281,11 @@ def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
 def _opcode_at(address: int) -> int:
     """``struct fuse_in_header``: 4 bytes length, 4 opcode, 8 unique, 8 inode."""
     return int(c_uint32.from_address(address + 4).value)
+
+
+def _is_mapped_write_at(address: int) -> bool:
+    """``struct fuse_write_in`` after the header of 40 bytes: 8 handle, 8 offset, 4 size, 4 flags (1: of a map)."""
+    return _opcode_at(address) == FUSE_WRITE and bool(c_uint32.from_address(address + 60).value & 1)
 
 
 def _inode_at(address: int) -> int:

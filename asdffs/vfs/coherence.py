@@ -44,6 +44,11 @@ class Coherence:
         known = (self._known.get(subject, ()) for subject in node.subjects() or ())
         return any(other.opens and other is not node for nodes in known for other in nodes)
 
+    def writers(self, subjects: Iterable[Subject], besides: Node | None = None) -> list[Node]:
+        """The nodes that show one of these and are open for writing: they may be mapped, with stores not sent yet."""
+        found = (node for subject in subjects for node in self._known.get(subject, ()))
+        return list(dict.fromkeys(node for node in found if node.writers and node is not besides))
+
     def note_all(self) -> None:
         """Everything may be another."""
         self.note(list(self._known))

@@ -11,6 +11,7 @@ import contextlib
 from asdffs.errors import AsdffsError, InUseError, NotPermittedError
 from asdffs.relief import Relief
 from asdffs.storage.store import read_bytes
+from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
 from asdffs.views.base import View
 
@@ -20,7 +21,8 @@ _COPY_PIECE = 1 << 20
 class Entries:
     """The entries of ``views``, by the node of each view's directory."""
 
-    def __init__(self, views: dict[DirectoryNode, View], relief: Relief) -> None:
+    def __init__(self, views: dict[DirectoryNode, View], relief: Relief, coherence: Coherence) -> None:
+        self._coherence = coherence
         self._views = views
         self._relief = relief
 
@@ -47,7 +49,7 @@ class Entries:
     def remove(self, folder: DirectoryNode, name: str, node: Node) -> None:
         """Remove an entry of a view.  Raises ``InUseError``, or as ``View.remove``."""
         view = self._views.get(folder)
-        if view is None or node.opens:
+        if view is None or node.opens or self._coherence.has_open_kin(node):
             raise InUseError("is in use, or a part of the mount", path=name)
         folder.leaving.add(name)  # nobody opens it while this waits
         try:

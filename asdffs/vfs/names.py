@@ -27,6 +27,7 @@ from asdffs.errors import (
 )
 from asdffs.registry import plugins
 from asdffs.vfs.attributes import Owner
+from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.entries import Entries
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
 from asdffs.vfs.scratch import Spool, SpoolFile
@@ -41,12 +42,14 @@ _REMEMBERED = 64
 class Names:
     """The namespace of one mount."""
 
-    def __init__(self, document: Document, spool: Spool, owner: Owner, options: Options | None = None) -> None:
+    def __init__(
+        self, document: Document, spool: Spool, owner: Owner, coherence: Coherence, options: Options | None = None
+    ) -> None:
         self._document = document
         self._spool = spool
         self._owner = owner
         self._views: dict[DirectoryNode, View] = {}
-        self._entries = Entries(self._views, document.relief)
+        self._entries = Entries(self._views, document.relief, coherence)
         self._replaced: dict[str, str] = {}
         self._staging: Staging
         self.root = self._directory(None)

@@ -23,6 +23,7 @@ import contextlib
 import enum
 import logging
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
@@ -62,6 +63,7 @@ class Staging:
         self.turn = Exclusive(document.relief)
         self._state = Draft.CLEAN
         self._count = 0
+        self.before_commit: Callable[[], None] = lambda: None
 
     @property
     def state(self) -> Draft:
@@ -153,6 +155,7 @@ class Staging:
         return [spooled(self.node).path]
 
     def _commit(self, text: bytes) -> None:
+        self.before_commit()
         before = self._document.tree.text()
         if text != before:
             self._history.note(before)

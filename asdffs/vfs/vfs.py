@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from asdffs.document.changes import TREE as TREE_SUBJECT
 from asdffs.document.document import Document
 from asdffs.errors import (
     AsdffsError,
@@ -22,7 +23,7 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.relief import Exclusive
-from asdffs.storage.store import Extent
+from asdffs.storage.store import Extent, read_bytes
 from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.ending import Keeper, distinct
@@ -48,11 +49,14 @@ class Vfs:
         owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.relief)
         self._coherence = Coherence()
-        self.names = Names(document, self._spool, owner, chosen.views)
+        self.names = Names(document, self._spool, owner, self._coherence, chosen.views)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
         history = History(places.history, document.report.history)
         self.staging = Staging(document, self._spool, places.rejected, history, tree)
         self.names.bind(self.staging)
+        self.staging.before_commit = self._collect_stores
+        #: Has the kernel send what was stored through maps of nodes; set by whoever serves the mount.
+        self.collector: Callable[[list[Node], Node | None], None] = lambda nodes, author: None
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()
         document.report.settled = False
@@ -205,13 +209,38 @@ class Vfs:
         """Whether the handle reads what was there when it was opened: nothing that the kernel could share."""
         return self._handles.get(handle).snapshot is not None
 
-    def write(self, handle: int, offset: int, payload: bytes | memoryview) -> int:
-        """Write; bytes written."""
+    def write(self, handle: int, offset: int, payload: bytes | memoryview, *, mapped: bool = False) -> int:
+        """Write; bytes written.  ``mapped``: whole pages of a map, in which a program may have stored little."""
         opened = self._handles.get(handle)
-        with self._changing(opened.node):
-            opened.node.file.write(offset, payload)
+        node = opened.node
+        with self._changing(node):
+            kin = self._coherence.writers(node.subjects() or (), node)
+            merged = self._merged(node, offset, payload, kin, mapped=mapped) if kin else payload
+            (node.file.store if mapped else node.file.write)(offset, merged)
             self._dirtied(opened)
         return len(payload)
+
+    def _merged(
+        self, node: FileNode, offset: int, payload: bytes | memoryview, kin: list[Node], *, mapped: bool
+    ) -> bytes | memoryview:
+        """What is to be written, after what was stored before through maps of ``kin``, which show the same bytes.
+
+        Of pages only what differs from the content before: the rest is as old as the page.
+        """
+        before = read_bytes(node.file.read(offset, len(payload))) if mapped else b""
+        self.collector(kin, node)
+        if not mapped:
+            return payload
+        now = read_bytes(node.file.read(offset, len(payload)))
+        if now == before or not len(payload) == len(before) == len(now):
+            return payload
+        return bytes(new if new != old else found for new, old, found in zip(payload, before, now, strict=True))
+
+    def _collect_stores(self) -> None:
+        """The tree is about to change, and with it which bytes an array means: stores in maps are the old ones."""
+        kin = self._coherence.writers((TREE_SUBJECT,))
+        if kin:
+            self.collector(kin, None)
 
     def truncate(self, path: str | None, size: int, handle: int | None = None) -> None:
         """Set the size, through a handle or by name (then all writers of the file count as dirty)."""

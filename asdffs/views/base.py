@@ -69,6 +69,10 @@ class ViewFile:
         """Write.  Raises ``AsdffsError``, ``OSError``."""
         raise NotPermittedError("this file is read-only")
 
+    def store(self, offset: int, payload: bytes | memoryview) -> None:
+        """Write pages of a map, in which there may be more than a program stored.  Raises as ``write``."""
+        self.write(offset, payload)
+
     def truncate(self, size: int) -> None:
         """Set the size.  Raises ``AsdffsError``, ``OSError``."""
         raise NotPermittedError("this file is read-only")

@@ -25,7 +25,7 @@ from asdffs.document.elements import (
 )
 from asdffs.document.inline import inline_array
 from asdffs.document.outline import Branch
-from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
+from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.base import ViewFile
 
@@ -73,6 +73,13 @@ class ArrayFile(ViewFile):
                 raise InvalidArrayError("the tree has no such array any more") from None
         return self._last
 
+    def _is_gone(self) -> bool:
+        try:
+            self._find()
+        except KeyError:
+            return True
+        return False
+
     def version(self) -> int:
         """When the tree or the block last changed it, in ns."""
         branch, stamp = self.branch, self._document.changes.stamp
@@ -96,6 +103,10 @@ class ArrayFile(ViewFile):
 
 class NpyFile(ArrayFile):
     """An ndarray."""
+
+    def __init__(self, document: Document, find: Callable[[], Branch]) -> None:
+        super().__init__(document, find)
+        self._written: set[int] = set()
 
     _known: tuple[Any, Elements, bytes] | None = None
 
@@ -139,14 +150,23 @@ class NpyFile(ArrayFile):
         self._document.check_block_writable(elements.placement.number)
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Into the block.  A page of a map has the header in it: it may be written as it is."""
-        elements, header = self._parts()
-        payload = memoryview(payload)
-        head = payload[: max(0, len(header) - offset)]
+        """Into the block; of the header nothing else than what it is."""
+        _, header = self._parts()
+        head = memoryview(payload)[: max(0, len(header) - offset)]
         if head != header[offset : offset + len(head)]:
             raise NotPermittedError("the header says what the tree says; edit the tree")
-        if len(head) < len(payload):
-            elements.write(max(0, offset - len(header)), payload[len(head) :])
+        self.store(offset, payload)
+
+    def store(self, offset: int, payload: bytes | memoryview) -> None:
+        """Into the block.  A page of a map may have the header in it, maybe an older one, which nobody stored."""
+        elements, header = self._parts()
+        if self._is_gone():
+            raise StaleFileError("the tree has no such array any more; its block may be another's")
+        body = memoryview(payload)[max(0, len(header) - offset) :]
+        if body and isinstance(elements, BlockElements):
+            self._written.add(elements.placement.number)
+        if body:
+            elements.write(max(0, offset - len(header)), body)
 
     def truncate(self, size: int) -> None:
         """To the size that it has."""
@@ -155,17 +175,14 @@ class NpyFile(ArrayFile):
 
     @property
     def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """As the block."""
-        elements = self.elements()
-        if not isinstance(elements, BlockElements):
-            return False
-        return self._document.block_header(elements.placement.number).compressed
+        """As the blocks that were written through it."""
+        return any(self._document.block_header(number).compressed for number in self._written)
 
     def settle(self, *, durable: bool) -> None:
-        """As the block."""
-        elements = self.elements()
-        if isinstance(elements, BlockElements):
-            self._document.settle_block(elements.placement.number, durable=durable)
+        """As these blocks: the tree may have given the array another one since."""
+        for number in sorted(self._written):
+            self._document.settle_block(number, durable=durable)
+            self._written.discard(number)
 
     def _parts(self) -> tuple[Elements, bytes]:
         """Elements and header, as they are now."""
