@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from asdffs.document.changes import BLOCKS, Changes, Subject
+from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.errors import DamagedBlockError, NoRoomError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
@@ -100,7 +100,7 @@ class BlockTable:
     def put(self, number: int, header: BlockHeader) -> None:
         """The header of block ``number`` was written."""
         self._headers[number] = header
-        self._changes.note(Subject("stored", number))
+        self._changes.note(stored(number))
 
     def drop(self, number: int) -> None:
         """Block ``number`` was removed."""

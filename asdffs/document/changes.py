@@ -9,6 +9,7 @@ time, whoever has the turn.
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Final, Literal, NamedTuple
 
@@ -23,6 +24,18 @@ class Subject(NamedTuple):
 TREE: Final = Subject("tree")
 #: How many blocks there are: sources that count from the end mean others then.
 BLOCKS: Final = Subject("blocks")
+
+
+@functools.cache
+def content(number: int) -> Subject:
+    """What block ``number`` decodes to."""
+    return Subject("content", number)
+
+
+@functools.cache
+def stored(number: int) -> Subject:
+    """Header and content of block ``number`` as they are in the file."""
+    return Subject("stored", number)
 
 
 class Changes:
@@ -43,7 +56,7 @@ class Changes:
 
     def note_content(self, number: int) -> None:
         """A block was written; what is stored of it follows, or has followed already."""
-        self.note(Subject("content", number), Subject("stored", number))
+        self.note(content(number), stored(number))
 
     def note_all(self) -> None:
         """Another program changed the file: whatever has been asked about may be another."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from asdffs.codecs.base import Codec
 from asdffs.document.block_editor import BlockEditor
 from asdffs.document.block_table import BlockTable
-from asdffs.document.changes import BLOCKS, Changes, Subject
+from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.document.checksums import find_fault
 from asdffs.document.compressed import CompressedBlocks
 from asdffs.document.decoding import DecodedBlock, RetiredError
@@ -334,7 +334,7 @@ class Contents:
             self._compressed.saved(number)
         else:
             self._compressed.forget(number)
-        self._changes.note(Subject("stored", number))
+        self._changes.note(stored(number))
 
     def _await_move(self) -> None:
         """While blocks move within the file nobody reads them: they are neither at the old nor at the new offsets."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from asdffs.document.arrays import Ndarray, item_size
-from asdffs.document.changes import BLOCKS, Subject
+from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.datatypes import Descr, descr_of
 from asdffs.document.outline import Branch, Scalar
 from asdffs.errors import InvalidArrayError, NotPermittedError
@@ -311,5 +311,5 @@ def subjects_of(document: Document, branch: Branch) -> tuple[Subject, ...]:
     if array is None or branch.inline is not None or not isinstance(array.source, int):
         return ()
     if array.source >= 0:
-        return (Subject("content", array.source),)
-    return (Subject("content", array.source + document.block_count), BLOCKS)
+        return (content(array.source),)
+    return (content(array.source + document.block_count), BLOCKS)

@@ -119,7 +119,7 @@ class Loop:
 
     @property
     def is_mapped_write(self) -> bool:
-        """Whether this thread's request brings pages of a map."""
+        """Whether this thread's request, which is to write, brings pages of a map."""
         return self._serving.is_mapped_write(self._answering[threading.get_ident()])
 
     def forget_inode(self, inode: int) -> bool:

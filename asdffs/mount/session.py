@@ -59,7 +59,7 @@ class Session(Protocol):
         """Whether the mount is gone."""
 
     def is_mapped_write(self, buffer: Any) -> bool:
-        """Whether a request to write has pages of a map in it, and not what a program passed to write(2)."""
+        """Whether FUSE_WRITE, a request of that kind, has pages of a map in it, and not what write(2) was passed."""
 
     def inode(self, buffer: Any) -> int:
         """The kernel's number for what a request is about; 0 for one about a name, whose number it does not know."""
@@ -285,7 +285,7 @@ def _opcode_at(address: int) -> int:
 
 def _is_mapped_write_at(address: int) -> bool:
     """``struct fuse_write_in`` after the header of 40 bytes: 8 handle, 8 offset, 4 size, 4 flags (1: of a map)."""
-    return _opcode_at(address) == FUSE_WRITE and bool(c_uint32.from_address(address + 60).value & 1)
+    return bool(c_uint32.from_address(address + 60).value & 1)
 
 
 def _inode_at(address: int) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from asdffs.codecs.base import name_of
-from asdffs.document.changes import Subject
+from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError
 from asdffs.storage.store import Extent
@@ -53,14 +53,15 @@ class BlockFile(ViewFile):
     def __init__(self, document: Document, number: int) -> None:
         self._document = document
         self._number = number
+        self._subjects = (content(number),)
 
     def subjects(self) -> tuple[Subject, ...]:
         """The content of the block."""
-        return (Subject("content", self._number),)
+        return self._subjects
 
     def version(self) -> int:
         """When it changed."""
-        return self._document.changes.stamp(Subject("content", self._number))
+        return self._document.changes.stamp(content(self._number))
 
     def size(self) -> int:
         """Decoded size; 0 for a block whose header cannot be read."""

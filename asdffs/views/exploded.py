@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asdffs.document.changes import BLOCKS, TREE, Subject
+from asdffs.document.changes import BLOCKS, TREE, Subject, stored
 from asdffs.document.document import Document
 from asdffs.document.exploding import BlockFile, block_file, block_file_name, exploded_text, stem_of
 from asdffs.errors import DamagedBlockError
@@ -56,11 +56,11 @@ class ExplodedBlock(ViewFile):
 
     def subjects(self) -> tuple[Subject, ...]:
         """What is stored of the block, and what will be."""
-        return (Subject("stored", self._number),)
+        return (stored(self._number),)
 
     def version(self) -> int:
         """When that changed."""
-        return self._document.changes.stamp(Subject("stored", self._number))
+        return self._document.changes.stamp(stored(self._number))
 
     def size(self) -> int:
         """Prefix and content; 0 for a block whose header cannot be read."""
