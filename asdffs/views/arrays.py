@@ -14,6 +14,7 @@ A commit of the tree changes what is here at once.  One thread at a time, whoeve
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -27,6 +28,8 @@ from asdffs.views.fits import FitsFile, takes
 from asdffs.views.fits_cards import is_installed
 from asdffs.views.listing import directory_name_of, name_of
 from asdffs.views.npy import ENDING, MaskFile, NpyFile
+
+logger = logging.getLogger(__name__)
 
 _MASK: Final = "mask"
 
@@ -109,7 +112,10 @@ class Arrays(ArrayDirectory):
     directory = "arrays"
 
     def __init__(self, document: Document, options: Options | None = None) -> None:
-        super().__init__(document, (), fits=(options or Options()).fits and is_installed())
+        wanted = (options or Options()).fits
+        super().__init__(document, (), fits=wanted and is_installed())
+        if wanted and not is_installed():
+            logger.info("arrays are not shown as .fits, which needs astropy: pip install 'asdffs[fits]'")
 
 
 PLUGIN = Arrays

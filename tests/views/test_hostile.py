@@ -16,7 +16,7 @@ from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError
 from asdffs.storage.store import read_bytes
 from asdffs.views.arrays import Arrays
-from asdffs.views.base import ViewDirectory, ViewFile
+from asdffs.views.base import Options, ViewDirectory, ViewFile
 from asdffs.views.exploded import Exploded
 
 ND = "!core/ndarray-1.0.0"
@@ -93,4 +93,20 @@ def test_a_block_that_cannot_be_decoded_is_no_array(tmp_path: Path) -> None:
     assert (array.size(), array.writable) == (0, False)
     with pytest.raises(AsdffsError, match="compression 'zzzz' is not known"):
         array.open_for_reading()
+    document.close()
+
+
+def test_without_astropy_the_log_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(tree_file(f"a: {ND} {{{P}}}\n", [block_bytes(bytes(10))]))
+    monkeypatch.setattr("asdffs.views.arrays.is_installed", lambda: False)
+    document = open_document(str(path), writable=False)
+    with caplog.at_level("INFO"):
+        assert list(Arrays(document).names()) == ["a.npy"]
+        assert "pip install 'asdffs[fits]'" in caplog.text
+        caplog.clear()
+        assert list(Arrays(document, Options(fits=False)).names()) == ["a.npy"]
+        assert not caplog.text
     document.close()
