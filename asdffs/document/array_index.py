@@ -11,8 +11,9 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from asdffs.document.branch import Branch, Outline
 from asdffs.document.changes import TREE
-from asdffs.document.outline import Branch, Outline, read_outline
+from asdffs.document.outline import read_outline
 from asdffs.document.tree import Path
 from asdffs.errors import InvalidTreeError
 from asdffs.relief import Exclusive

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from asdffs.document.arrays import Ndarray, item_size
+from asdffs.document.branch import Branch, Scalar
 from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.datatypes import Descr, descr_of
-from asdffs.document.outline import Branch, Scalar
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.store import Extent, read_bytes
 

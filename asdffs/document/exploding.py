@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from asdffs.document.outline import Outline
+from asdffs.document.branch import Outline
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION, STREAMED
 from asdffs.storage.store import Extent

@@ -14,8 +14,8 @@ from typing import Any, Final
 import yaml
 
 from asdffs.document.arrays import Ndarray
+from asdffs.document.branch import Branch, Outline
 from asdffs.document.datatypes import descr_of
-from asdffs.document.outline import Branch, Outline
 from asdffs.errors import InvalidArrayError
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

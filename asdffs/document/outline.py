@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
 import yaml
 
-from asdffs.document.arrays import Ndarray, ndarray_of
+from asdffs.document.arrays import ndarray_of
+from asdffs.document.branch import Branch, Outline, Scalar
 from asdffs.document.tree import Found, Path, plain_value
 from asdffs.errors import InvalidTreeError
 
@@ -28,86 +28,6 @@ _MOST_RECORDED: Final = 2000
 _DEEPEST_ALIAS: Final = 20
 #: Keys below which scalars are kept though there is no array: what headers of .fits files are made of.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header"})
-
-
-class Scalar(NamedTuple):
-    """A scalar as written; ``plain``: without quotes or a tag, so that it may be a number."""
-
-    text: str
-    plain: bool
-
-
-@dataclass(slots=True, eq=False)
-class Branch:
-    """A mapping or a sequence.
-
-    ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings and
-    sequences in it, by key or number; ``scalars``: short scalars of a mapping.  ``array``: of an ndarray; ``source``:
-    where the integer of its source is written; ``inline``: where values that are written in the tree are (its data,
-    or those of a mask).  ``holds``: whether it is or has an array; ``leads``: or a ``$ref``, or metadata;
-    ``metadata``: whether it is below a key of that kind; what is none of these is left out.  ``stamp``: since when an
-    ndarray is what it is (``changes``); ``listing``: what a view remembers of it.
-    """
-
-    tag: str
-    path: Path
-    line: int
-    span: tuple[int, int] = (0, 0)
-    mapping: bool = True
-    above: list[Branch] = field(default_factory=list)
-    children: dict[str | int, Branch] = field(default_factory=dict)
-    scalars: dict[str, Scalar] = field(default_factory=dict)
-    array: Ndarray | None = None
-    source: tuple[int, int] | None = None
-    inline: tuple[int, int] | None = None
-    reference: str | None = None
-    holds: bool = False
-    metadata: bool = False
-    leads: bool = False
-    stamp: int = 0
-    listing: Any = None
-
-    def add(self, key: str | int, child: Branch) -> None:
-        """``child`` is at ``key`` of this one, maybe among other places."""
-        self.children[key] = child
-        child.above.append(self)
-        if child.holds:
-            self.hold()
-
-    def hold(self) -> None:
-        """There is an array in this branch, and so in all that lead to it."""
-        rest = [self]
-        while rest:
-            branch = rest.pop()
-            if not branch.holds:
-                branch.holds = True
-                rest += branch.above
-
-    def is_below(self, other: Branch) -> bool:
-        """Whether this is ``other`` or in it."""
-        rest, seen = [self], {id(self)}
-        while rest:
-            branch = rest.pop()
-            if branch is other:
-                return True
-            new = [above for above in branch.above if id(above) not in seen]
-            seen.update(map(id, new))
-            rest += new
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """The outline of ``text``.
-
-    ``root``: the whole tree, or None without one; ``arrays``: the branches of all ndarrays, in the order of
-    the text; ``prefix``: the directives before the tree, up to and with ``---``.
-    """
-
-    text: str
-    root: Branch | None
-    arrays: tuple[Branch, ...]
-    prefix: str = ""
 
 
 def read_outline(text: bytes, is_ndarray: Callable[[str], bool]) -> Outline:

@@ -28,6 +28,34 @@ _LONGEST_STEM = 220
 _CUT_STEM = 200
 
 
+def keep_beside(
+    document: Document,
+    drafts: Callable[[], Sequence[str]],
+    scratch: Callable[[], Sequence[tuple[str, str]]],
+    spool: str,
+) -> None:
+    """At the end of a mount: keep what is not in the file, and report it.
+
+    ``drafts()``: paths of those that were not judged; ``scratch()``: names and paths; both in the directory ``spool``.
+    """
+    report = document.report
+    keeper = Keeper(document.path)
+    for number in report.unkept if document.conflict else document.unstored_blocks:
+        keeper.keep_unsaved_block(number, document)
+    try:
+        # after a failure the text that is shown is what recovery would make, if nobody comes between
+        committed = b"" if document.failed else document.tree.text()
+        for draft in distinct([*report.rejected, *drafts()], committed, already=report.conflict):
+            keeper.keep_draft(draft)
+        for name, source in scratch():
+            keeper.keep_scratch(name, source)
+    except OSError as err:
+        keeper.failures.append(f"what was saved stays in {spool} ({err.strerror})")
+    report.kept += keeper.kept
+    report.failures += keeper.failures
+    report.settled = not keeper.failures
+
+
 class Keeper:
     """Keeps things beside the file ``path``, one by one; what fails stays where it is.
 

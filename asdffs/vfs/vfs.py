@@ -26,7 +26,7 @@ from asdffs.relief import Exclusive
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
-from asdffs.vfs.ending import Keeper, distinct
+from asdffs.vfs.ending import keep_beside
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
 from asdffs.vfs.history import History
@@ -344,26 +344,7 @@ class Vfs:
         except Exception as err:  # whatever it was, what was typed is still kept beside the file
             logger.exception("the file could not be finished")
             report.failures.append(str(err))
-        self._keep_beside()
-
-    def _keep_beside(self) -> None:
-        report = self.document.report
-        keeper = Keeper(self.document.path)
-        for number in report.unkept if self.document.conflict else self.document.unstored_blocks:
-            keeper.keep_unsaved_block(number, self.document)
-        try:
-            drafts = [*report.rejected, *self.staging.unsaved()]
-            # after a failure the text that is shown is what recovery would make, if nobody comes between
-            committed = b"" if self.document.failed else self.document.tree.text()
-            for draft in distinct(drafts, committed, already=report.conflict):
-                keeper.keep_draft(draft)
-            for name, source in self.names.scratch_files():
-                keeper.keep_scratch(name, source)
-        except OSError as err:
-            keeper.failures.append(f"what was saved stays in {self._spool.path} ({err.strerror})")
-        report.kept += keeper.kept
-        report.failures += keeper.failures
-        report.settled = not keeper.failures
+        keep_beside(self.document, self.staging.unsaved, self.names.scratch_files, self._spool.path)
 
     def _dirtied(self, opened: Handle) -> None:
         opened.dirty = True

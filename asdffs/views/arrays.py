@@ -18,9 +18,9 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from asdffs.document.branch import Branch
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
-from asdffs.document.outline import Branch
 from asdffs.document.tree import Path
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.fits import ENDING as FITS_ENDING

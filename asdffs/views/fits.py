@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from asdffs.document.arrays import Ndarray
+from asdffs.document.branch import Branch
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
 from asdffs.document.elements import BlockElements, Elements, MadeElements, ValueMask, subjects_of, understood
 from asdffs.document.inline import inline_array, read_values
-from asdffs.document.outline import Branch
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.fits_cards import BLOCK, blocks, format_header, home_of, metadata_of, stated_header, wcs_of

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import yaml
 
-from asdffs.document.outline import Branch, Scalar
+from asdffs.document.branch import Branch, Scalar
 from asdffs.errors import InvalidArrayError
 from asdffs.views.fits_data import Card
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from asdffs.document.branch import Branch
 from asdffs.document.changes import Subject
 from asdffs.document.document import Document
 from asdffs.document.elements import (
@@ -24,7 +25,6 @@ from asdffs.document.elements import (
     understood,
 )
 from asdffs.document.inline import inline_array
-from asdffs.document.outline import Branch
 from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.base import ViewFile

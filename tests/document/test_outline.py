@@ -7,8 +7,9 @@ import re
 import pytest
 from support.samples import ODD_FILES, odd_file
 
+from asdffs.document.branch import Branch, Outline
 from asdffs.document.exploding import exploded_text
-from asdffs.document.outline import Branch, Outline, read_outline
+from asdffs.document.outline import read_outline
 from asdffs.errors import InvalidTreeError
 
 ARRAY = "!core/ndarray-1.0.0"
