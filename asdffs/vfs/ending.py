@@ -36,7 +36,7 @@ def keep_beside(
 ) -> None:
     """At the end of a mount: keep what is not in the file, and report it.
 
-    ``drafts()``: paths of those that were not judged; ``scratch()``: names and paths; both in the directory ``spool``.
+    ``drafts()``: paths of those that were not judged; ``scratch()``: names and paths; both lie in ``spool``.
     """
     report = document.report
     keeper = Keeper(document.path)
