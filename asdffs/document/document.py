@@ -296,6 +296,11 @@ class Document:
         logger.info("%s was changed by another program; read again", self.path)
 
     @property
+    def generation(self) -> int:
+        """Another number when the file was read again, as another program left it."""
+        return self._generation
+
+    @property
     def growth(self) -> str:
         """By which strategy of ``storage/gap`` blocks were moved last; empty when they were not."""
         return self._transaction.grown_by

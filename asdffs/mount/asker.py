@@ -56,10 +56,9 @@ Request = tuple[bytes, bytes]
 
 
 class Asker:
-    """What helpers are to do, in the order of asking.  ``manner``: ``stat`` or ``open``."""
+    """What helpers are to do, in the order of asking."""
 
-    def __init__(self, manner: bytes) -> None:
-        self._manner = manner
+    def __init__(self) -> None:
         self._state = threading.Condition(threading.Lock())
         self._queue: dict[Request, int] = {}
         self._current: dict[int, tuple[Request, int, float]] = {}
@@ -77,19 +76,29 @@ class Asker:
             with self._state:
                 self._add_helper()
 
-    def ask(self, path: bytes) -> int:
-        """Have the kernel asked about ``path``, after now; a ticket to wait for."""
-        return self._add((self._manner, path))
-
-    def collect(self, path: bytes) -> int:
-        """Have the kernel write the dirty pages of ``path``; a ticket to wait for."""
-        return self._add((b"collect", path))
+    def add(self, order: bytes, path: bytes) -> int:
+        """Have a helper do ``stat``, ``open`` or ``collect`` with ``path``, after now; a ticket to wait for."""
+        self.start()
+        request = order, path
+        with self._state:
+            if request not in self._queue:  # else it will be done after now
+                self._asked += 1
+                self._queue[request] = self._asked
+                self._undone.add(self._asked)
+                self._widen()
+                self._state.notify_all()
+            return self._queue[request]
 
     def is_asking(self, path: bytes) -> bool:
         """Whether a helper is at ``path``, or will be before what is asked for next."""
         with self._state:
             current = [request for request, _, _ in self._current.values()]
             return any(path == request[1] for request in (*current, *self._queue))
+
+    def is_at(self, path: bytes) -> bool:
+        """Whether a helper is at ``path`` now."""
+        with self._state:
+            return any(path == request[1] for request, _, _ in self._current.values())
 
     def wait(self, tickets: set[int], patience: float) -> None:
         """Until these are done, but not longer than ``patience`` seconds, and less beside others."""
@@ -115,17 +124,6 @@ class Asker:
             process.kill()
         for thread in self._threads:
             thread.join(_END)
-
-    def _add(self, request: Request) -> int:
-        self.start()
-        with self._state:
-            if request not in self._queue:  # else it will be done after now
-                self._asked += 1
-                self._queue[request] = self._asked
-                self._undone.add(self._asked)
-                self._widen()
-                self._state.notify_all()
-            return self._queue[request]
 
     def _widen(self) -> None:
         """Under the lock: have one more helper when all are stuck."""

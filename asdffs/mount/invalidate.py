@@ -30,37 +30,60 @@ class Invalidator:
     def __init__(self, loop: Loop, mountpoint: str, *, libfuse2: bool) -> None:
         self._loop = loop
         self._mountpoint = mountpoint
-        self._asker = Asker(b"open" if libfuse2 else b"stat")
+        self._manner = b"open" if libfuse2 else b"stat"
+        self._asker = Asker()
+        self._collecting = 0
+        self._collector = Asker()  # what is asked may wait for pages that are to be collected
 
     def prepare(self) -> None:
         """Two nodes that show the same are open: the helper will be needed."""
         self._asker.start()
+        self._collector.start()
 
-    def tell(self, nodes: Iterable[Node], author: Node | None, *, wait: bool) -> None:
-        """These nodes changed, through ``author``; with ``wait`` give maps of them a moment to follow."""
+    def tell(self, nodes: Iterable[Node], author: Node | None, *, wait: bool) -> bool:
+        """These nodes changed, through ``author``; with ``wait`` give maps of them a moment to follow.
+
+        False: not now, because stores are being collected for somebody who writes next, and tells of them then.
+        """
+        path = self._path(author) if author is not None else b""
+        if self._collecting and (not wait or self._collector.is_at(path)):
+            return False
         # what waits for the author's own pages, which are locked until it is answered, must not be waited for
-        wait = wait and not (author is not None and self._asker.is_asking(self._path(author)))
+        wait = wait and not self._asker.is_asking(path)
         tickets = set()
-        for node in nodes:
+        for node in sorted(nodes, key=lambda node: node is author):
             self._forget(node)
             if node.opens and node.path:
-                tickets.add(self._asker.ask(self._path(node)))
+                ticket = self._asker.add(self._manner, self._path(node))
+                tickets |= {ticket} if node is not author else set()
         if wait and tickets:
             with self._loop.waiting(soon=True):
                 self._asker.wait(tickets, _PATIENCE)
+        return True
 
-    def collect(self, nodes: Iterable[Node], author: Node | None) -> None:
-        """Have what was stored through maps of these nodes written first, before ``author`` is, or a commit."""
-        if author is not None and self._asker.is_asking(self._path(author)):
-            return  # it waits for the author's pages
-        tickets = {self._asker.collect(self._path(node)) for node in nodes if node.path}
-        if tickets:
+    def collect(self, nodes: Iterable[Node], author: Node | None, *, mapped: bool) -> None:
+        """Have what was stored through maps of these nodes written first, before ``author`` is, or a commit.
+
+        ``mapped``: what is about to be written are pages of a map of ``author``.
+        """
+        if author is not None and mapped:
+            path = self._path(author)
+            if self._collector.is_at(path) or self._asker.is_at(path):
+                return  # these are the pages that are being collected, or dropped: who does that waits for them
+        tickets = {self._collector.add(b"collect", self._path(node)) for node in nodes if node.path}
+        if not tickets:
+            return
+        self._collecting += 1
+        try:
             with self._loop.waiting(soon=True):
-                self._asker.wait(tickets, _COMMIT_PATIENCE if author is None else _PATIENCE)
+                self._collector.wait(tickets, _COMMIT_PATIENCE if author is None else _PATIENCE)
+        finally:
+            self._collecting -= 1
 
     def stop(self) -> None:
         """The mount is gone."""
         self._asker.stop()
+        self._collector.stop()
 
     def _path(self, node: Node) -> bytes:
         return os.fsencode(self._mountpoint + node.path)

@@ -115,8 +115,8 @@ class Operations:
     def tell_changes(self, *, wait: bool) -> None:
         """Have the kernel forget what it knows of nodes that changed.  With the turn."""
         stale, author = self.vfs.take_stale()
-        if stale:
-            self._invalidator.tell(stale, author, wait=wait)
+        if stale and not self._invalidator.tell(stale, author, wait=wait):
+            self.vfs.put_back_stale(stale)
 
     @_answered
     def getattr(self, path: str | None, fh: int | None = None) -> dict[str, int]:

@@ -53,6 +53,10 @@ class Coherence:
         """Everything may be another."""
         self.note(list(self._known))
 
+    def put_back(self, nodes: list[Node]) -> None:
+        """These are stale still."""
+        self._stale.update(dict.fromkeys(nodes))
+
     def take(self) -> tuple[list[Node], Node | None]:
         """The stale nodes, which are none afterwards, and the node through which something changed last."""
         if not self._stale:

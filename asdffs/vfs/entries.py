@@ -7,6 +7,7 @@ One thread at a time, whoever has the turn.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 from asdffs.errors import AsdffsError, InUseError, NotPermittedError
 from asdffs.relief import Relief
@@ -23,6 +24,7 @@ class Entries:
 
     def __init__(self, views: dict[DirectoryNode, View], relief: Relief, coherence: Coherence) -> None:
         self._coherence = coherence
+        self.before_copy: Callable[[Node], None] = lambda node: None
         self._views = views
         self._relief = relief
 
@@ -78,6 +80,7 @@ class Entries:
         if not isinstance(source, FileNode) or not isinstance(target, FileNode):
             raise NotPermittedError("only a file can be renamed onto a block")
         target.file.open_for_writing()
+        self.before_copy(target)
         target.touch()  # also for a copy that fails half-way
         size = source.file.size()
         if target.file.stores_late:  # what it holds need not be decoded

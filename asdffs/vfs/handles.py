@@ -12,13 +12,14 @@ from asdffs.vfs.namespace import DirectoryNode, FileNode
 class Handle:
     """One open file.  ``dirty``: written through since its last flush, fsync or release.
 
-    ``snapshot``: what it reads, if that is made when it is opened.
+    ``snapshot``: what it reads, if that is made when it is opened.  ``generation``: of the document then.
     """
 
     node: FileNode
     writable: bool
     dirty: bool = False
     snapshot: bytes | None = None
+    generation: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -49,7 +49,7 @@ class Names:
         self._spool = spool
         self._owner = owner
         self._views: dict[DirectoryNode, View] = {}
-        self._entries = Entries(self._views, document.relief, coherence)
+        self.entries = Entries(self._views, document.relief, coherence)
         self._replaced: dict[str, str] = {}
         self._staging: Staging
         self.root = self._directory(None)
@@ -89,8 +89,8 @@ class Names:
 
     def _create(self, path: str, mode: int) -> FileNode:
         folder, name = self._place(path, of_view=True)
-        if self._entries.takes(folder, name):
-            return self._entries.add(folder, name)
+        if self.entries.takes(folder, name):
+            return self.entries.add(folder, name)
         node = self.file_node(SpoolFile(self._spool, name), mode & 0o7777)
         if self._is_tree(folder, name):
             folder.fixed[TREE] = node
@@ -160,7 +160,7 @@ class Names:
         if self._is_tree(folder, name):
             self._staging.leave()
         elif name not in folder.scratch and name not in folder.hidden:
-            self._entries.remove(folder, name, node)
+            self.entries.remove(folder, name, node)
         self._take_name(folder, name)
         folder.touch()
 
@@ -192,12 +192,12 @@ class Names:
             self._save(node)
             self._take_name(target, new_name)
             target.fixed[TREE] = node
-        elif self._entries.has(target, new_name) or self._entries.takes(target, new_name):
+        elif self.entries.has(target, new_name) or self.entries.takes(target, new_name):
             if is_tree:
                 raise NotPermittedError(f"{TREE} cannot become a block")
             if node.writers:  # what it still writes would go nowhere
                 raise InUseError(f"{name} is open for writing; close it before it becomes a block")
-            self._entries.become(node, target, new_name)
+            self.entries.become(node, target, new_name)
             node.names -= 1
             self.discard(node)
         else:
@@ -297,7 +297,7 @@ class Names:
             raise NameExistsError("exists", path=path)
         if not self._is_tree(folder, name):
             self._check_new(folder, name)
-        if not of_view and self._entries.takes(folder, name):
+        if not of_view and self.entries.takes(folder, name):
             raise NotPermittedError("only a file can be created under this name", path=path)
         return folder, name
 

@@ -30,6 +30,7 @@ class Node:
 
     ``opens``: handles on it, ``writers``: those that may write; ``names``: names that lead to it.
     ``path``: where the kernel last asked for it; ``inode``: the kernel's number for it, 0 when it is not known.
+    ``identity``: of what the view shows under its name.
     """
 
     mode: int
@@ -42,6 +43,7 @@ class Node:
     names: int = 1
     path: str = ""
     inode: int = 0
+    identity: object = None
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """What of the document it shows; None: the kernel keeps nothing of it."""
@@ -128,8 +130,12 @@ class DirectoryNode(Node):
         return 1 if below is None else 2 + own + below
 
     def look(self) -> None:
-        """Have the mtime move when entries of the view came or went."""
-        self.mtime_ns = max(self.mtime_ns, self.view.version() if self.view is not None else 0)
+        """Have the mtime move when entries of the view came or went; forget those that went."""
+        version = self.view.version() if self.view is not None else 0
+        if version > self.mtime_ns and self.view is not None:
+            self.mtime_ns = version
+            names = set(self.view.names())
+            self.seen = {name: node for name, node in self.seen.items() if name in names}
 
     def find(self, name: str) -> Node:
         """The node of that name.  Raises ``KeyError``."""
@@ -144,8 +150,13 @@ class DirectoryNode(Node):
             self.seen.pop(name, None)
             raise
         node = self.seen.get(name)
-        if node is None or isinstance(node, FileNode) != isinstance(child, ViewFile):
+        if (
+            node is None
+            or node.identity != child.identity
+            or isinstance(node, FileNode) != isinstance(child, ViewFile)
+        ):
             node = self.seen[name] = self._node(child)
+            node.identity = child.identity
         return node
 
     def forget(self) -> None:

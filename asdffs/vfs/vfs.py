@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
 from asdffs.document.changes import TREE as TREE_SUBJECT
 from asdffs.document.document import Document
@@ -21,6 +22,7 @@ from asdffs.errors import (
     NoSuchNameError,
     NotDirectoryError,
     ReadOnlyError,
+    StaleFileError,
 )
 from asdffs.relief import Exclusive
 from asdffs.storage.store import Extent, read_bytes
@@ -40,6 +42,17 @@ from asdffs.views.tree_yaml import CommittedTree
 logger = logging.getLogger(__name__)
 
 
+class Collector(Protocol):
+    """Has the kernel send what was stored through maps of ``nodes``, before ``author``, or the tree, is written."""
+
+    def __call__(self, nodes: list[Node], author: Node | None, *, mapped: bool) -> None:
+        """``mapped``: it is pages of a map that are about to be written."""
+
+
+def _collect_nothing(nodes: list[Node], author: Node | None, *, mapped: bool) -> None:
+    """There is no kernel."""
+
+
 class Vfs:
     """The mount of one document.  The directories of ``places`` exist; spool and rejected are empty."""
 
@@ -55,8 +68,9 @@ class Vfs:
         self.staging = Staging(document, self._spool, places.rejected, history, tree)
         self.names.bind(self.staging)
         self.staging.before_commit = self._collect_stores
+        self.names.entries.before_copy = self._collect_kin
         #: Has the kernel send what was stored through maps of nodes; set by whoever serves the mount.
-        self.collector: Callable[[list[Node], Node | None], None] = lambda nodes, author: None
+        self.collector: Collector = _collect_nothing
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()
         document.report.settled = False
@@ -82,6 +96,10 @@ class Vfs:
         if news:
             self._coherence.note(news)
         return self._coherence.take()
+
+    def put_back_stale(self, nodes: list[Node]) -> None:
+        """They were not told about yet."""
+        self._coherence.put_back(nodes)
 
     def readlink(self, path: str) -> str:
         """Target of a symbolic link.  Raises ``NameRefusedError``."""
@@ -181,10 +199,11 @@ class Vfs:
             node.file.open_for_writing()
         else:
             node.file.open_for_reading()
-        opened = Handle(node, write, snapshot=node.file.snapshot())
+        opened = Handle(node, write, snapshot=node.file.snapshot(), generation=self.document.generation)
         self._coherence.learn(node, path, inode)
         if truncate and write:
             with self._changing(node):
+                self._collect_kin(node)
                 node.file.truncate(0)
                 self._dirtied(opened)
         return self._handles.add(opened)
@@ -195,7 +214,8 @@ class Vfs:
 
     def create(self, path: str, mode: int) -> int:
         """Create and open a file.  Raises as ``Names.create``."""
-        return self._handles.add(Handle(self.names.create(path, mode), writable=True))
+        node = self.names.create(path, mode)
+        return self._handles.add(Handle(node, writable=True, generation=self.document.generation))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """Bytes, or where they are."""
@@ -213,6 +233,8 @@ class Vfs:
         """Write; bytes written.  ``mapped``: whole pages of a map, in which a program may have stored little."""
         opened = self._handles.get(handle)
         node = opened.node
+        if mapped and opened.generation != self.document.generation and not isinstance(node.file, SpoolFile):
+            raise StaleFileError("another program changed the file since this map was made; open it again")
         with self._changing(node):
             kin = self._coherence.writers(node.subjects() or (), node)
             merged = self._merged(node, offset, payload, kin, mapped=mapped) if kin else payload
@@ -228,7 +250,7 @@ class Vfs:
         Of pages only what differs from the content before: the rest is as old as the page.
         """
         before = read_bytes(node.file.read(offset, len(payload))) if mapped else b""
-        self.collector(kin, node)
+        self.collector(kin, node, mapped=mapped)
         if not mapped:
             return payload
         now = read_bytes(node.file.read(offset, len(payload)))
@@ -236,11 +258,17 @@ class Vfs:
             return payload
         return bytes(new if new != old else found for new, old, found in zip(payload, before, now, strict=True))
 
+    def _collect_kin(self, node: Node) -> None:
+        """What was stored through maps of other views of these bytes comes before what changes them now."""
+        kin = self._coherence.writers(node.subjects() or (), node)
+        if kin:
+            self.collector(kin, node, mapped=False)
+
     def _collect_stores(self) -> None:
         """The tree is about to change, and with it which bytes an array means: stores in maps are the old ones."""
         kin = self._coherence.writers((TREE_SUBJECT,))
         if kin:
-            self.collector(kin, None)
+            self.collector(kin, None, mapped=False)
 
     def truncate(self, path: str | None, size: int, handle: int | None = None) -> None:
         """Set the size, through a handle or by name (then all writers of the file count as dirty)."""
@@ -250,6 +278,7 @@ class Vfs:
         with self._changing(node):
             if handle is None:
                 node.file.open_for_writing()
+            self._collect_kin(node)
             node.file.truncate(size)
             writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
             for opened in writers or [Handle(node, writable=True)]:
@@ -261,6 +290,7 @@ class Vfs:
         """fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
         opened = self._handles.get(handle)
         with self._changing(opened.node):
+            self._collect_kin(opened.node)
             opened.node.file.allocate(offset, length, keep_size=keep_size, zero=zero)
             self._dirtied(opened)
 

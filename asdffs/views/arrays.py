@@ -42,6 +42,7 @@ class ArrayDirectory(ReadOnlyDirectory):
     def __init__(self, document: Document, path: Path, *, fits: bool) -> None:
         self._document = document
         self._path = path
+        self.identity = path
         self._fits = fits
         self._seen: frozenset[str] | None = None
         self._changed = 0
@@ -68,7 +69,9 @@ class ArrayDirectory(ReadOnlyDirectory):
         if maker is None:
             return ArrayDirectory(self._document, path, fits=self._fits)
         of = self._path if maker is MaskFile else path
-        return maker(self._document, functools.partial(self._document.arrays.branch, of))
+        file = maker(self._document, functools.partial(self._document.arrays.branch, of))
+        file.identity = maker, path
+        return file
 
     def subjects(self) -> tuple[Subject, ...]:
         """The tree."""

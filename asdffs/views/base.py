@@ -29,6 +29,8 @@ class ViewFile:
     """One virtual file.  Sizes and offsets in bytes.  This base is a read-only file."""
 
     writable = False
+    #: What of the view this is: files with another one are other files, though they have the same name.
+    identity: object = None
     #: Whether bringing what was written into the file is so much work that it waits for the last writer's close.
     stores_late = False
 
@@ -107,7 +109,9 @@ class ViewFile:
 
 
 class ViewDirectory(Protocol):
-    """A directory of a view."""
+    """A directory of a view.  ``identity``: see ``ViewFile``."""
+
+    identity: object
 
     def names(self) -> Iterable[str]:
         """Names of its entries, without ``.`` and ``..``."""
@@ -129,6 +133,7 @@ class ReadOnlyDirectory:
     """A directory, maybe the top one of a view, in which nothing can be created or removed."""
 
     scratch = False
+    identity: object = None
 
     def subjects(self) -> tuple[Subject, ...]:
         """Its entries stay what they are."""

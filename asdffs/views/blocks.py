@@ -150,6 +150,7 @@ class Blocks:
 
     directory = "blocks"
     scratch = True
+    identity: object = None
 
     def __init__(self, document: Document, options: Options | None = None) -> None:
         self._document = document
