@@ -24,7 +24,7 @@ def is_hidden(path: str) -> bool:
     return path.rpartition("/")[2].startswith(_HIDDEN_PREFIX)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Node:
     """What all nodes have.  ``mode``: permission bits.  Times in ns.
 

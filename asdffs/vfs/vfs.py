@@ -32,6 +32,7 @@ from asdffs.vfs.ending import keep_beside
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
 from asdffs.vfs.history import History
+from asdffs.vfs.merging import Merger
 from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.vfs.places import Places
@@ -62,6 +63,7 @@ class Vfs:
         owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.relief)
         self._coherence = Coherence()
+        self._merger = Merger()
         self.names = Names(document, self._spool, owner, self._coherence, chosen.views)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
         history = History(places.history, document.report.history)
@@ -223,6 +225,7 @@ class Vfs:
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
         self._await_change(opened.node)
+        self._merger.fetch(opened.node, offset, length)
         return opened.node.file.read(offset, length)
 
     def is_snapshot(self, handle: int) -> bool:
@@ -237,26 +240,23 @@ class Vfs:
             raise StaleFileError("another program changed the file since this map was made; open it again")
         with self._changing(node):
             kin = self._coherence.writers(node.subjects() or (), node)
-            merged = self._merged(node, offset, payload, kin, mapped=mapped) if kin else payload
+            merged = self._beside(node, offset, payload, kin, mapped=mapped) if kin else payload
             (node.file.store if mapped else node.file.write)(offset, merged)
             self._dirtied(opened)
         return len(payload)
 
-    def _merged(
+    def _beside(
         self, node: FileNode, offset: int, payload: bytes | memoryview, kin: list[Node], *, mapped: bool
     ) -> bytes | memoryview:
-        """What is to be written, after what was stored before through maps of ``kin``, which show the same bytes.
-
-        Of pages only what differs from the content before: the rest is as old as the page.
-        """
-        before = read_bytes(node.file.read(offset, len(payload))) if mapped else b""
+        """What is to be written beside ``kin``, which show the same bytes: stores in maps of them come first."""
+        self._merger.watch((*kin, node))
         self.collector(kin, node, mapped=mapped)
-        if not mapped:
-            return payload
         now = read_bytes(node.file.read(offset, len(payload)))
-        if now == before or not len(payload) == len(before) == len(now):
-            return payload
-        return bytes(new if new != old else found for new, old, found in zip(payload, before, now, strict=True))
+        merged = self._merger.merge(node, offset, bytes(payload), now) if mapped else payload
+        self._merger.change(node, offset, now)
+        if merged != payload:  # the kernel's page is not what is written
+            self._coherence.put_back([node])
+        return merged
 
     def _collect_kin(self, node: Node) -> None:
         """What was stored through maps of other views of these bytes comes before what changes them now."""

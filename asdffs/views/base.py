@@ -92,6 +92,10 @@ class ViewFile:
         """
         raise NotSupportedError("room cannot be reserved here")
 
+    def window(self) -> tuple[int, int] | None:
+        """Of a file that shows a block as it is: its number, and what makes an offset one of the block when added."""
+        return None
+
     def attributes(self) -> Mapping[str, bytes]:
         """Extended attributes.  Raises ``AsdffsError``."""
         return {}

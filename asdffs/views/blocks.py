@@ -139,6 +139,10 @@ class BlockFile(ViewFile):
         else:
             super().set_attribute(name, value)
 
+    def window(self) -> tuple[int, int]:
+        """All of it."""
+        return self._number, 0
+
     def attributes(self) -> Mapping[str, bytes]:
         """``user.asdf.*``: what ``block_facts`` tells, as text."""
         facts = block_facts(self._document, self._number)

@@ -168,6 +168,13 @@ class NpyFile(ArrayFile):
         if body:
             elements.write(max(0, offset - len(header)), body)
 
+    def window(self) -> tuple[int, int] | None:
+        """The block, from behind the header on."""
+        elements, header = self._parts()
+        if not isinstance(elements, BlockElements) or not elements.writable:
+            return None
+        return elements.placement.number, elements.placement.offset - len(header)
+
     def truncate(self, size: int) -> None:
         """To the size that it has."""
         if size != self.size():

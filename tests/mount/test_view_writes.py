@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -182,3 +185,65 @@ def test_a_helper_that_is_killed_is_replaced(tmp_path: Path) -> None:
             assert helpers_of(mount)
             for pid in helpers_of(mount):
                 os.kill(pid, signal.SIGKILL)
+
+
+WRITER = """
+import os, sys
+path, start, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+import time
+end, file, last = time.monotonic() + seconds, os.open(path, os.O_RDWR), 0
+while time.monotonic() < end:
+    last = last % 250 + 1
+    os.pwrite(file, bytes([last]) * 500, start)
+print(last)
+"""
+
+
+def test_another_program_writes_the_page_that_is_mapped(tmp_path: Path) -> None:
+    """One stores in a map, another writes other bytes of the same pages through the block: both keep theirs."""
+    with two_arrays(tmp_path) as mount:
+        command = [sys.executable, "-c", WRITER, mount.block(0), "1000", "1.5"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+            with mapped(mount.point / "arrays/a.npy") as stores:
+                last = 0
+                while other.poll() is None:
+                    last = last % 250 + 1
+                    store(stores, HEADER + 300, bytes([last]) * 500)
+                    stores.flush()
+            assert other.stdout is not None
+            wanted = int(other.stdout.read())
+        content = mount.block(0).read_bytes()
+        assert (set(content[300:800]), set(content[1000:1500])) == ({last}, {wanted})
+        assert set(content[:300] + content[800:1000] + content[1500:]) == {0}
+
+
+def test_stores_come_before_fallocate_and_rename(tmp_path: Path) -> None:
+    """No page of a map brings back what was zeroed or replaced."""
+    with two_arrays(tmp_path) as mount:
+        (mount.point / "new").write_bytes(b"\5" * 8000)
+        with mapped(mount.point / "arrays/a.npy") as stores:
+            store(stores, HEADER + 300, b"stored")
+            os.rename(mount.point / "new", mount.block(0))
+        assert mount.block(0).read_bytes() == b"\5" * 8000
+        with mapped(mount.point / "arrays/a.npy") as stores:
+            store(stores, HEADER + 300, b"stored")
+            done = run("fallocate", "-z", "-l", 8000, mount.block(0))
+        assert done.returncode == 0 or mount.status["binding"] == "fusepy", "libfuse 2 passes no fallocate on"
+        if done.returncode == 0:
+            assert mount.block(0).read_bytes() == bytes(8000)
+
+
+def test_old_maps_do_not_write_into_the_file_of_another_program(tmp_path: Path) -> None:
+    with two_arrays(tmp_path) as mount:
+        with mapped(mount.point / "arrays/a.npy") as stores:
+            store(stores, HEADER, b"old page")
+            body = f"a: {ARRAY} {{source: 0, {FACTS}, shape: [1000]}}\n"
+            (tmp_path / "new.asdf").write_bytes(tree_file(body, [block_bytes(b"\4" * 8000)]))
+            os.replace(tmp_path / "new.asdf", mount.file)
+            assert soon(lambda: set(mount.block(0).read_bytes()) == {4})
+            try:
+                stores.flush()
+            except OSError as err:
+                assert err.errno in (errno.ESTALE, errno.EIO)
+        assert set(mount.block(0).read_bytes()) == {4}
+        assert np.load(mount.point / "arrays/a.npy")[0] == 0x0404040404040404

@@ -121,6 +121,31 @@ def test_what_the_tree_loses_is_gone_and_what_is_open_stays(vfs: Vfs) -> None:
     vfs.release(handle)
 
 
+def test_what_has_the_name_now_is_shown(vfs: Vfs) -> None:
+    """An item of a list becomes one of a mapping, a mask by value one that is an array: other files, same name."""
+    text = vfs.document.tree.text()
+    bodies = (
+        b"[!core/ndarray-1.0.0 [1]]",
+        b"{0: !core/ndarray-1.0.0 [2, 2]}",
+        b"[{q: !core/ndarray-1.0.0 [3]}]",
+        b"{0: {r: !core/ndarray-1.0.0 [4]}}",
+    )
+    sizes = []
+    for body in bodies[:2]:
+        vfs.document.commit_tree(text.replace(b"!core/ndarray-1.0.0 [1, 2]", body))
+        sizes.append(vfs.attributes("/arrays/inline/0.npy").size)
+    assert sizes[1] == sizes[0] + 8
+    for body, name in zip(bodies[2:], ("q", "r"), strict=True):
+        vfs.document.commit_tree(text.replace(b"!core/ndarray-1.0.0 [1, 2]", body))
+        assert vfs.attributes(f"/arrays/inline/0/{name}.npy").size
+    vfs.document.commit_tree(text.replace(b"shape: [9]}", b"shape: [9], mask: 1}", 1))
+    assert vfs.attributes("/arrays/a/mask.npy").size
+    vfs.document.commit_tree(text.replace(b"\na: ", b"\na: {mask: !core/ndarray-1.0.0 [true]}\nz: "))
+    handle = vfs.open("/arrays/a/mask.npy", write=False, truncate=False)
+    assert vfs.attributes("/arrays/a/mask.npy").size == 129
+    vfs.release(handle)
+
+
 def test_a_directory_is_newer_when_names_come_or_go(vfs: Vfs) -> None:
     handle = vfs.opendir("/arrays")
     assert "a.npy" in list(vfs.entries_from(handle, 0))
