@@ -98,7 +98,7 @@ def show_views(folder: Path, arrays: dict[str, np.ndarray]) -> None:
     shell("python -c \"import numpy as np; print(np.load('x/arrays/data.npy', mmap_mode='r').mean())\"", folder)
     shell("fitsheader x/arrays/data.fits | grep -E 'NAXIS|instrument'", folder)
     edit = "a = np.load('x/arrays/err.npy', mmap_mode='r+'); a[0, 0] = 42; a.flush()"
-    shell(f'{python} -c "import numpy as np; {edit}" && od -An -tx1 -N4 x/blocks/0001.bin', folder)
+    shell(f'python -c "import numpy as np; {edit}" && od -An -tx1 -N4 x/blocks/0001.bin', folder)
     with asdf.open(folder / "x/exploded/jw02731_cal.asdf") as exploded:
         assert exploded["err"][0, 0] == 42
         assert np.array_equal(exploded["wavelength"][:], arrays["wavelength"])
