@@ -13,7 +13,9 @@ array needs is looked at anew at each use, because blocks change; numpy is impor
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +27,7 @@ from asdffs.document.branch import Branch, Scalar
 from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.datatypes import Descr, descr_of
 from asdffs.errors import InvalidArrayError, NotPermittedError
+from asdffs.relief import Relief
 from asdffs.storage.store import Extent, read_bytes
 
 if TYPE_CHECKING:
@@ -153,6 +156,13 @@ def understood(line: int) -> Iterator[None]:
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, MemoryError, yaml.YAMLError) as err:
         reason = str(err).partition("\n")[0][:200] or type(err).__name__
         raise InvalidArrayError(f"it cannot be shown: {reason}", line=line) from err
+
+
+def import_numpy(relief: Relief) -> None:
+    """It takes a tenth of a second the first time, and others are served meanwhile."""
+    if "numpy" not in sys.modules:
+        with relief.waiting():
+            importlib.import_module("numpy")
 
 
 class Elements:

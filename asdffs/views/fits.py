@@ -13,6 +13,7 @@ that metadata might give.  User: ``arrays``.  Needs the extra ``fits`` (astropy,
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +23,15 @@ from asdffs.document.arrays import Ndarray
 from asdffs.document.branch import Branch
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
-from asdffs.document.elements import BlockElements, Elements, MadeElements, ValueMask, subjects_of, understood
+from asdffs.document.elements import (
+    BlockElements,
+    Elements,
+    MadeElements,
+    ValueMask,
+    import_numpy,
+    subjects_of,
+    understood,
+)
 from asdffs.document.inline import inline_array, read_values
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.storage.store import Extent, read_bytes
@@ -69,11 +78,15 @@ class Unit:
         data = self.data.size if self.data is not None else 0
         return self.header_size + -(-data // BLOCK) * BLOCK
 
+    @functools.cached_property
+    def header(self) -> bytes:
+        """The header.  Takes a while: astropy is imported, and many cards are formatted."""
+        return self.stated or format_header(self.cards, self.offered, self.header_size)
+
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Bytes of the unit, at least one and maybe fewer than asked for."""
         if offset < self.header_size:
-            header = self.stated or format_header(self.cards, self.offered, self.header_size)
-            return header[offset : offset + length]
+            return self.header[offset : offset + length]
         offset -= self.header_size
         if self.data is not None and offset < self.data.size:
             return self.data.read(offset, length)
@@ -113,6 +126,9 @@ class FitsFile(ArrayFile):
     def _read(self, offset: int, length: int) -> bytes | Extent:
         pieces: list[bytes | Extent] = []
         for unit in self._units():
+            if offset < unit.header_size:
+                with self._document.relief.waiting():
+                    unit.header  # noqa: B018  # it is made now, and kept
             while offset < unit.size and length > 0:
                 piece = unit.read(offset, length)
                 count = len(piece) if isinstance(piece, bytes) else piece.length
@@ -134,6 +150,7 @@ class FitsFile(ArrayFile):
             ]
             key = (branch, document.arrays.outline(), document.block_count, sizes)
             if self._known is None or self._known[0] != key:
+                import_numpy(document.relief)
                 self._known = key, list(_Units(document).of(branch))
             return self._known[1]
 
@@ -211,7 +228,9 @@ class _Units:
     def _elements(self, branch: Branch) -> Elements:
         """The elements, rows first."""
         if branch.inline is not None or branch.array is None:
-            return MadeElements(inline_array(self._document.arrays.outline(), branch))
+            outline = self._document.arrays.outline()
+            with self._document.relief.waiting():
+                return MadeElements(inline_array(outline, branch))
         return BlockElements(self._document, branch.array, rows_first=True)
 
     # -- stated units ---------------------------------------------------------
@@ -232,13 +251,11 @@ class _Units:
         elif not first:
             needed += _COUNTS
         _check_stated(known, needed, unit.line)
-        missing = [card for card in needed if card[0] not in known]
-        ordered = (
-            cards
-            if not missing
-            else [*needed, *(card for card in cards if card[0] not in dict.fromkeys(c[0] for c in needed))]
-        )
-        return Unit([], data, stated=stated_header(ordered))
+        demanded = {card[0] for card in needed}
+        lacks = not demanded <= known.keys()
+        ordered = [*needed, *(card for card in cards if card[0] not in demanded)] if lacks else cards
+        with self._document.relief.waiting():
+            return Unit([], data, stated=stated_header(ordered))
 
     def _stated_data(self, unit: Branch, *, zero: bool) -> FitsData | None:
         data = unit.children.get("data")

@@ -211,7 +211,9 @@ class NpyFile(ArrayFile):
 
     def _make(self, branch: Branch) -> Elements:
         if branch.inline is not None or branch.array is None:
-            return MadeElements(inline_array(self._document.arrays.outline(), branch))
+            outline = self._document.arrays.outline()
+            with self._document.relief.waiting():
+                return MadeElements(inline_array(outline, branch))
         return BlockElements(self._document, branch.array)
 
 
