@@ -55,16 +55,29 @@ while chunk := os.read(0, 65536):
 Request = tuple[bytes, bytes]
 
 
-class Asker:
-    """What helpers are to do, in the order of asking."""
+class Crowd:
+    """How many wait."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.waiters = 0
+
+    def count(self, change: int) -> None:
+        """One more, or less."""
+        with self._lock:
+            self.waiters += change
+
+
+class Asker:
+    """What helpers are to do, in the order of asking.  ``crowd``: who waits for this one and for others."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        self._crowd = crowd
         self._state = threading.Condition(threading.Lock())
         self._queue: dict[Request, int] = {}
         self._current: dict[int, tuple[Request, int, float]] = {}
         self._undone: set[int] = set()
         self._asked = 0
-        self._waiters = 0
         self._ready = False
         self._stopping = False
         self._threads: list[threading.Thread] = []
@@ -104,16 +117,15 @@ class Asker:
         """Until these are done, but not longer than ``patience`` seconds, and less beside others."""
         began = time.monotonic()
         with self._state:
-            self._waiters += 1
-            self._state.notify_all()
+            self._crowd.count(1)
             while not self._undone.isdisjoint(tickets) and not self._stopping:
-                longest = _CROWDED if self._waiters > 1 else patience if self._ready else _FIRST_PATIENCE
+                longest = _CROWDED if self._crowd.waiters > 1 else patience if self._ready else _FIRST_PATIENCE
                 rest = began + longest - time.monotonic()
                 if rest <= 0:
                     break
-                self._state.wait(min(rest, _STUCK))
+                self._state.wait(min(rest, _CROWDED))
                 self._widen()
-            self._waiters -= 1
+            self._crowd.count(-1)
 
     def stop(self) -> None:
         """End the helpers; one that waits for the mount ends with that."""

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from asdffs.mount.asker import Asker
+from asdffs.mount.asker import Asker, Crowd
 from asdffs.mount.relief import Loop
 from asdffs.vfs.namespace import Node
 
@@ -31,9 +31,10 @@ class Invalidator:
         self._loop = loop
         self._mountpoint = mountpoint
         self._manner = b"open" if libfuse2 else b"stat"
-        self._asker = Asker()
+        crowd = Crowd()
+        self._asker = Asker(crowd)
         self._collecting = 0
-        self._collector = Asker()  # what is asked may wait for pages that are to be collected
+        self._collector = Asker(crowd)  # what is asked may wait for pages that are to be collected
 
     def prepare(self) -> None:
         """Two nodes that show the same are open: the helper will be needed."""
