@@ -20,7 +20,6 @@ _KINDS: Final = {
     "complex128": "c16",
     "bool8": "b1",
 }
-_STRINGS: Final = {"ascii": "S", "ucs4": "U"}
 _ORDERS: Final = {"big": ">", "little": "<"}
 #: numpy's limit on the size of an element, in bytes.
 _LARGEST: Final = (1 << 31) - 1

@@ -101,7 +101,9 @@ def place(document: Document, array: Ndarray, *, rows_first: bool = False) -> Pl
     strides = array.strides if array.strides is not None else packed(shape, item)
     if len(strides) != len(shape):
         raise InvalidArrayError(f"it has {len(shape)} axes and {len(strides)} strides")
-    placement = Placement(number, array.offset, shape, strides, item, *_order(shape, strides, item, rows_first))
+    placement = Placement(
+        number, array.offset, shape, strides, item, *_order(shape, strides, item, rows_first=rows_first)
+    )
     _check_inside(placement, size)
     return placement
 
@@ -115,7 +117,7 @@ def packed(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _order(shape: tuple[int, ...], strides: tuple[int, ...], item: int, rows_first: bool) -> tuple[bool, bool]:  # noqa: FBT001
+def _order(shape: tuple[int, ...], strides: tuple[int, ...], item: int, *, rows_first: bool) -> tuple[bool, bool]:
     """Whether elements are written columns first, and whether they lie as they are written."""
     if _lies(shape, strides, packed(shape, item)):
         return False, True

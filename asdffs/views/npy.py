@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from asdffs.document.branch import Branch
-from asdffs.document.changes import Subject
+from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
 from asdffs.document.elements import (
     BlockElements,
@@ -62,23 +62,18 @@ class ArrayFile(ViewFile):
         self._document = document
         self._find = find
         self._last: Branch | None = None
+        self._gone = False
 
     @property
     def branch(self) -> Branch:
         """The array; what it was last when the tree has none there any more."""
         try:
-            self._last = self._find()
+            self._last, self._gone = self._find(), False
         except KeyError:
             if self._last is None:
                 raise InvalidArrayError("the tree has no such array any more") from None
+            self._gone = True
         return self._last
-
-    def _is_gone(self) -> bool:
-        try:
-            self._find()
-        except KeyError:
-            return True
-        return False
 
     def version(self) -> int:
         """When the tree or the block last changed it, in ns."""
@@ -87,7 +82,7 @@ class ArrayFile(ViewFile):
 
     def subjects(self) -> tuple[Subject, ...]:
         """The tree, and the block."""
-        return (Subject("tree"), *subjects_of(self._document, self.branch))
+        return (TREE, *subjects_of(self._document, self.branch))
 
     def attributes(self) -> Mapping[str, bytes]:
         """``user.asdf.*``: what the tree says of the array, lists as JSON."""
@@ -160,7 +155,7 @@ class NpyFile(ArrayFile):
     def store(self, offset: int, payload: bytes | memoryview) -> None:
         """Into the block.  A page of a map may have the header in it, maybe an older one, which nobody stored."""
         elements, header = self._parts()
-        if self._is_gone():
+        if self._gone:
             raise StaleFileError("the tree has no such array any more; its block may be another's")
         body = memoryview(payload)[max(0, len(header) - offset) :]
         if body and isinstance(elements, BlockElements):
