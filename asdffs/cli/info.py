@@ -73,11 +73,11 @@ def _array(document: Document, array: Ndarray) -> dict[str, Any]:
 
 def _shape(document: Document, array: Ndarray) -> tuple[int, ...] | None:
     """With ``*`` in it, of what the block has now."""
-    count = document.block_count
-    if array.row is None or not isinstance(array.source, int) or not -count <= array.source < count:
+    number = array.block_in(document.block_count)
+    if array.row is None or number is None:
         return array.shape
     try:
-        return array.shape_in(document.block_size(array.source % count))
+        return array.shape_in(document.block_size(number))
     except DamagedBlockError:
         return None
 

@@ -61,6 +61,12 @@ class Ndarray:
             length = self.strides[0]
         return (max(0, size - self.offset) // length, *self.row) if length > 0 else None
 
+    def block_in(self, count: int) -> int | None:
+        """The block, of ``count`` ones: a negative source counts from the end; None when it is none of them."""
+        if not isinstance(self.source, int) or not -count <= self.source < count:
+            return None
+        return self.source % count
+
     @property
     def name(self) -> str:
         """The path as a person reads it: ``roman/data``."""

@@ -70,14 +70,14 @@ class Placement:
 def block_of(document: Document, array: Ndarray) -> int:
     """Number of the block that has the array.  Raises ``InvalidArrayError``."""
     count = document.block_count
-    if not isinstance(array.source, int):
-        if array.source is None:
-            raise InvalidArrayError("it states neither a source nor data")
-        raise InvalidArrayError(f"its source is {str(array.source)[:60]!r}, which is no block of this file")
-    number = array.source if array.source >= 0 else array.source + count
-    if not 0 <= number < count:
-        raise InvalidArrayError(f"its source is {str(array.source)[:20]}, and the file has {count} blocks")
-    return number
+    number = array.block_in(count)
+    if number is not None:
+        return number
+    if array.source is None:
+        raise InvalidArrayError("it states neither a source nor data")
+    if isinstance(array.source, str):
+        raise InvalidArrayError(f"its source is {array.source[:60]!r}, which is no block of this file")
+    raise InvalidArrayError(f"its source is {str(array.source)[:20]}, and the file has {count} blocks")
 
 
 def place(document: Document, array: Ndarray, *, rows_first: bool = False) -> Placement:

@@ -45,13 +45,13 @@ def exploded_text(outline: Outline, stem: str, count: int) -> bytes:
     pieces: list[str] = []
     done = 0
     for branch in sorted(outline.arrays, key=lambda branch: branch.source or (0, 0)):
-        source = branch.array.source if branch.array is not None else None
-        if branch.source is None or not isinstance(source, int) or not -count <= source < count:
+        number = branch.array.block_in(count) if branch.array is not None else None
+        if branch.source is None or number is None:
             continue
         start, stop = branch.source
         if start < done:  # by a merge key or an alias it is that of several arrays
             continue
-        pieces += (outline.text[done:start], _uri(block_file_name(stem, source % count)))
+        pieces += (outline.text[done:start], _uri(block_file_name(stem, number)))
         done = stop
     pieces.append(outline.text[done:])
     return "".join(pieces).encode("utf-8", "surrogateescape")

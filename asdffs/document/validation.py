@@ -56,8 +56,8 @@ def find_warnings(arrays: Sequence[Ndarray], count: int, size_of: Callable[[int]
 def _warning(array: Ndarray, count: int, size_of: Callable[[int], int | None]) -> str | None:
     if not isinstance(array.source, int):
         return None
-    number = array.source if array.source >= 0 else array.source + count
-    if not 0 <= number < count:
+    number = array.block_in(count)
+    if number is None:
         return f"line {array.line}: {array.name} has source {str(array.source)[:20]}, and the file has {count} blocks"
     size, needed = size_of(number), array.last_byte()
     if size is None or needed is None or needed <= size:
