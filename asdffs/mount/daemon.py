@@ -78,7 +78,7 @@ def serve(
 
     document.check_tree()
     operations = Operations(vfs, loop, binding.caller_pid, invalidator, ready=started, ended=ended)
-    vfs.collector = invalidator.collect
+    vfs.stores.collector = invalidator.collect
     others.changed = lambda: operations.tell_changes(wait=False)
 
     try:

@@ -5,7 +5,7 @@ the old ones back, unless it is known that they are old: so each change beside a
 with the bytes before it, and for each view when its pages were fetched.  A byte of a page that equals what was
 there when the page was fetched, and has been changed since, was not stored through the map.
 
-User: ``vfs``.  Offsets of blocks and of files in bytes.  One thread at a time, whoever has the turn.
+User: ``stores``.  Offsets of blocks and of files in bytes.  One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from typing import Protocol
 
-from asdffs.document.changes import TREE as TREE_SUBJECT
 from asdffs.document.document import Document
 from asdffs.errors import (
     AsdffsError,
@@ -25,33 +23,22 @@ from asdffs.errors import (
     StaleFileError,
 )
 from asdffs.relief import Exclusive
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.store import Extent
 from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.ending import keep_beside
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
 from asdffs.vfs.history import History
-from asdffs.vfs.merging import Merger
 from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.vfs.places import Places
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.staging import TREE, Draft, Staging
+from asdffs.vfs.stores import Stores
 from asdffs.views.tree_yaml import CommittedTree
 
 logger = logging.getLogger(__name__)
-
-
-class Collector(Protocol):
-    """Has the kernel send what was stored through maps of ``nodes``, before ``author``, or the tree, is written."""
-
-    def __call__(self, nodes: list[Node], author: Node | None, *, mapped: bool) -> None:
-        """``mapped``: it is pages of a map that are about to be written."""
-
-
-def _collect_nothing(nodes: list[Node], author: Node | None, *, mapped: bool) -> None:
-    """There is no kernel."""
 
 
 class Vfs:
@@ -63,16 +50,14 @@ class Vfs:
         owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.relief)
         self._coherence = Coherence()
-        self._merger = Merger()
+        self.stores = Stores(self._coherence)
         self.names = Names(document, self._spool, owner, self._coherence, chosen.views)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
         history = History(places.history, document.report.history)
         self.staging = Staging(document, self._spool, places.rejected, history, tree)
         self.names.bind(self.staging)
-        self.staging.before_commit = self._collect_stores
-        self.names.entries.before_copy = self._collect_kin
-        #: Has the kernel send what was stored through maps of nodes; set by whoever serves the mount.
-        self.collector: Collector = _collect_nothing
+        self.staging.before_commit = self.stores.before_commit
+        self.names.entries.before_copy = self.stores.before_change
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()
         document.report.settled = False
@@ -205,7 +190,7 @@ class Vfs:
         self._coherence.learn(node, path, inode)
         if truncate and write:
             with self._changing(node):
-                self._collect_kin(node)
+                self.stores.before_change(node)
                 node.file.truncate(0)
                 self._dirtied(opened)
         return self._handles.add(opened)
@@ -225,7 +210,7 @@ class Vfs:
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
         self._await_change(opened.node)
-        self._merger.fetch(opened.node, offset, length)
+        self.stores.fetch(opened.node, offset, length)
         return opened.node.file.read(offset, length)
 
     def is_snapshot(self, handle: int) -> bool:
@@ -239,36 +224,10 @@ class Vfs:
         if mapped and opened.generation != self.document.generation and not isinstance(node.file, SpoolFile):
             raise StaleFileError("another program changed the file since this map was made; open it again")
         with self._changing(node):
-            kin = self._coherence.writers(node.subjects() or (), node)
-            merged = self._beside(node, offset, payload, kin, mapped=mapped) if kin else payload
+            merged = self.stores.before_write(node, offset, payload, mapped=mapped)
             (node.file.store if mapped else node.file.write)(offset, merged)
             self._dirtied(opened)
         return len(payload)
-
-    def _beside(
-        self, node: FileNode, offset: int, payload: bytes | memoryview, kin: list[Node], *, mapped: bool
-    ) -> bytes | memoryview:
-        """What is to be written beside ``kin``, which show the same bytes: stores in maps of them come first."""
-        self._merger.watch((*kin, node))
-        self.collector(kin, node, mapped=mapped)
-        now = read_bytes(node.file.read(offset, len(payload)))
-        merged = self._merger.merge(node, offset, bytes(payload), now) if mapped else payload
-        self._merger.change(node, offset, now)
-        if merged != payload:  # the kernel's page is not what is written
-            self._coherence.put_back([node])
-        return merged
-
-    def _collect_kin(self, node: Node) -> None:
-        """What was stored through maps of other views of these bytes comes before what changes them now."""
-        kin = self._coherence.writers(node.subjects() or (), node)
-        if kin:
-            self.collector(kin, node, mapped=False)
-
-    def _collect_stores(self) -> None:
-        """The tree is about to change, and with it which bytes an array means: stores in maps are the old ones."""
-        kin = self._coherence.writers((TREE_SUBJECT,))
-        if kin:
-            self.collector(kin, None, mapped=False)
 
     def truncate(self, path: str | None, size: int, handle: int | None = None) -> None:
         """Set the size, through a handle or by name (then all writers of the file count as dirty)."""
@@ -278,7 +237,7 @@ class Vfs:
         with self._changing(node):
             if handle is None:
                 node.file.open_for_writing()
-            self._collect_kin(node)
+            self.stores.before_change(node)
             node.file.truncate(size)
             writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
             for opened in writers or [Handle(node, writable=True)]:
@@ -290,7 +249,7 @@ class Vfs:
         """fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
         opened = self._handles.get(handle)
         with self._changing(opened.node):
-            self._collect_kin(opened.node)
+            self.stores.before_change(opened.node)
             opened.node.file.allocate(offset, length, keep_size=keep_size, zero=zero)
             self._dirtied(opened)
 
