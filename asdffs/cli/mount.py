@@ -21,13 +21,13 @@ from asdffs.cli.places import (
 )
 from asdffs.document.contents import Care
 from asdffs.document.opening import Settings, open_document, resolve
+from asdffs.document.places import Places
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
 from asdffs.mount.binding import load_binding
 from asdffs.mount.daemon import run_in_background, serve
 from asdffs.mount.mounts import filesystem_of
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.mount.relief import Loop
-from asdffs.vfs.places import Places
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take_report
 from asdffs.document.document import Document
+from asdffs.document.keeping import keep_abandoned
+from asdffs.document.places import Places
 from asdffs.errors import UnfinishedError
-from asdffs.vfs.ending import keep_abandoned
-from asdffs.vfs.places import Places
 
 
 def tell_the_past(document: Document, places: Places) -> Iterator[str]:

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 
-from asdffs.vfs.places import Places
+from asdffs.document.places import Places
 
 #: In the state directory of a file: the spools of mounts whose scratch may not be kept yet.
 _SPOOLS = "spools.json"

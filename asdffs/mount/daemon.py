@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asdffs.document.document import Document
+from asdffs.document.places import Places
 from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
@@ -27,7 +28,6 @@ from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.relief import Loop
 from asdffs.storage.lease import Lease
 from asdffs.storage.watch import Watch
-from asdffs.vfs.places import Places
 from asdffs.vfs.vfs import Vfs
 
 logger = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ import logging
 import time
 
 from asdffs.document.document import Document, Foreign
+from asdffs.document.keeping import Keeper, distinct
 from asdffs.errors import AsdffsError
 from asdffs.vfs.coherence import Coherence
-from asdffs.vfs.ending import Keeper, distinct
 from asdffs.vfs.namespace import DirectoryNode
 from asdffs.vfs.staging import Draft, Staging
 

@@ -17,15 +17,8 @@ from asdffs.storage.file_store import write_all
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.base import ViewFile
 
-#: Names that editors and tools leave behind and nobody misses.
-_DISPOSABLE = re.compile(r"\..*|4913|.*~|#.*#", re.DOTALL)
 _LONGEST_QUOTED = 200
 _CUT_ESCAPE = re.compile(r"%[0-9A-F]?\Z")
-
-
-def is_disposable(name: str) -> bool:
-    """Whether scratch of that name is dropped at the end instead of being kept as a leftover."""
-    return _DISPOSABLE.fullmatch(name) is not None
 
 
 class Spool:

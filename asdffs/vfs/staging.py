@@ -21,20 +21,15 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import logging
-import os
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
+from asdffs.document.drafts import Drafts
 from asdffs.errors import AsdffsError, InvalidTreeError
 from asdffs.relief import Exclusive
-from asdffs.vfs.history import History
 from asdffs.vfs.namespace import FileNode, Node
-from asdffs.vfs.scratch import Spool, SpoolFile
+from asdffs.vfs.scratch import SpoolFile
 from asdffs.views.tree_yaml import CommittedTree
-
-logger = logging.getLogger(__name__)
 
 #: The name of the draft in the mount, and of its file in the spool.
 TREE = "tree.yaml"
@@ -52,18 +47,14 @@ class Draft(enum.Enum):
 class Staging:
     """The draft of one document."""
 
-    def __init__(self, document: Document, spool: Spool, rejected: str, history: History, node: FileNode) -> None:
+    def __init__(self, document: Document, drafts: Drafts, node: FileNode) -> None:
         self._document = document
-        self._spool = spool
-        self._rejected = rejected
+        self.drafts = drafts
         self._committed = CommittedTree(document)
-        self._history = history
         self.node: FileNode | None = node
         self.adopting: FileNode | None = None
         self.turn = Exclusive(document.relief)
         self._state = Draft.CLEAN
-        self._count = 0
-        self.before_commit: Callable[[], None] = lambda: None
 
     @property
     def state(self) -> Draft:
@@ -92,7 +83,7 @@ class Staging:
         if not text:
             return
         try:
-            self._commit(text)
+            self.drafts.commit(text)
         except (AsdffsError, OSError):
             self.state = Draft.REJECTED
             raise
@@ -105,7 +96,7 @@ class Staging:
         before = self._document.tree.text()
         self.adopting = node
         try:
-            self._commit(text)
+            self.drafts.commit(text)
         finally:
             self.adopting = None
         self.leave(before, replaced=True)
@@ -123,7 +114,7 @@ class Staging:
         if node is None:
             return
         if self.state in (Draft.DIRTY, Draft.CUT_OFF):
-            self._keep(spooled(node).content())
+            self.drafts.keep(spooled(node).content())
         if not replaced or node.opens or node.names > 1:
             spooled(node).take(self._document.tree.text() if text is None else text)
         self.node, self.state = None, Draft.CLEAN
@@ -154,49 +145,9 @@ class Staging:
             return []
         return [spooled(self.node).path]
 
-    def _commit(self, text: bytes) -> None:
-        self.before_commit()
-        before = self._document.tree.text()
-        if text != before:
-            self._history.note(before)
-        try:
-            self._document.commit_tree(text)
-        except (AsdffsError, OSError) as err:
-            self._document.report.refuse(err)
-            self._keep(text)
-            raise
-        self._document.report.error = ""
-
-    def _keep(self, text: bytes) -> None:
-        """Keep ``text``, durably, unless it is empty, the committed one, or kept already.
-
-        Where that fails the text is still in the spool file it came from, which outlives us.
-        """
-        kept = self._document.report.rejected
-        if not text or text == self._document.tree.text() or any(_read(path) == text for path in kept):
-            return
-        self._count += 1
-        path = os.path.join(self._rejected, f"{self._count}.yaml")
-        try:
-            with open(path, "xb") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as err:
-            logger.error("a refused draft could not be copied to %s (%s); it stays a draft", path, err.strerror)
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            return
-        kept.append(path)
-
 
 def spooled(node: FileNode) -> SpoolFile:
     """The spool file of a draft or scratch node."""
     if not isinstance(node.file, SpoolFile):
         raise TypeError("only drafts and scratch are spooled")
     return node.file
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()

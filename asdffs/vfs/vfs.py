@@ -11,6 +11,10 @@ import logging
 from collections.abc import Iterator
 
 from asdffs.document.document import Document
+from asdffs.document.drafts import Drafts
+from asdffs.document.history import History
+from asdffs.document.keeping import keep_beside
+from asdffs.document.places import Places
 from asdffs.errors import (
     AsdffsError,
     FileExpectedError,
@@ -26,13 +30,10 @@ from asdffs.relief import Exclusive
 from asdffs.storage.store import Extent
 from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
-from asdffs.vfs.ending import keep_beside
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
-from asdffs.vfs.history import History
 from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
-from asdffs.vfs.places import Places
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.staging import TREE, Draft, Staging
 from asdffs.vfs.stores import Stores
@@ -53,10 +54,10 @@ class Vfs:
         self.stores = Stores(self._coherence)
         self.names = Names(document, self._spool, owner, self._coherence, chosen.views)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
-        history = History(places.history, document.report.history)
-        self.staging = Staging(document, self._spool, places.rejected, history, tree)
+        drafts = Drafts(document, places.rejected, History(places.history, document.report.history))
+        self.staging = Staging(document, drafts, tree)
         self.names.bind(self.staging)
-        self.staging.before_commit = self.stores.before_commit
+        drafts.before_commit = self.stores.before_commit
         self.names.entries.before_copy = self.stores.before_change
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()

@@ -10,9 +10,9 @@ import pytest
 from support.samples import DATA, MASK, block_bytes, odd_file, opened, zlib_block
 
 from asdffs.document.opening import Settings, open_document
+from asdffs.document.places import Places
 from asdffs.errors import FailedFileError, NoSuchNameError
 from asdffs.storage.store import read_bytes
-from asdffs.vfs.places import Places
 from asdffs.vfs.vfs import Vfs
 
 TREE = "%YAML 1.1\n---\nvalue: 1\n...\n"

@@ -11,8 +11,8 @@ from support.arrays import tree_file
 from support.samples import block_bytes, zlib_block
 
 from asdffs.document.opening import Settings, open_document
+from asdffs.document.places import Places
 from asdffs.errors import NoSuchNameError
-from asdffs.vfs.places import Places
 from asdffs.vfs.vfs import Vfs
 
 ARRAY = "!core/ndarray-1.0.0"

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from support.samples import odd_file
 
+from asdffs.document.keeping import Keeper, is_disposable, keep_abandoned
 from asdffs.document.opening import open_document
+from asdffs.document.places import Places
 from asdffs.errors import (
     InUseError,
     InvalidTreeError,
@@ -19,9 +21,6 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.storage.store import read_bytes
-from asdffs.vfs.ending import Keeper, keep_abandoned
-from asdffs.vfs.places import Places
-from asdffs.vfs.scratch import is_disposable
 from asdffs.vfs.staging import Draft
 from asdffs.vfs.vfs import Vfs
 

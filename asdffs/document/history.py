@@ -3,7 +3,7 @@
 ``.asdffs/history/N.yaml``, the oldest first; they stay in the state directory when the mount
 ends.  A tree is there whole or not at all, the one that a save replaces before that save
 begins.  Not synced: the file itself is, and a ring that cannot be written never refuses a save.
-User: ``staging``.
+User: ``drafts``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a mount keeps what is not the file.  Users: ``vfs``, ``cli``, which chooses them.  Light to import."""
+"""Where a mount keeps what is not the file.  Users: ``vfs``, ``cli``, which chooses them."""
 
 from __future__ import annotations
 

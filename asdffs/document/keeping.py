@@ -1,16 +1,17 @@
-"""What is kept beside the file when a mount ends, so that nothing typed or copied in is lost.
+"""What is kept beside the file when a mount ends, or an edit, so that nothing typed or copied in is lost.
 
 ``NAME.rejected-N.yaml`` for each draft that is not in the file, ``NAME.leftover/`` for
 scratch that is no editor's, ``NAME.unsaved-N.block-NNNN.bin`` for a block that was written and
 could not be stored, ``NAME.conflict-N.yaml`` and ``NAME.conflict-N.block-NNNN.bin`` for
-what another program's change of the file has overtaken.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/mount``
-(for the spool of a daemon that was killed).
+what another program's change of the file has overtaken.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/edit``,
+``watching``, ``cli/past`` (for the spool of a daemon that was killed).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
@@ -20,12 +21,13 @@ from asdffs.document.document import Document
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.store import read_bytes
-from asdffs.vfs.scratch import is_disposable
 
 _PIECE: Final = 1 << 20
 #: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
 _LONGEST_STEM = 220
 _CUT_STEM = 200
+#: Names that editors and tools leave behind and nobody misses.
+_DISPOSABLE = re.compile(r"\..*|4913|.*~|#.*#", re.DOTALL)
 
 
 def keep_beside(
@@ -152,6 +154,11 @@ def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes) -> Ke
     for draft in distinct(drafts, committed):
         keeper.keep_draft(draft)
     return keeper
+
+
+def is_disposable(name: str) -> bool:
+    """Whether scratch of that name is dropped at the end instead of being kept as a leftover."""
+    return _DISPOSABLE.fullmatch(name) is not None
 
 
 def distinct(drafts: list[str], committed: bytes, *, already: Sequence[str] = ()) -> list[str]:

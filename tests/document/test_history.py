@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asdffs.vfs.history import LENGTH, History
+from asdffs.document.history import LENGTH, History
 
 
 def found(folder: Path) -> list[bytes]:
