@@ -3,8 +3,9 @@
 One thread at a time touches what a mount shares: whoever holds the turn.  Code that is about
 to be slow (decode, fsync, copy, validate) gives the turn up with ``waiting`` and takes it back
 for the moments in which it touches something shared with ``resumed``.  The floors below
-``mount`` only say where they wait; ``mount/relief`` is what serves others meanwhile, and
-``Alone`` is for programs with nobody else to serve.  Users: ``storage``, ``document``, ``vfs``.
+``mount`` only say where they wait; ``mount/relief`` is what serves others meanwhile,
+``Alone`` is for programs with nobody else to serve, ``Turns`` for several threads of one.
+Users: ``storage``, ``document``, ``vfs``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Relief(Protocol):
@@ -47,6 +48,33 @@ class Alone:
     def resumed(self) -> AbstractContextManager[None]:
         """See ``Relief``."""
         return contextlib.nullcontext()
+
+
+class Turns:
+    """Several threads of one program: who is ``entered`` has the turn, and gives it up as for ``Relief``."""
+
+    stopping = False
+    wanted = True
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def entered(self) -> AbstractContextManager[Any]:
+        """Have the turn inside."""
+        return self._lock
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """See ``Relief``."""
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
+
+    def resumed(self) -> AbstractContextManager[Any]:
+        """See ``Relief``."""
+        return self._lock
 
 
 class Exclusive:

@@ -34,7 +34,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.NotAsdfError: ExitCode.NOT_ASDF,
     errors.DamagedFileError: ExitCode.NOT_ASDF,
     errors.DamagedBlockError: ExitCode.NOT_ASDF,
-    errors.InvalidTreeError: ExitCode.EDITS_KEPT,
+    errors.InvalidTreeError: ExitCode.NOT_ASDF,
     errors.InvalidArrayError: ExitCode.NOT_ASDF,
     errors.AbandonedError: ExitCode.UNFINISHED,
     errors.StorageError: ExitCode.UNFINISHED,

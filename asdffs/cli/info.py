@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
+import sys
+from contextlib import closing
 from typing import Any
 
+from asdffs.cli.file_map import render
 from asdffs.document.arrays import Ndarray
 from asdffs.document.document import Document
 from asdffs.document.external import External, find_externals
@@ -21,13 +25,34 @@ from asdffs.views.blocks import block_facts
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the description.  Raises ``AsdffsError``, ``OSError``."""
-    document = open_document(arguments.file, writable=False)
-    try:
+    with closing(open_document(arguments.file, writable=False)) as document:
+        if arguments.map and not arguments.json:
+            _print(render(document, _width()))
+            return 0
         facts = describe(document)
-    finally:
-        document.close()
-    print(json.dumps(facts, indent=2) if arguments.json else _render(facts))
+    if arguments.json:
+        print(json.dumps(facts, indent=2))
+    elif sys.stdout.isatty():
+        print(_head(facts))
+        _print(_pretty(facts))
+    else:
+        print(
+            "\n".join(
+                [_head(facts), *_table(facts["blocks"], _users(facts)), *map(_external_line, facts["external"])]
+            )
+        )
     return 0
+
+
+def _width() -> int:
+    """Columns to draw in."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def _print(what: Any) -> None:
+    from rich.console import Console
+
+    Console(width=_width(), highlight=False).print(what, end="")
 
 
 def describe(document: Document) -> dict[str, Any]:
@@ -95,7 +120,7 @@ def _index_state(document: Document) -> str:
     return "absent" if layout.blocks_end >= layout.size else "invalid"
 
 
-def _render(facts: dict[str, Any]) -> str:
+def _head(facts: dict[str, Any]) -> str:
     tree = facts["tree"]
     lines = [
         f"{facts['file']}: {facts['size']} bytes",
@@ -105,11 +130,50 @@ def _render(facts: dict[str, Any]) -> str:
         f"padding   {facts['padding']} bytes",
         f"index     {facts['index']}",
     ]
+    return "\n".join(lines)
+
+
+def _users(facts: dict[str, Any]) -> dict[int, list[str]]:
+    """Of each block the paths of its arrays."""
     users: dict[int, list[str]] = {}
     for array in facts["arrays"]:
         if isinstance(array["source"], int):
             users.setdefault(array["source"] % max(1, len(facts["blocks"])), []).append(array["path"])
-    return "\n".join(lines + _table(facts["blocks"], users) + [*map(_external_line, facts["external"])])
+    return users
+
+
+def _pretty(facts: dict[str, Any]) -> Any:
+    """The table for a terminal: sizes as people read them."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("block", "offset", "data", "stored", "slack"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("compression", "checksum", "arrays"):
+        table.add_column(name, overflow="fold")
+    shapes = {array["path"]: _array_text(array) for array in facts["arrays"]}
+    users = _users(facts)
+    for block in facts["blocks"]:
+        names = "\n".join(shapes[path] for path in users.get(block["index"], [])) or "-"
+        table.add_row(*map(Text, (str(block["index"]), *_cells(block), names)))
+    return Group(table, *(Text(_external_line(one)) for one in facts["external"]))
+
+
+def _cells(block: dict[str, Any]) -> list[str]:
+    if "error" in block:
+        return ["?", "?", "?", "?", block["error"], "?"]
+    sizes = [f"{block[key]:,}" for key in ("offset", "data_size", "used_size", "slack")]
+    kind = "streamed" if block["streamed"] else block["compression"]
+    return [*sizes, block["obstacle"] or kind, "md5" if block["has_checksum"] else "none"]
+
+
+def _array_text(array: dict[str, Any]) -> str:
+    shape = "x".join(map(str, array["shape"])) if array["shape"] else "scalar" if array["shape"] == () else "?"
+    datatype = array["datatype"] if isinstance(array["datatype"], str) else "record"
+    return f"{array['path']}  {datatype} {shape}"
 
 
 def _external_line(one: dict[str, Any]) -> str:

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_device()
     _check_helper()
     options = _downgraded(options, path)
-    wanted = arguments.binding or os.environ.get("ASDFFS_BINDING") or "auto"
+    wanted = arguments.binding or wanted_binding()
     places = private_places(options.spool) if options.read_only else places_of(path, options.spool)
 
     def work(ready: Callable[[], None]) -> int:
@@ -67,6 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
         return work(lambda: print(f"mounted {path} at {mountpoint}", file=sys.stderr))
     log, keep = options.log or places.log, options.log is not None
     return run_in_background(_reporting(work), lambda: log_to(log, keep=keep))
+
+
+def wanted_binding() -> Any:
+    """The FUSE binding that the environment asks for."""
+    return os.environ.get("ASDFFS_BINDING") or "auto"
 
 
 def _serve(

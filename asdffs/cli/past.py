@@ -31,7 +31,7 @@ def tell_the_past(document: Document, places: Places) -> Iterator[str]:
 
 def _keep(document: Document, places: Places) -> list[str]:
     make(places)
-    keeper = keep_abandoned(document.path, places.spool, places.rejected, document.tree.text())
+    keeper = keep_abandoned(document.path, places.spool, places.rejected, document.tree.text(), places.editing)
     if keeper.failures:
         raise UnfinishedError(f"of the last mount, {'; '.join(keeper.failures)}", path=document.path)
     clear(places)

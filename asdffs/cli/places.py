@@ -32,6 +32,8 @@ def places_of(path: str, spool: str | None = None) -> Places:
         os.path.join(top, "history"),
         os.path.join(top, "log"),
         os.path.join(top, "report.json"),
+        os.path.join(top, "editing"),
+        os.path.join(top, "mirror.json"),
     )
     make(places)
     return places
@@ -88,6 +90,8 @@ def clear(places: Places) -> None:
     """Remove drafts and scratch: all of it is in the file or beside it.  The log and the report stay."""
     shutil.rmtree(places.spool, ignore_errors=True)
     shutil.rmtree(places.rejected, ignore_errors=True)
+    if places.editing:
+        shutil.rmtree(places.editing, ignore_errors=True)
     if not places.report:
         shutil.rmtree(os.path.dirname(places.spool), ignore_errors=True)
 

@@ -11,7 +11,7 @@ User: ``document``.  One thread at a time has the turn.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.document.checksums import find_fault
 from asdffs.document.compressed import CompressedBlocks
 from asdffs.document.decoding import DecodedBlock, RetiredError
-from asdffs.document.encoding import encode
+from asdffs.document.encoding import Encoded, encode
 from asdffs.document.progress import Progress
 from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Transaction
@@ -31,6 +31,8 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_COMPRESSION
 from asdffs.format.padding import Padding
 from asdffs.relief import Exclusive, Relief
+from asdffs.storage.payload import Payload, create_unnamed
+from asdffs.storage.sharing import Stretch
 from asdffs.storage.store import Extent, read_bytes
 
 #: Sizes of files have 63 bits.
@@ -43,6 +45,14 @@ class Care:
 
     keep: bool = True
     verify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """New content of a block: ``size`` bytes, that ``read(offset, length)`` gives."""
+
+    size: int
+    read: Callable[[int, int], bytes]
 
 
 class Contents:
@@ -148,6 +158,12 @@ class Contents:
         span = self._table.content(number).clip(offset, length)
         return self._transaction.store.extent(span.start, len(span)) if span else b""
 
+    def stored_stretch(self, number: int) -> Stretch:
+        """Where the stored bytes of a block are, as far as the file has them.  Raises ``DamagedBlockError``."""
+        self._await_steady(number)
+        span = self._table.content(number)
+        return Stretch(self._transaction.store, span.start, len(span))
+
     # -- changes ----------------------------------------------------------
 
     def check_writable(self, number: int) -> None:
@@ -203,6 +219,42 @@ class Contents:
             if header.compression != (codec.id if codec else NO_COMPRESSION) or number in self._compressed.dirty:
                 self._check_sound(number)
                 self._store(number, codec)
+
+    def replace(self, number: int, size: int, read: Callable[[int, int], bytes]) -> None:
+        """Have ``size`` bytes that ``read(offset, length)`` gives in the block: all of them or the old ones, durably.
+
+        In the block's own compression.  Raises as ``set_compression``.
+        """
+        with self._changing(number):
+            header = self._table.header(number)
+            if header.streamed:
+                raise NotPermittedError("a streamed block is not replaced as a whole; append to it", block=number)
+            codec = self._compressed.codec_of(header) if header.compressed else None
+            self._store(number, codec, Replacement(size, read))
+
+    def codec(self, name: str) -> Codec | None:
+        """What users call ``name``; None for ``none``.  Raises ``NameRefusedError``, ``NotSupportedError``."""
+        return self._compressed.codec(name)
+
+    def create_payload(self) -> Payload:
+        """A payload for ``encoded``, without a name, in the spool.  Raises ``OSError``."""
+        return create_unnamed(self._room.directory)
+
+    def encoded(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
+        """The block in another compression, in ``payload``; the file stays as it is.
+
+        Raises ``DamagedBlockError``, ``NotSupportedError``, ``AbandonedError``, ``OSError``.
+        """
+        self._check_sound(number)
+        return encode(
+            number,
+            codec,
+            self.size(number),
+            lambda offset, length: self._read_bytes(number, offset, length),
+            payload,
+            relief=self._relief,
+            progress=self._progress,
+        )
 
     def reserve(self, number: int, size: int) -> None:
         """Allocate ``size`` bytes for the block.  Raises as ``BlockEditor.reserve``."""
@@ -293,25 +345,27 @@ class Contents:
                     self._changes.note_content(number)
             self._checked[number] = ""
 
-    def _store(self, number: int, codec: Codec | None) -> None:
-        """Encode the block, and overwrite it with that.  Under its lock."""
+    def _store(self, number: int, codec: Codec | None, other: Replacement | None = None) -> None:
+        """Encode the block, or ``other`` content, and overwrite it with that.  Under its lock."""
         self._transaction.check_healthy()
         self._transaction.check_conflict()
+        own = Replacement(self.size(number), lambda offset, length: self._read_bytes(number, offset, length))
+        content = other or own
         payload = self._transaction.create_payload(self._room.directory)
         try:
             encoded = encode(
                 number,
                 codec,
-                self.size(number),
-                lambda offset, length: self._read_bytes(number, offset, length),
+                content.size,
+                content.read,
                 payload,
                 relief=self._relief,
                 progress=self._progress,
-                needed=self._compressed.is_dirty(number),
+                needed=other is not None or self._compressed.is_dirty(number),
             )
             with self._overwriting(number), self._change.entered():
                 kept = self._editor.store(number, encoded)
-                self._stored(number, same=encoded.compression != NO_COMPRESSION)
+                self._stored(number, same=other is None and encoded.compression != NO_COMPRESSION)
                 self._editor.return_room(number, kept)
         finally:
             keep = bool(self._transaction.failure)

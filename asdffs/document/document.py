@@ -21,6 +21,7 @@ from asdffs.document.arrays import Ndarray
 from asdffs.document.block_table import BlockTable
 from asdffs.document.changes import Changes
 from asdffs.document.contents import Care, Contents
+from asdffs.document.encoding import Encoded
 from asdffs.document.report import Report
 from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Foreign, Transaction
@@ -32,7 +33,9 @@ from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
 from asdffs.relief import Exclusive, Relief
-from asdffs.storage.store import Extent, Signature
+from asdffs.storage.payload import Payload
+from asdffs.storage.sharing import Stretch
+from asdffs.storage.store import Extent, Folder, Signature, Store
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +151,10 @@ class Document:
         """As ``read_stored``, or where the bytes are."""
         return self._contents.read_stored_extent(number, offset, length)
 
+    def stored_stretch(self, number: int) -> Stretch:
+        """Where the stored bytes of a block are, as far as the file has them.  Raises ``DamagedBlockError``."""
+        return self._contents.stored_stretch(number)
+
     def find_checksum_fault(self, number: int) -> str:
         """A sentence when a block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
         return self._contents.find_fault(number)
@@ -179,6 +186,26 @@ class Document:
         """Store a block in the compression ``name``, durably.  Raises as ``Contents.set_compression``."""
         self._contents.set_compression(number, name)
         self._note_growth()
+
+    def replace_block(self, number: int, size: int, read: Callable[[int, int], bytes]) -> None:
+        """Have ``size`` bytes that ``read(offset, length)`` gives in a block, durably, all or none.
+
+        Raises as ``Contents.replace``.
+        """
+        self._contents.replace(number, size, read)
+        self._note_growth()
+
+    def codec(self, name: str) -> Codec | None:
+        """The codec that users call ``name``; None for ``none``.  Raises as ``Contents.codec``."""
+        return self._contents.codec(name)
+
+    def create_payload(self) -> Payload:
+        """Room for what ``encode_block`` makes.  Raises ``OSError``."""
+        return self._contents.create_payload()
+
+    def encode_block(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
+        """A block in another compression, in ``payload``, for another file.  Raises as ``Contents.encoded``."""
+        return self._contents.encoded(number, codec, payload)
 
     def revert_block(self, number: int) -> None:
         """Forget what was written to a compressed block and is not stored."""
@@ -212,6 +239,15 @@ class Document:
             arrays = self._tree.commit(draft, self._refuse if self._strict else None)
             self._note_growth()
             self._warn(arrays)
+
+    def rewrite(self, fill: Callable[[Folder, Store], None]) -> None:
+        """Replace the file by the one that ``fill(folder, store)`` writes into an empty store; nothing may be
+        pending.
+
+        Whole or not at all, and durably; mode, owner and attributes stay.  Raises as ``Transaction.rewrite``.
+        """
+        with self._change.entered():
+            self._transaction.rewrite(fill, self._adopt_again)
 
     # -- ending -----------------------------------------------------------
 
@@ -288,12 +324,15 @@ class Document:
     def read_again(self) -> None:
         """Read the file as another program left it.  Raises ``OSError`` and as ``open_document``."""
         conflict = self.conflict
+        self._adopt_again()
+        self.conflict = conflict
+        logger.info("%s was changed by another program; read again", self.path)
+
+    def _adopt_again(self) -> None:
         parts = self._reopen(self._transaction)
         self._contents.close()
         self._adopt(parts)
         self.changes.note_all()
-        self.conflict = conflict
-        logger.info("%s was changed by another program; read again", self.path)
 
     @property
     def generation(self) -> int:

@@ -2,7 +2,8 @@
 
 Implements section Exploded form.  The text is edited where sources are written, so comments and everything else
 stay.  A block's file is the shortest that readers accept: a header line, the standard's version, and the block with
-its stored bytes.  Users: ``views/exploded``, ``cli``.  Pure, but for what it reads of the document.
+its stored bytes.  Users: ``views/exploded``, ``exploded_files``, ``imploding``.  Pure, but for what it reads of the
+document.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from asdffs.document.arrays import Ndarray
 from asdffs.document.branch import Outline
+from asdffs.document.sources import with_sources
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION, STREAMED
 from asdffs.storage.store import Extent
@@ -42,19 +45,12 @@ def exploded_text(outline: Outline, stem: str, count: int) -> bytes:
 
     Sources that are URIs already, and those of no block, stay as they are.
     """
-    pieces: list[str] = []
-    done = 0
-    for branch in sorted(outline.arrays, key=lambda branch: branch.source or (0, 0)):
-        number = branch.array.block_in(count) if branch.array is not None else None
-        if branch.source is None or number is None:
-            continue
-        start, stop = branch.source
-        if start < done:  # by a merge key or an alias it is that of several arrays
-            continue
-        pieces += (outline.text[done:start], _uri(block_file_name(stem, number)))
-        done = stop
-    pieces.append(outline.text[done:])
-    return "".join(pieces).encode("utf-8", "surrogateescape")
+
+    def uri(array: Ndarray) -> str | None:
+        number = array.block_in(count)
+        return None if number is None else _uri(block_file_name(stem, number))
+
+    return with_sources(outline, uri)
 
 
 def _uri(name: str) -> str:
@@ -86,6 +82,11 @@ class BlockFile:
         length = max(0, min(length, self.length - offset))
         read = document.read_block if self.decoded else document.read_stored_extent
         return read(self.number, offset, length)
+
+    def moved(self, size: int) -> BlockFile:
+        """This file with a content that begins ``size`` bytes (not 1) later, behind a comment of spaces."""
+        comment = b"#" + b" " * (size - 2) + b"\n" if size else b""
+        return replace(self, prefix=self.prefix[: len(_HEADER)] + comment + self.prefix[len(_HEADER) :])
 
 
 def block_file(document: Document, number: int) -> BlockFile:

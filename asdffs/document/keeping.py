@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 from urllib.parse import unquote_to_bytes
 
 from asdffs.document.document import Document
+from asdffs.document.places import DRAFT
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.store import read_bytes
@@ -79,6 +80,11 @@ class Keeper:
         """Copy a draft to ``NAME.conflict-N.yaml``: another program changed the file meanwhile."""
         self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.yaml"))
 
+    def keep_conflict_file(self, source: str) -> None:
+        """Copy a file of an exploded form to ``NAME.conflict-N.STEM.asdf``: it was not carried into the file."""
+        other = os.path.basename(source)
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.{_shortened(other)}"))
+
     def keep_conflict_block(self, number: int, document: Document) -> bool:
         """Write a block, as it is in the open file, to ``NAME.conflict-N.block-NNNN.bin``; whether that worked."""
         return self._keep_block("conflict", number, document)
@@ -137,8 +143,8 @@ class Keeper:
         self.failures.append(f"{source} could not be kept beside the file ({err.strerror}) and stays there")
 
 
-def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes) -> Keeper:
-    """Keep what the spool of a killed daemon holds.
+def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes, editing: str = "") -> Keeper:
+    """Keep what the spool of a killed daemon holds, and the text that was being edited.
 
     A draft that is the ``committed`` text, or was kept already, is not kept again.
     """
@@ -151,6 +157,7 @@ def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes) -> Ke
             drafts.append(source)
         else:
             keeper.keep_scratch(plain, source)
+    drafts += [path for path in (os.path.join(editing, DRAFT),) if editing and os.path.exists(path)]
     for draft in distinct(drafts, committed):
         keeper.keep_draft(draft)
     return keeper

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+#: Name of the text that is edited.
+DRAFT: Final = "tree.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +14,8 @@ class Places:
     """Where a mount keeps what is not the file; absolute paths.
 
     ``spool``, ``rejected``, ``history``: directories (``history`` '' for none); ``log``,
-    ``report``: files ('' for none).
+    ``report``: files ('' for none); ``editing``: directory that ``edit`` makes for its ``DRAFT``;
+    ``mirror``: what ``watch`` remembers.
     """
 
     spool: str
@@ -18,3 +23,5 @@ class Places:
     history: str = ""
     log: str = ""
     report: str = ""
+    editing: str = ""
+    mirror: str = ""

@@ -47,7 +47,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from asdffs.errors import ReadOnlyError
+from asdffs.errors import ReadOnlyError, StorageError
 from asdffs.format.plan import Plan
 from asdffs.relief import Alone, Exclusive, Relief
 from asdffs.storage.gap import AUTO, open_gap
@@ -55,7 +55,9 @@ from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.payload import Payload, create_payload, open_payload, pour
 from asdffs.storage.record import Fill, Record, make_record
+from asdffs.storage.replace import rewrite
 from asdffs.storage.store import Folder, Store
+from asdffs.storage.strategy import Unsuitable
 from asdffs.storage.unfinished import apply, as_recovered, undo
 
 logger = logging.getLogger(__name__)
@@ -169,6 +171,24 @@ class Transaction:
         if stale:  # it is in the file that was open, which another program changed or replaced meanwhile
             raise self._file.stale()
         logger.info("committed %d bytes, size %d -> %d", plan.written, plan.old_size, plan.new_size)
+
+    def rewrite(self, fill: Callable[[Folder, Store], None], adopt: Callable[[], None]) -> None:
+        """Replace the whole file by what ``fill`` writes, as ``commit``.  Raises ``StorageError`` where it cannot be.
+
+        ``fill`` may raise anything; the file is as it was then.
+        """
+        self._check_ready()
+        self._file.check_unchanged()  # invariant 1
+        file, before = self._file, self._file.store
+        try:
+            file.store = rewrite(file, lambda new: fill(file.folder, new))
+        except Unsuitable as err:
+            raise StorageError(f"cannot be replaced ({err}); write another file", path=self._file.path) from err
+        self._file.note_signature()
+        self.changed = True
+        before.close()
+        adopt()
+        self.check_healthy()
 
     def write_content(self, offset: int, payload: bytes | memoryview) -> None:
         """Write bytes of a block at ``offset`` of the file, inside its allocation (invariant 6).

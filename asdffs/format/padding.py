@@ -6,7 +6,14 @@ policy is asked for one number.  Used by ``plan`` and ``document``.  Immutable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+_SIZE = re.compile(r"(\d{1,15})([kKmMgG]?)")
+_PERCENT = re.compile(r"(\d{1,15})%")
+_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_MOST_PERCENT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +45,19 @@ class Padding:
         returned at the end.
         """
         return max(needed, allocated + max(allocated // 4, self.reserve))
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes that a user writes as ``64K``; None for what is no size."""
+    size = _SIZE.fullmatch(text)
+    return int(size[1]) * _UNITS[size[2].lower()] if size else None
+
+
+def parse_padding(text: str, policy: Padding) -> Padding | None:
+    """``policy`` with another room after the tree, ``64K`` or ``20%`` of it (at most 1000%); None for neither."""
+    percent = _PERCENT.fullmatch(text)
+    if percent:
+        part = int(percent[1])
+        return replace(policy, percent=part) if part <= _MOST_PERCENT else None
+    size = parse_size(text)
+    return None if size is None else replace(policy, percent=0, minimum=size)

@@ -8,6 +8,7 @@ per process.
 from __future__ import annotations
 
 import codecs
+import ctypes
 import ctypes.util
 import functools
 import importlib
@@ -30,12 +31,14 @@ _PATH_ENCODING: Final = "asdffs_path"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A binding that can serve: ``run(operations, mountpoint, serve, **options)`` returns after the unmount.
+    """A binding on the version ``libfuse`` that can serve: ``run(operations, mountpoint, serve, **options)`` returns
+    after the unmount.
 
     ``serve(session)`` is called between mount and unmount.
     """
 
     name: str
+    libfuse: str
     libfuse2: bool
     run: Callable[..., Any]
     caller_pid: Callable[[], int]
@@ -57,6 +60,26 @@ def load_binding(wanted: BindingName = "auto") -> Binding:
     )
 
 
+def describe_binding(wanted: BindingName = "auto") -> str:
+    """The versions of the binding that would serve and of its libfuse, or why there is none."""
+    from importlib import metadata
+
+    try:
+        binding = load_binding(wanted)
+    except MountError as err:
+        return str(err)
+    return f"{binding.name} {metadata.version(binding.name)}, libfuse {binding.libfuse}"
+
+
+def _libfuse_version(library: Any) -> str:
+    """As its package has it; libfuse 2 tells 29 for 2.9 and nothing more."""
+    if hasattr(library, "fuse_pkgversion"):
+        library.fuse_pkgversion.restype = ctypes.c_char_p
+        return str(library.fuse_pkgversion().decode())
+    major, minor = divmod(int(library.fuse_version()), 10)
+    return f"{major}.{minor}"
+
+
 def _load_mfusepy() -> Binding:
     if ctypes.util.find_library("fuse3"):
         os.environ.setdefault(_LIBRARY_VARIABLE, "fuse3")  # it prefers libfuse2 where both are
@@ -70,7 +93,9 @@ def _load_mfusepy() -> Binding:
             operations.read_buf = operations.read  # its presence makes mfusepy tell libfuse of the callback
         base(operations, mountpoint, foreground=True, nothreads=True, **options)
 
-    return Binding("mfusepy", libfuse2, run, functools.partial(_caller_pid, module))
+    return Binding(
+        "mfusepy", _libfuse_version(module._libfuse), libfuse2, run, functools.partial(_caller_pid, module)
+    )
 
 
 def _load_fusepy() -> Binding:
@@ -82,7 +107,8 @@ def _load_fusepy() -> Binding:
         module._libfuse.fuse_main_real = main_of(module._libfuse._name, libfuse2=True, serve=serve)
         base(_Called(operations), mountpoint, foreground=True, nothreads=True, encoding=_PATH_ENCODING, **options)
 
-    return Binding("fusepy", libfuse2=True, run=run, caller_pid=functools.partial(_caller_pid, module))
+    version = _libfuse_version(module._libfuse)
+    return Binding("fusepy", version, libfuse2=True, run=run, caller_pid=functools.partial(_caller_pid, module))
 
 
 def _caller_pid(module: Any) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from asdffs.errors import UsageError
-from asdffs.format.padding import Padding
+from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.gap import AUTO, STRATEGIES
 from asdffs.vfs.attributes import Shown
 from asdffs.views.base import Options
@@ -21,9 +21,6 @@ _TOLERATED: Final = (
     *("dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "strictatime"),
     *("diratime", "nodiratime", "sync", "async", "auto", "noauto", "user", "nouser", "users", "_netdev", "defaults"),
 )
-_SIZE = re.compile(r"(\d+)([kKmMgG]?)")
-_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_MOST_PERCENT: Final = 1000
 #: A part of a block that can only be decoded as a whole, and what lies around a reader, must fit.
 _LEAST_SPOOL: Final = 16 << 20
 #: How long the kernel keeps names, and attributes of what changes only through it, in seconds (libfuse 3):
@@ -102,23 +99,14 @@ def _set_umask(options: MountOptions, value: str) -> MountOptions:
 
 
 def _set_padding(options: MountOptions, value: str) -> MountOptions:
-    percent = re.fullmatch(r"(\d+)%", value)
-    if percent and int(percent[1]) <= _MOST_PERCENT:
-        return replace(options, padding=replace(options.padding, percent=int(percent[1])))
-    size = _bytes(value)
-    if percent or size is None:
+    padding = parse_padding(value, options.padding)
+    if padding is None:
         raise UsageError(f"pad={value}: give bytes such as 64K, or a part of the tree such as 20% (at most 1000%)")
-    return replace(options, padding=replace(options.padding, percent=0, minimum=size))
-
-
-def _bytes(value: str) -> int | None:
-    """A number of bytes such as ``64K``."""
-    size = _SIZE.fullmatch(value)
-    return int(size[1]) * _UNITS[size[2].lower()] if size else None
+    return replace(options, padding=padding)
 
 
 def _set_spool_max(options: MountOptions, value: str) -> MountOptions:
-    size = _bytes(value)
+    size = parse_size(value)
     if size is None or size < _LEAST_SPOOL:
         raise UsageError(f"spool_max={value}: give bytes such as 20G, at least {_LEAST_SPOOL >> 20}M")
     return replace(options, spool_max=size)

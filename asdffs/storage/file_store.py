@@ -18,6 +18,8 @@ from asdffs.storage.store import Extent, PhysicalExtent, Signature, Store
 
 #: Pieces of a plain copy, in bytes.
 _PIECE = 1 << 20
+#: link(2) says so where the file system, or the system's rules, know no second name.
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 #: copy_file_range says so when it cannot serve these two files at all.
 _NO_COPY_RANGE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
 
@@ -179,6 +181,8 @@ class FileFolder:
 
     def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
         """Copy the extents of data only; raises ``OSError``."""
+        if not isinstance(source, FileStore):  # a reader's view of a file that a crash left
+            return _copy_read(source, start, target, to, length)
         stop = start + length
         target.truncate(max(target.size(), to + length))
         offset = start
@@ -186,15 +190,34 @@ class FileFolder:
             first, last = min(found[0], stop), min(found[1], stop)
             _copy(_fd(source), first, _fd(target), to + first - start, last - first)
             offset = max(last, offset + 1)
+        return None
+
+    def can_clone(self, source: Store, target: Store) -> bool:
+        """Try with one block; raises ``OSError`` only where ``target`` cannot be emptied again."""
+        unit = target.unit()
+        if source.size() < unit or not isinstance(source, FileStore):
+            return False
+        try:
+            linux_calls.clone_range(_fd(source), 0, _fd(target), 0, unit)
+        except OSError:
+            return False
+        target.truncate(0)
+        return True
 
     def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
         """FICLONERANGE; raises ``OSError``."""
+        if not isinstance(source, FileStore):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         linux_calls.clone_range(_fd(source), start, _fd(target), to, length)
 
     def free(self) -> int:
         """statvfs, as an ordinary user may use it; raises ``OSError``."""
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize
+
+    def set_mode(self, store: Store, mode: int) -> None:
+        """fchmod(2); raises ``OSError``."""
+        os.fchmod(_fd(store), mode)
 
     def copy_attributes(self, source: Store, target: Store) -> None:
         """Mode, owner, extended attributes and with them ACLs; raises ``OSError``."""
@@ -210,9 +233,20 @@ class FileFolder:
     def replace(self, store: Store, name: str) -> Store:
         """rename(2) over ``name``; raises ``OSError``."""
         os.rename(self.path(store.name), self.path(name))
-        if not isinstance(store, FileStore):
-            raise TypeError("a file folder replaces files of its own")
-        return store.renamed(name)
+        return _file_store(store).renamed(name)
+
+    def place(self, store: Store, name: str) -> Store:
+        """link(2) and unlink(2), or where there are no links rename(2); raises ``OSError``."""
+        try:
+            os.link(self.path(store.name), self.path(name))
+        except OSError as err:
+            if err.errno not in _NO_LINKS:
+                raise
+            if os.path.lexists(self.path(name)):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path(name)) from err
+            return self.replace(store, name)
+        os.unlink(self.path(store.name))
+        return _file_store(store).renamed(name)
 
     def remove(self, name: str) -> None:
         """unlink(2); raises ``OSError``."""
@@ -235,10 +269,19 @@ def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:
         offset, rest = offset + written, rest[written:]
 
 
-def _fd(store: Store) -> int:
+def _file_store(store: Store) -> FileStore:
     if not isinstance(store, FileStore):
         raise TypeError("a file folder works on files of its own")
-    return store.fileno()
+    return store
+
+
+def _fd(store: Store) -> int:
+    return _file_store(store).fileno()
+
+
+def _copy_read(source: Store, start: int, target: Store, to: int, length: int) -> None:
+    for place in range(0, length, _PIECE):
+        target.write_at(to + place, source.read_at(start + place, min(_PIECE, length - place)))
 
 
 def _next_data(fd: int, offset: int) -> tuple[int, int] | None:

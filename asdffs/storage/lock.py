@@ -38,6 +38,8 @@ def open_locked(folder: Folder, name: str, *, patience: float) -> Store:
 def _holder(owner: dict[str, Any]) -> str:
     if not owner:
         return "another asdffs is writing this file; unmount it first, or mount with -o ro"
+    if "command" in owner:
+        return f"'asdffs {owner['command']}' (process {owner.get('pid')}) is changing this file; let it end first"
     return (
         f"already mounted for writing at {owner.get('mountpoint')} by process {owner.get('pid')} "
         f"({owner.get('state')}); use that mount, or mount with -o ro"

@@ -171,6 +171,10 @@ class MemoryFolder:
         """Copy bytes."""
         target.write_at(to, source.read_at(start, length))
 
+    def can_clone(self, source: Store, target: Store) -> bool:
+        """As the folder was made."""
+        return "clone" in self.features and source.size() >= UNIT
+
     def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
         """Copy bytes; raises ``OSError`` where a real clone would."""
         stop = start + length if length else source.size()
@@ -184,6 +188,9 @@ class MemoryFolder:
         """As the test says."""
         return self.room
 
+    def set_mode(self, store: Store, mode: int) -> None:
+        """Files in memory have no permissions."""
+
     def copy_attributes(self, source: Store, target: Store) -> None:
         """Files in memory have no attributes."""
 
@@ -196,6 +203,12 @@ class MemoryFolder:
         if file.holder == id(store):
             file.holder = id(renamed)
         return renamed
+
+    def place(self, store: Store, name: str) -> MemoryStore:
+        """As ``replace``, unless the name is taken; raises ``OSError``."""
+        if name in self.files:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+        return self.replace(store, name)
 
     def remove(self, name: str) -> None:
         """Remove ``name``; raises ``OSError``."""

@@ -70,8 +70,13 @@ def create_payload(folder: Folder, name: str, *, spool: str | None, named: bool)
     """
     if named:
         return Payload(folder, create_temporary(folder, name, PAYLOAD_SUFFIX), named=True)
+    return create_unnamed(spool)
+
+
+def create_unnamed(spool: str | None) -> Payload:
+    """An empty payload without a name, in ``spool`` (None: the system's directory).  Raises ``OSError``."""
     aside = FileFolder(spool or tempfile.gettempdir())
-    store = create_temporary(aside, f"{os.getpid()}-{name}", PAYLOAD_SUFFIX)
+    store = create_temporary(aside, f"{os.getpid()}", PAYLOAD_SUFFIX)
     aside.remove(store.name)
     return Payload(aside, store, named=False)
 

@@ -1,4 +1,4 @@
-"""Growth by a new file and a rename: the strategies ``clone`` and ``copy`` of ``gap``.
+"""Change by a new file and a rename: the strategies ``clone`` and ``copy`` of ``gap``, and ``rewrite``.
 
 Guarantee: the name holds the old file or the whole new one at every instant (invariant 5), with
 the same mode, owner, ACL and extended attributes; holes stay holes.  Limits: the file gets a new
@@ -66,6 +66,11 @@ def copy(file: OpenFile, plan: Plan) -> Store:
         for write in plan.writes:
             new.write_at(write.offset, write.payload)
 
+    return _replaced(file, fill)
+
+
+def rewrite(file: OpenFile, fill: Callable[[Store], None]) -> Store:
+    """Replace the file by what ``fill`` writes into an empty one.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
     return _replaced(file, fill)
 
 

@@ -145,11 +145,17 @@ class Folder(Protocol):
     def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
         """Copy bytes between files, holes kept as holes, by the fastest way there is."""
 
+    def can_clone(self, source: Store, target: Store) -> bool:
+        """Whether ``clone_range`` works between them; ``target`` is empty, and again after."""
+
     def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
         """Have ``target`` share bytes of ``source``; ``length`` 0: to its end.  See ``Store.unit``."""
 
     def free(self) -> int:
         """Bytes that can still be written on this file system."""
+
+    def set_mode(self, store: Store, mode: int) -> None:
+        """Give ``store`` the permissions ``mode``."""
 
     def copy_attributes(self, source: Store, target: Store) -> None:
         """Give ``target`` the mode, owner and extended attributes of ``source``.
@@ -159,6 +165,9 @@ class Folder(Protocol):
 
     def replace(self, store: Store, name: str) -> Store:
         """Rename ``store`` to ``name``, atomically; the same open file under its new name."""
+
+    def place(self, store: Store, name: str) -> Store:
+        """As ``replace``, but ``FileExistsError`` when there is a ``name`` already."""
 
     def remove(self, name: str) -> None:
         """Remove ``name``."""

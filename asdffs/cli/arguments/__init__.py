@@ -1,0 +1,1 @@
+"""What the command line of each command is.  Light: nothing of the floors below is imported for ``--help``."""

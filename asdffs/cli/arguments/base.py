@@ -1,0 +1,35 @@
+"""How a command is added to the parser.  Users: the other modules here, ``cli/parser``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_command(commands: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
+    """The parser of the command ``name``; ``text``: one sentence, ``epilog``: with an example."""
+    return make_parser(commands.add_parser, name, text, epilog, help=text)
+
+
+def make_parser(make: Any, name: str, text: str, epilog: str, **options: str) -> argparse.ArgumentParser:
+    """A parser whose epilog is shown as it is written."""
+    parser: argparse.ArgumentParser = make(
+        name, description=text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options
+    )
+    return parser
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """The file that most commands are about."""
+    parser.add_argument("file", metavar="FILE", help="the ASDF file")
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "one JSON object") -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help=f"print {what} (docs/cli.md)")
+
+
+def add_output(parser: argparse.ArgumentParser, what: str) -> None:
+    """``--force`` and ``--sync`` of a command that writes new files."""
+    parser.add_argument("--force", action="store_true", help=f"replace {what}")
+    parser.add_argument("--sync", action="store_true", help="return when new files are on the disk, not only written")

@@ -1,0 +1,91 @@
+"""The commands that change a file in place."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from asdffs.cli.arguments.base import add_command, add_file, add_json, add_output
+
+
+def add_recover(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs recover``."""
+    epilog = """\
+example:
+  asdffs recover data.asdf
+
+The next mount does the same by itself.  What a killed mount held that is not in the file (drafts,
+scratch) is kept beside it.
+"""
+    parser = add_command(commands, "recover", "finish what a crash interrupted, and say what it was", epilog)
+    add_file(parser)
+    add_json(parser)
+    return parser
+
+
+def add_edit(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs edit``."""
+    epilog = """\
+example:
+  EDITOR=nano asdffs edit data.asdf
+  EDITOR="sed -i s/Ada/Grace/" asdffs edit data.asdf      the same edit in a script
+
+The editor is $VISUAL, else $EDITOR, else the first of sensible-editor, nano and vi; give one that opens
+a window its option to wait, as in 'code --wait'.  What was saved is checked when it ends, and committed as
+the mount does.  When it is refused you can go on editing; else exit code 7, and your text is kept beside the
+file.  An editor that ends with an error (':cq' in vim) commits nothing.
+"""
+    parser = add_command(commands, "edit", "edit the tree with $VISUAL or $EDITOR, without a mount", epilog)
+    add_file(parser)
+    parser.add_argument("--strict", action="store_true", help="refuse arrays that do not fit their blocks")
+    return parser
+
+
+def add_block(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs block``."""
+    epilog = """\
+example:
+  asdffs block data.asdf 0 > data.bin                      what it decodes to
+  asdffs block data.asdf 0 --replace new.bin               all of it or nothing, and durably
+  instrument | asdffs block data.asdf 1 --append -         '-' is the standard input
+  asdffs block data.asdf new --replace more.bin            a new block; its number is printed
+  asdffs block data.asdf 1 --compression zstd
+
+The block that is one more than the last is a new one too.  Nothing in the tree is changed.
+"""
+    parser = add_command(commands, "block", "read, replace, append to or add a block, without a mount", epilog)
+    add_file(parser)
+    parser.add_argument("number", metavar="N", help="number of the block, from 0, or 'new'")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--replace", metavar="FROM", help="have the bytes of FROM in the block")
+    what.add_argument("--append", metavar="FROM", help="add the bytes of FROM at its end")
+    what.add_argument("--remove", action="store_true", help="remove it: the last one, when no array refers to it")
+    what.add_argument("--stored", action="store_true", help="print it as it is stored, compressed or not")
+    parser.add_argument("--compression", metavar="NAME", help="store it in NAME: none, zlib, bzp2, lz4, zstd ...")
+    return parser
+
+
+def add_repack(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs repack``."""
+    epilog = """\
+example:
+  asdffs repack data.asdf                                  without slack, with an index
+  asdffs repack --compression zstd data.asdf small.asdf
+  asdffs repack --padding 64K --align 4096 data.asdf       room for the tree; blocks where maps begin
+  asdffs repack --drop-unreferenced data.asdf              print what is dropped, renumber the sources
+
+Without OUT the file is replaced when the new one is whole and on the disk; until then it is what it was.
+Comments and all else of the tree stay.  A streamed block, and one whose compression is not known, stay as
+they are stored.  Objects of extensions that refer to blocks in their own way are not seen by
+--drop-unreferenced.
+"""
+    parser = add_command(commands, "repack", "write a file anew: compression, padding, alignment, index", epilog)
+    add_file(parser)
+    parser.add_argument("out", metavar="OUT", nargs="?", help="the new file (default: replace FILE)")
+    parser.add_argument("--compression", metavar="NAME", default="keep", help="of all blocks (default: keep each)")
+    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    parser.add_argument("--align", metavar="SIZE", help="have contents of blocks begin at multiples of SIZE")
+    parser.add_argument("--drop-unreferenced", action="store_true", help="leave out blocks that no array refers to")
+    add_output(parser, "OUT if it is there")
+    add_json(parser)
+    return parser

@@ -1,0 +1,120 @@
+"""``asdffs block FILE N``: read, replace, append to, add, remove or recompress a block."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from typing import BinaryIO, Final
+
+from asdffs.cli.bars import shown
+from asdffs.cli.writing import opened_to_write
+from asdffs.document.document import Document
+from asdffs.document.opening import open_document
+from asdffs.errors import MissingFileError, NoSuchNameError, UsageError
+from asdffs.storage.store import Extent
+
+_PIECE: Final = 1 << 20
+_STDIN: Final = "-"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what is asked.  Raises ``AsdffsError``, ``OSError``."""
+    changes = arguments.replace, arguments.append, arguments.remove, arguments.compression
+    if not any(change is not None and change is not False for change in changes):
+        return _print(arguments)
+    if arguments.stored:
+        raise UsageError("--stored prints a block; leave it out to change one")
+    with (
+        _input(arguments.append if arguments.replace is None else arguments.replace) as source,
+        opened_to_write(arguments.file, "block") as (document, _),
+        shown(document.report.progress.facts, f"writing {arguments.file}"),
+    ):
+        _change(arguments, document, source)
+        document.finish()
+    return 0
+
+
+def _number(text: str, document: Document, *, new: bool) -> int:
+    """The number that the user gave; with ``new`` it may be one more than the last.  Raises ``UsageError``."""
+    count = document.block_count
+    if text == "new" and new:
+        return count
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"{text!r} is no number of a block" + (", and not 'new'" if new else ""))
+    number = int(text)
+    if number >= count + new:
+        last = f"the last is {count - 1}" if count else "it has none"
+        raise NoSuchNameError(f"the file has no block {number}; {last}", path=document.path)
+    return number
+
+
+def _print(arguments: argparse.Namespace) -> int:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # 'asdffs block f 0 | head -c 10' ends as cat would
+    with closing(open_document(arguments.file, writable=False)) as document:
+        number = _number(arguments.number, document, new=False)
+        read = document.read_stored_extent if arguments.stored else document.read_block
+        offset, out = 0, sys.stdout.buffer
+        with shown(document.report.progress.facts, f"reading {arguments.file}"):
+            while found := read(number, offset, _PIECE):
+                length = found.length if isinstance(found, Extent) else len(found)
+                if not length:
+                    break
+                out.write(os.pread(found.fd, length, found.offset) if isinstance(found, Extent) else found)
+                offset += length
+        out.flush()
+    return 0
+
+
+@contextlib.contextmanager
+def _input(name: str | None) -> Iterator[BinaryIO | None]:
+    """The bytes that are to be in the block: a file that can be read at any place."""
+    if name is None:
+        yield None
+        return
+    if name == _STDIN:
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            yield copy
+        return
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as err:
+        raise MissingFileError(f"cannot be read: {err.strerror}", path=name) from err
+    with open(fd, "rb") as file:
+        yield file
+
+
+def _change(arguments: argparse.Namespace, document: Document, source: BinaryIO | None) -> None:
+    number = _number(arguments.number, document, new=source is not None)
+    if arguments.remove:
+        document.remove_block(number)
+        return
+    if source is not None:
+        _write(document, number, source, append=arguments.replace is None)
+    if arguments.compression is not None:
+        document.set_compression(number, arguments.compression)
+    if arguments.number == "new":
+        print(number)
+
+
+def _write(document: Document, number: int, source: BinaryIO, *, append: bool) -> None:
+    size = source.seek(0, os.SEEK_END)
+    if number == document.block_count:
+        document.append_block()
+    elif not append:
+        document.replace_block(number, size, lambda offset, length: os.pread(source.fileno(), length, offset))
+        return
+    start = document.block_size(number)
+    with document.report.progress.over("writing", size, number) as step:
+        for place in range(0, size, _PIECE):
+            piece = os.pread(source.fileno(), _PIECE, place)
+            document.write_block(number, start + place, piece)
+            step(len(piece))
+    document.settle_block(number, durable=True)

@@ -1,0 +1,143 @@
+"""``asdffs edit FILE``: the tree in an editor, checked and committed as the mount does."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+from asdffs.cli.writing import opened_to_write
+from asdffs.document.document import Document
+from asdffs.document.drafts import Drafts
+from asdffs.document.history import History
+from asdffs.document.keeping import Keeper
+from asdffs.document.opening import Settings
+from asdffs.document.places import DRAFT, Places
+from asdffs.document.report import raise_report
+from asdffs.errors import AsdffsError, InvalidTreeError, StaleFileError, UnfinishedError, UsageError
+
+logger = logging.getLogger(__name__)
+
+_EDITORS: Final = ("sensible-editor", "nano", "vi")
+#: Editors that take ``+LINE`` before the name of the file.
+_TAKE_LINE: Final = frozenset({"vi", "vim", "nvim", "view", "nano", "emacs", "emacsclient", "kak", "joe", "mg", "ne"})
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Edit until the tree is committed, or kept beside the file.  Raises ``AsdffsError``, ``OSError``."""
+    editor = _editor()
+    with opened_to_write(arguments.file, "edit", Settings(strict=arguments.strict)) as (document, places):
+        document.report.settled = False
+        session = _Session(document, places, editor)
+        try:
+            changed = session.edit()
+        finally:
+            document.report.settled = session.settled
+        for warning in document.report.warnings if changed else ():
+            logger.warning("%s: %s", document.path, warning)
+    print(f"{arguments.file}: {'the tree is saved' if changed else 'nothing was changed'}")
+    return 0
+
+
+def _editor() -> list[str]:
+    """The command that the user wants.  Raises ``UsageError``."""
+    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    try:
+        words = shlex.split(wanted) if wanted else []
+    except ValueError as err:
+        raise UsageError(f"$VISUAL or $EDITOR is {wanted!r}, which is no command: {err}") from err
+    words = words or [next((name for name in _EDITORS if shutil.which(name)), "")]
+    if not shutil.which(words[0]):
+        raise UsageError(f"the editor {words[0]!r} is not there; set $EDITOR, for example EDITOR=nano")
+    return words
+
+
+@dataclass(slots=True)
+class _Session:
+    """One edit.  ``settled``: the text is in the file, or beside it, or as it was."""
+
+    document: Document
+    places: Places
+    editor: list[str]
+    line: int | None = None
+    settled: bool = False
+
+    def edit(self) -> bool:
+        """Whether the tree was changed.  Raises ``KeptEditsError``, ``UnfinishedError``, ``OSError``."""
+        before = self.document.tree.text()
+        os.makedirs(self.places.editing, mode=0o700, exist_ok=True)
+        path = os.path.join(self.places.editing, DRAFT)
+        with open(path, "wb") as file:
+            file.write(before)
+        drafts = Drafts(self.document, self.places.rejected, History(self.places.history, []))
+        while True:
+            failure = self._run_editor(path)
+            text = _read(path)
+            if text is None or text == before:
+                self.settled = True
+                if failure or text is None:
+                    raise UnfinishedError(failure or "the editor removed the text", path=self.document.path)
+                return False
+            if failure:
+                self._keep(path, failure)
+            if self._commit(drafts, path, text):
+                return True
+
+    def _run_editor(self, path: str) -> str:
+        """A sentence when the editor did not end well."""
+        where = [f"+{self.line}"] if self.line and os.path.basename(self.editor[0]) in _TAKE_LINE else []
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the editor's
+        try:
+            code = subprocess.call([*self.editor, *where, path])
+        finally:
+            signal.signal(signal.SIGINT, interrupt)
+        return f"the editor ended with exit code {code}, so nothing was committed" if code else ""
+
+    def _commit(self, drafts: Drafts, path: str, text: bytes) -> bool:
+        """Whether the text is the tree now; False to go on editing."""
+        try:
+            drafts.commit(text)
+        except InvalidTreeError as err:
+            self.line = err.line
+            if _wants_to_go_on():
+                return False
+            self._keep(path, str(err))
+        except (AsdffsError, OSError) as err:
+            self._keep(path, str(err), conflict=isinstance(err, StaleFileError))
+        self.settled = True
+        self.document.finish()
+        return True
+
+    def _keep(self, path: str, why: str, *, conflict: bool = False) -> None:
+        """Keep the text beside the file, and raise."""
+        keeper = Keeper(self.document.path)
+        (keeper.keep_conflict if conflict else keeper.keep_draft)(path)
+        self.settled = not keeper.failures
+        raise_report(self.document.path, keeper.kept, [why, *keeper.failures])
+
+
+def _wants_to_go_on() -> bool:
+    """Ask, where there is somebody to ask."""
+    if not sys.stdin.isatty():
+        return False
+    try:
+        answer = input("edit again (Return), or keep the text beside the file and end (k)? ")
+    except (EOFError, KeyboardInterrupt):
+        print(file=sys.stderr)
+        return False
+    return not answer.strip().lower().startswith("k")
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None

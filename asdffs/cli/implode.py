@@ -1,0 +1,36 @@
+"""``asdffs implode DIR/STEM.asdf OUT``: one file of an exploded form."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+
+from asdffs.cli.bars import shown
+from asdffs.cli.outputs import padding_of, write_out
+from asdffs.document.assembling import Room
+from asdffs.document.imploding import read_exploded
+from asdffs.document.progress import Progress
+from asdffs.errors import UsageError
+
+logger = logging.getLogger(__name__)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the file.  Raises ``AsdffsError``, ``OSError``."""
+    room = Room(padding_of(arguments.padding))
+    exploded = read_exploded(arguments.file)
+    if os.path.realpath(arguments.out) in {exploded.path, *(piece.path for piece in exploded.pieces)}:
+        raise UsageError("is a part of the exploded form; give OUT another name", path=arguments.out)
+    for source in exploded.remote:
+        logger.warning("%s: the source %s is no file on this machine and stays as it is", arguments.file, source)
+    progress = Progress()
+    with shown(progress.facts, f"imploding {arguments.file}"):
+        path = write_out(arguments, lambda folder, store: exploded.write(folder, store, room, progress))
+    if arguments.json:
+        facts = {"file": path, "blocks": len(exploded.pieces), "remote": list(exploded.remote)}
+        print(json.dumps(facts, indent=2))
+    else:
+        print(f"{arguments.out}: {len(exploded.pieces)} blocks")
+    return 0

@@ -1,0 +1,54 @@
+"""Where a command writes a new file, and how.  Users: ``implode``, ``repack``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+
+from asdffs.errors import MissingFileError, NameExistsError, UsageError
+from asdffs.format.padding import Padding, parse_padding, parse_size
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.new_file import default_mode, write_new, write_over
+from asdffs.storage.store import Folder, Store
+
+
+def padding_of(text: str | None) -> Padding:
+    """The policy that ``--padding`` asks for.  Raises ``UsageError``."""
+    policy = Padding() if text is None else parse_padding(text, Padding())
+    if policy is None:
+        raise UsageError(
+            f"--padding {text}: give bytes such as 64K, or a part of the tree such as 20% (at most 1000%)"
+        )
+    return policy
+
+
+def alignment_of(text: str | None) -> int:
+    """The bytes that ``--align`` asks for, 0 for none.  Raises ``UsageError``."""
+    size = 0 if text is None else parse_size(text)
+    if size is None or not 0 <= size <= 1 << 30:
+        raise UsageError(f"--align {text}: give bytes such as 4096 or 2M, at most 1G")
+    return size
+
+
+def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Store], None]) -> str:
+    """Have ``fill(folder, store)`` write ``arguments.out``; its path.
+
+    Raises ``NameExistsError`` when it is there and ``--force`` is not given, ``LockedError``, ``MissingFileError``,
+    ``OSError``, and what ``fill`` raises.
+    """
+    path: str = os.path.realpath(arguments.out)
+    directory, name = os.path.split(path)
+    if not os.path.isdir(directory):
+        raise MissingFileError("is no directory; create it first", path=directory)
+    folder = FileFolder(directory)
+    if not os.path.lexists(path):
+        mode = default_mode()
+        write_new(folder, name, lambda store: fill(folder, store), durable=arguments.sync, mode=mode)
+    elif not os.path.isfile(path):
+        raise MissingFileError("is no regular file; nothing is written over it", path=path)
+    elif not arguments.force:
+        raise NameExistsError("is there already; choose another name, or use --force", path=arguments.out)
+    else:
+        write_over(folder, name, lambda store: fill(folder, store))
+    return path

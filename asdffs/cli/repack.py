@@ -1,0 +1,69 @@
+"""``asdffs repack FILE [OUT]``: write a file anew."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+from contextlib import ExitStack, closing
+from typing import Any
+
+from asdffs.cli.bars import shown
+from asdffs.cli.outputs import alignment_of, padding_of, write_out
+from asdffs.cli.writing import opened_to_write
+from asdffs.document.assembling import Room
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document, resolve
+from asdffs.document.repacking import Repacking, Wishes
+from asdffs.relief import Turns
+
+logger = logging.getLogger(__name__)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the new file.  Raises ``AsdffsError``, ``OSError``."""
+    room = Room(padding_of(arguments.padding), alignment_of(arguments.align))
+    wishes = Wishes(arguments.compression, room, drop=arguments.drop_unreferenced)
+    path = os.path.join(*resolve(arguments.file))
+    in_place = arguments.out is None or os.path.realpath(arguments.out) == path
+    turns = Turns()
+    spool = os.path.dirname(path if in_place else os.path.realpath(arguments.out))
+    settings = Settings(spool=spool, relief=turns)
+    with ExitStack() as stack, turns.entered():
+        if in_place:
+            document, _ = stack.enter_context(opened_to_write(path, "repack", settings))
+        else:
+            document = stack.enter_context(closing(open_document(path, writable=False, settings=settings)))
+        before = document.layout.size
+        repacking = Repacking(document, turns, wishes)
+        with shown(document.report.progress.facts, f"repacking {arguments.file}"):
+            _write(arguments, document, turns, repacking, in_place=in_place)
+    target = path if in_place else os.path.realpath(arguments.out)
+    dropped = sorted(set(range(repacking.count)) - set(repacking.kept))
+    facts = {"file": target, "size_before": before, "size": os.path.getsize(target), "dropped": dropped}
+    _tell(arguments, facts, repacking)
+    return 0
+
+
+def _write(
+    arguments: argparse.Namespace, document: Document, turns: Turns, repacking: Repacking, *, in_place: bool
+) -> None:
+    if in_place:
+        document.rewrite(repacking.write)
+        return
+    with turns.waiting():
+        write_out(arguments, repacking.write)
+
+
+def _tell(arguments: argparse.Namespace, facts: dict[str, Any], repacking: Repacking) -> None:
+    for note in repacking.notes:
+        logger.warning("%s: %s", arguments.file, note)
+    if arguments.json:
+        print(json.dumps({**facts, "notes": repacking.notes}, indent=2))
+        return
+    dropped = ", ".join(map(str, facts["dropped"]))
+    print(
+        f"{facts['file']}: {facts['size_before']} -> {facts['size']} bytes"
+        + (f"; dropped blocks: {dropped}" if dropped else "")
+    )

@@ -1,0 +1,239 @@
+"""``asdffs watch DIR FILE``: carry what is saved into an exploded form into the ASDF file, without FUSE.
+
+The main thread does the work; watches and signals only wake it.  A file is carried when its writer has closed it or
+renamed it into place; where nothing tells of that (maps, other systems, full queues), once it has been the same for
+two looks, a second apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from asdffs.cli.writing import opened_to_write
+from asdffs.document.document import Document
+from asdffs.document.drafts import Drafts
+from asdffs.document.exploded_files import explode, numbered
+from asdffs.document.exploding import stem_of
+from asdffs.document.history import History
+from asdffs.document.keeping import keep_beside
+from asdffs.document.mirror_record import MirrorRecord, read_record
+from asdffs.document.mirroring import Mirror
+from asdffs.document.opening import Settings, resolve
+from asdffs.document.places import Places
+from asdffs.document.report import raise_report
+from asdffs.errors import AsdffsError, StaleFileError, UsageError
+from asdffs.storage.store import Signature
+from asdffs.storage.watch import DirectoryWatch, Watch
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two looks at all files.
+_LOOK: Final = 1.0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Watch until a signal comes.  Raises ``AsdffsError``, ``OSError``."""
+    path = os.path.join(*resolve(arguments.file))
+    os.makedirs(arguments.directory, exist_ok=True)
+    directory = os.path.realpath(arguments.directory)
+    if directory == os.path.dirname(path):
+        raise UsageError("the file itself lies in it; watch another directory", path=arguments.directory)
+    with opened_to_write(path, "watch", Settings(strict=arguments.strict)) as (document, places):
+        document.report.settled = False
+        _Watching(document, places, directory).run(arguments)
+    return 0
+
+
+@dataclass(slots=True)
+class _News:
+    """What watches and signals tell the main thread."""
+
+    names: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    came: threading.Event = field(default_factory=threading.Event)
+    ending: bool = False
+
+    def note(self, name: str) -> None:
+        """Something happened to the file ``name``."""
+        with self.lock:
+            self.names.add(name)
+        self.came.set()
+
+    def end(self, *_: Any) -> None:
+        """A signal came."""
+        self.ending = True
+        self.came.set()
+
+    def take(self) -> tuple[set[str], bool]:
+        """Wait for news, a second at most; the names, and whether there were none."""
+        came = self.came.wait(_LOOK)
+        self.came.clear()
+        with self.lock:
+            names, self.names = self.names, set()
+        return names, not came
+
+
+class _Watching:
+    """One directory and one file."""
+
+    def __init__(self, document: Document, places: Places, directory: str) -> None:
+        self._document = document
+        self._places = places
+        drafts = Drafts(document, places.rejected, History(places.history, document.report.history))
+        self._mirror = Mirror(directory, stem_of(document.path), document, drafts)
+        self._error = os.path.join(directory, ".asdffs", "error")
+        self._news = _News()
+        self._since: dict[str, tuple[Signature, float]] = {}
+        self._told = ""
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        """From the start to the end.  Raises as ``run``."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._news.end)
+        self._begin(arguments.prefer)
+        if not arguments.once:
+            print(f"watching {self._mirror.folder.path(self._mirror.main)}", flush=True)
+            self._serve()
+        self._end()
+
+    # -- the start --------------------------------------------------------
+
+    def _begin(self, prefer: str | None) -> None:
+        """Have the directory and the file the same.  Raises ``UsageError`` when it is not known which is right."""
+        mirror, document = self._mirror, self._document
+        names = mirror.folder.names()
+        if not [name for name in names if name == mirror.main or name in numbered(names, mirror.stem).values()]:
+            explode(document, mirror.folder, mirror.stem)
+            self._note_all()
+            return
+        record = read_record(self._places.mirror, mirror.folder.directory)
+        now = mirror.signatures()
+        differing = [name for name in now if self._is_other(record, name, now[name])]
+        choice = prefer or self._choose(record, differing, now)
+        if choice == "dir":
+            mirror.seen = {name: signature for name, signature in now.items() if name not in differing}
+            self._carry(differing)
+        else:
+            mirror.adopt([name for name in differing if not record.is_seen(name, now[name])])
+        self._remember()
+
+    def _is_other(self, record: MirrorRecord, name: str, now: Signature) -> bool:
+        """Whether a file has other content than the ASDF file."""
+        if record.is_file(self._document.signature) and record.is_seen(name, now):
+            return False
+        try:
+            return self._mirror.differs(name)
+        except (AsdffsError, OSError):
+            return True
+
+    def _choose(self, record: MirrorRecord, differing: list[str], now: dict[str, Signature]) -> str:
+        """``dir`` or ``file``: the one that was changed since the last watch."""
+        if not differing or record.is_file(self._document.signature):
+            return "dir"
+        if all(record.is_seen(name, now[name]) for name in differing):
+            return "file"
+        names = ", ".join(differing[:3]) + (" ..." if len(differing) > 3 else "")
+        raise UsageError(
+            f"differs from {self._document.path} in {names}, and it is not known which is right; "
+            "use --prefer dir or --prefer file, or explode the file into an empty directory",
+            path=self._mirror.folder.directory,
+        )
+
+    # -- while it runs ----------------------------------------------------
+
+    def _serve(self) -> None:
+        watches = [
+            DirectoryWatch(self._mirror.folder.directory, self._news.note),
+            Watch(self._document.path, self._news.came.set),
+        ]
+        for watch in watches:
+            watch.start()
+        try:
+            while not self._news.ending:
+                self._turn(*self._news.take())
+        finally:
+            for watch in watches:
+                watch.stop()
+
+    def _turn(self, closed: set[str], idle: bool) -> None:  # noqa: FBT001 - as ``take`` gives them
+        """Carry what was ``closed`` and is whole, and what stays as it is; when ``idle`` finish the file."""
+        self._look()
+        ready = [name for name in self._waiting() if self._is_settled(name) or self._is_whole(name, closed)]
+        if ready:
+            self._carry(ready)
+            self._remember()
+        elif idle and self._document.pending:
+            self._document.finish()
+            self._remember()
+        self._tell()
+
+    def _waiting(self) -> list[str]:
+        """Files that were not carried as they are now; since when they are so is noted."""
+        now, clock = self._mirror.signatures(), time.monotonic()
+        for name, signature in now.items():
+            if name not in self._since or self._since[name][0] != signature:
+                self._since[name] = signature, clock
+        return [name for name, signature in now.items() if signature != self._mirror.seen.get(name)]
+
+    def _is_settled(self, name: str) -> bool:
+        return time.monotonic() - self._since[name][1] >= _LOOK
+
+    def _is_whole(self, name: str, closed: set[str]) -> bool:
+        """A writer has closed it, and no other has half of it written."""
+        return name in closed and self._mirror.is_whole(name)
+
+    def _look(self) -> None:
+        """See what others did to the ASDF file.  Raises ``StaleFileError`` when it is gone."""
+        try:
+            if self._mirror.look():
+                logger.warning("%s was changed by another program; the directory has it", self._document.path)
+                self._remember()
+        except StaleFileError:
+            raise
+        except (AsdffsError, OSError) as err:  # it is being written; look again
+            logger.info("%s: %s", self._document.path, err)
+
+    def _carry(self, names: list[str]) -> None:
+        for name in self._mirror.carry(names):
+            logger.info("%s was carried", self._mirror.folder.path(name))
+
+    def _tell(self) -> None:
+        """Have ``.asdffs/error`` what could not be carried."""
+        text = "".join(f"{sentence}\n" for sentence in self._mirror.trouble.values())
+        if text == self._told:
+            return
+        self._told = text
+        os.makedirs(os.path.dirname(self._error), exist_ok=True)
+        with open(self._error, "w") as file:
+            file.write(text)
+
+    def _note_all(self) -> None:
+        self._mirror.seen = self._mirror.signatures()
+        self._remember()
+
+    def _remember(self) -> None:
+        mirror = self._mirror
+        seen = {name: signature for name, signature in mirror.seen.items() if name not in mirror.trouble}
+        record = MirrorRecord(mirror.folder.directory, self._document.signature, seen)
+        record.write(self._places.mirror)
+
+    # -- the end ----------------------------------------------------------
+
+    def _end(self) -> None:
+        """Carry what is left, finish the file, and tell.  Raises as ``raise_report``."""
+        mirror, document = self._mirror, self._document
+        self._look()
+        now = mirror.signatures()
+        self._carry([name for name, signature in now.items() if signature != mirror.seen.get(name)])
+        document.finish()
+        self._tell()
+        keep_beside(document, list, list, self._places.spool)
+        self._remember()
+        raise_report(document.path, document.report.kept, [*document.report.failures, *mirror.trouble.values()])

@@ -1,0 +1,41 @@
+"""Opens a file for a command that changes it: under the lock, recovered, with what earlier ones left told.
+
+Users: ``edit``, ``block``, ``repack``, ``watch``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+
+from asdffs.cli.past import tell_the_past
+from asdffs.cli.places import clear, places_of
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document, resolve
+from asdffs.document.places import Places
+
+logger = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def opened_to_write(path: str, command: str, settings: Settings | None = None) -> Iterator[tuple[Document, Places]]:
+    """The document, and where its command may keep drafts and spool; closed, and these emptied, at the end.
+
+    Others are told that ``command`` holds the file.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
+    """
+    real = os.path.join(*resolve(path))
+    places = places_of(real)
+    document = open_document(real, writable=True, settings=settings or Settings(spool=places.spool))
+    try:
+        document.report.settled = False
+        for sentence in tell_the_past(document, places):
+            logger.warning("%s: %s", document.path, sentence)
+        document.note_owner({"pid": os.getpid(), "command": command})
+        document.report.settled = True
+        yield document, places
+    finally:
+        if document.report.settled:
+            clear(places)
+        document.close()  # last: it gives the lock away, and with it the places

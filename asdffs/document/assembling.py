@@ -1,0 +1,120 @@
+"""Writes a whole new ASDF file from start to end: text, padding, blocks, index (section Low-level file layout).
+
+The stored bytes of a block come from another file and do not pass through Python: they are shared where the file
+system can (reflinks: the content then begins at the same place of a file-system block as in its source, by padding
+after the tree and by slack in the block before), else copied by the kernel.  Users: ``imploding``, ``repacking``.
+One thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from asdffs.format.block_header import BlockHeader, build_block_header
+from asdffs.format.block_index import build_block_index
+from asdffs.format.padding import Padding
+from asdffs.storage.sharing import Stretch, misplaced, transfer
+from asdffs.storage.store import Folder, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A block of the new file: its ``header``, whose allocated size is not looked at, and its stored bytes."""
+
+    header: BlockHeader
+    stored: Stretch
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """``padding`` after the tree; contents begin at multiples of ``align`` bytes (0: anywhere)."""
+
+    padding: Padding | None = None
+    align: int = 0
+
+
+class Assembly:
+    """One new file, in the empty ``store`` of ``folder``.  ``text``: header, comments and tree.
+
+    ``filler``: the byte that pads; ``clones``: whether the file system shares what most blocks come from.
+    ``step(bytes)`` is told how it goes on.  Blocks are ``add``-ed in order, then ``finish``.  Raise ``OSError``.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        store: Store,
+        text: bytes,
+        *,
+        room: Room,
+        filler: bytes,
+        clones: bool,
+        step: Callable[[int], object],
+    ) -> None:
+        self._folder = folder
+        self._store = store
+        self._room = room
+        self._filler = filler
+        self._step = step
+        self._newline = b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
+        self._has_tree = text.rstrip(b"\r\n").endswith(b"\n...")
+        self._clones = clones
+        self._offsets: list[int] = []
+        self._last: BlockHeader | None = None
+        self._text = len(text)
+        self._end = len(text)
+        self._head = text
+
+    def add(self, part: Part) -> None:
+        """Put a block behind the last one."""
+        stored = part.stored
+        if not self._offsets:
+            self._pad()
+        header = replace(part.header, allocated_size=0 if part.header.streamed else stored.length)
+        self._make_room(self._wanted(stored, self._end + header.full_size))
+        self._offsets.append(self._end)
+        self._put(self._end, header)
+        content = self._end + header.full_size
+        transfer(self._folder, stored, self._store, content, self._step)
+        self._end = content + stored.length
+        self._last = header
+
+    def finish(self) -> None:
+        """Write the text and the index, unless the last block is streamed."""
+        if not self._offsets:
+            self._pad()
+        self._store.write_at(0, self._head)
+        self._store.truncate(self._end)
+        if self._last is not None and not self._last.streamed:
+            self._store.write_at(self._end, build_block_index(self._offsets, newline=self._newline))
+
+    def _pad(self) -> None:
+        """Room after the tree, by the policy; without a tree the first block follows at once (section Blocks)."""
+        policy = self._room.padding
+        if policy is not None and self._has_tree:
+            self._grow_padding(policy.shift(0, self._text) - self._text)
+
+    def _grow_padding(self, size: int) -> None:
+        self._head += self._filler * size
+        self._end += size
+
+    def _wanted(self, stored: Stretch, start: int) -> int:
+        """How many bytes further on than ``start`` the content should begin."""
+        if self._room.align:
+            return -start % self._room.align
+        return misplaced(stored, self._store, start) if self._clones else 0
+
+    def _make_room(self, size: int) -> None:
+        """Move the end ``size`` bytes on: by slack in the block before, or by padding."""
+        if not size:
+            return
+        if self._last is not None:
+            last = replace(self._last, allocated_size=self._last.allocated_size + size)
+            self._put(self._offsets[-1], last)
+            self._end += size
+        elif self._has_tree:
+            self._grow_padding(size)
+
+    def _put(self, offset: int, header: BlockHeader) -> None:
+        self._store.write_at(offset, build_block_header(header))

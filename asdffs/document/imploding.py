@@ -1,0 +1,156 @@
+"""One file from an exploded form: what ``STEM.asdf`` refers to becomes its blocks (section Exploded form).
+
+Order: the blocks that ``STEM.asdf`` has itself, ``STEM0000.asdf`` ... by their numbers, other files as the tree comes
+to them.  The text is edited where sources are written, so what asdffs exploded comes back to the byte, and so do the
+stored bytes of the blocks.  A URI that is no file on this machine stays.  A file of a number that the tree does not
+refer to comes along when it is a block's and nothing else's.  Users: ``cli/implode``, ``watching``.  One thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from asdffs.document.arrays import Ndarray
+from asdffs.document.assembling import Assembly, Part, Room
+from asdffs.document.branch import Outline
+from asdffs.document.document import Document
+from asdffs.document.exploded_files import can_share, numbered
+from asdffs.document.external import resolve
+from asdffs.document.opening import open_document
+from asdffs.document.outline import read_outline
+from asdffs.document.progress import Progress
+from asdffs.document.sources import with_numbers
+from asdffs.errors import AsdffsError, DamagedBlockError, StaleFileError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION, STREAMED
+from asdffs.storage.store import Folder, Signature, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Block ``number`` of the file ``path``, as ``signature`` has it: ``length`` stored bytes."""
+
+    path: str
+    number: int
+    signature: Signature
+    header: BlockHeader
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exploded:
+    """An exploded form.  ``text``: with numbers for sources; ``pieces``: blocks; ``remote``: sources that stay."""
+
+    path: str
+    text: bytes
+    pieces: tuple[Piece, ...]
+    remote: tuple[str, ...]
+
+    def write(self, folder: Folder, store: Store, room: Room, progress: Progress) -> None:
+        """Write the whole file into the empty ``store`` of ``folder``.
+
+        Raises ``StaleFileError`` when a file has changed since it was read, ``OSError``.
+        """
+        total = sum(piece.length for piece in self.pieces)
+        with progress.over("imploding", total) as step:
+            clones = self._clones(folder, store.name)
+            new = Assembly(folder, store, self.text, room=room, filler=b" ", clones=clones, step=step)
+            for number, piece in enumerate(self.pieces):
+                with closing(open_document(piece.path, writable=False)) as document:
+                    new.add(_part(piece, document, last=number + 1 == len(self.pieces)))
+            new.finish()
+
+    def _clones(self, folder: Folder, name: str) -> bool:
+        largest = max(self.pieces, key=lambda piece: piece.length, default=None)
+        if largest is None:
+            return False
+        with closing(open_document(largest.path, writable=False)) as document:
+            return can_share(folder, name, [document.stored_stretch(largest.number)])
+
+
+def read_exploded(path: str) -> Exploded:
+    """The exploded form whose tree is in the file at ``path``.
+
+    Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
+    """
+    with closing(open_document(path, writable=False)) as main:
+        outline = read_outline(main.tree.text(), main.dialect.is_ndarray)
+        own = [_piece(main, number) for number in range(main.block_count)]
+        files = _files(main, outline)
+        numbers = {file: len(own) + place for place, file in enumerate(files)}
+        numbers[main.path] = 0
+
+        def number_of(array: Ndarray) -> int | None:
+            target = _target(main, array)
+            return None if target is None else numbers[target]
+
+        text = with_numbers(outline, number_of, main.dialect.is_ndarray)
+        remote = tuple(str(array.source) for array in _external(outline) if _target(main, array) is None)
+        return Exploded(main.path, text, (*own, *map(_first_piece, files)), remote)
+
+
+def _external(outline: Outline) -> Iterator[Ndarray]:
+    return (
+        branch.array for branch in outline.arrays if branch.array is not None and isinstance(branch.array.source, str)
+    )
+
+
+def _target(main: Document, array: Ndarray) -> str | None:
+    """The file that an array's source leads to."""
+    found = resolve(array.source, main.path) if isinstance(array.source, str) else None
+    return None if found is None else os.path.realpath(found)
+
+
+def _files(main: Document, outline: Outline) -> list[str]:
+    """The files that the blocks come from, in order, without the main one."""
+    wanted = {_target(main, array): array for array in _external(outline)}
+    folder, name = os.path.split(main.path)
+    found: list[str] = []
+    for other in numbered(os.listdir(folder), os.path.splitext(name)[0]).values():
+        path = os.path.realpath(os.path.join(folder, other))
+        if path in wanted or _is_block_file(path):
+            found.append(path)
+    more = [path for path in wanted if path is not None and path not in found and path != main.path]
+    return [*found, *more]
+
+
+def _is_block_file(path: str) -> bool:
+    """Whether it has one block and no tree: then it is nothing else."""
+    try:
+        with closing(open_document(path, writable=False)) as document:
+            return document.block_count == 1 and not document.layout.has_tree
+    except AsdffsError:
+        return False
+
+
+def _first_piece(path: str) -> Piece:
+    with closing(open_document(path, writable=False)) as document:
+        if not document.block_count:
+            raise DamagedBlockError("has no block, and the tree says that an array's bytes are in it", path=path)
+        return _piece(document, 0)
+
+
+def _piece(document: Document, number: int) -> Piece:
+    try:
+        header, length = document.block_header(number), document.stored_stretch(number).length
+    except DamagedBlockError as err:
+        err.path = err.path or document.path
+        raise
+    if not header.streamed and length < header.used_size:
+        raise DamagedBlockError("the file ends inside this block", path=document.path, block=number)
+    return Piece(document.path, number, document.signature, header, length)
+
+
+def _part(piece: Piece, document: Document, *, last: bool) -> Part:
+    if document.signature != piece.signature:
+        raise StaleFileError("the file changed while it was read; nothing was written: try again", path=piece.path)
+    stretch = document.stored_stretch(piece.number)
+    header = piece.header
+    if header.streamed and not last:  # section Block header: only the last one may be
+        header = BlockHeader(
+            header.flags & ~STREAMED, NO_COMPRESSION, piece.length, piece.length, piece.length, NO_CHECKSUM
+        )
+    return Part(replace(header, extra=b""), stretch)

@@ -1,0 +1,162 @@
+"""Writes a file anew: other compressions, padding, alignment, without slack, with an index.
+
+What the file says stays: comments and all of the text, unless blocks that no array refers to are dropped, which
+renumbers the sources where they are written.  Blocks that keep their compression are not read, but shared or copied
+by the kernel; others are encoded by several threads at once.  The old file is what it was until the new one is whole
+and durable.  User: ``cli/repack``.  The threads take ``Turns``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from asdffs.document.arrays import Ndarray
+from asdffs.document.assembling import Assembly, Part, Room
+from asdffs.document.document import Document
+from asdffs.document.encoding import Encoded
+from asdffs.document.exploded_files import can_share
+from asdffs.document.outline import read_outline
+from asdffs.document.sources import with_numbers
+from asdffs.errors import DamagedBlockError
+from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION
+from asdffs.relief import Turns
+from asdffs.storage.sharing import Stretch
+from asdffs.storage.store import Folder, Store
+
+#: What keeps the compression of each block.
+KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the new file is to be like.  ``compression``: ``keep``, ``none`` or a codec's name.
+
+    ``drop``: leave out blocks that no array refers to.
+    """
+
+    compression: str = KEEP
+    room: Room = field(default_factory=Room)
+    drop: bool = False
+
+
+class Repacking:
+    """One rewriting of ``document``, whose relief is ``turns``; made and used by who has the turn.
+
+    ``kept``: numbers of the blocks that stay, in order, of ``count`` ones; ``notes``: sentences about what could not
+    be as wished.
+    Raises ``InvalidTreeError`` when sources cannot be renumbered, ``DamagedBlockError``, and as ``Document.codec``.
+    """
+
+    def __init__(self, document: Document, turns: Turns, wishes: Wishes) -> None:
+        self._document = document
+        self._turns = turns
+        self._wishes = wishes
+        self._codec = None if wishes.compression == KEEP else document.codec(wishes.compression)
+        self.notes: list[str] = []
+        self.count = document.block_count
+        self.kept = list(range(self.count))
+        self._text = document.tree.text()
+        if wishes.drop:
+            self._drop()
+        self._filler = document.tree.padding_byte()
+        self._encoded = frozenset(number for number in self.kept if self._is_to_encode(number))
+
+    def write(self, folder: Folder, store: Store) -> None:
+        """Write the new file into the empty ``store`` of ``folder``; called without the turn.
+
+        Raises ``DamagedBlockError``, ``NotSupportedError``, ``SpoolFullError``, ``OSError``.
+        """
+        with self._turns.resumed():
+            stretches = [self._document.stored_stretch(n) for n in self.kept if n not in self._encoded]
+            total = sum(self._document.stored_stretch(number).length for number in self.kept)
+        clones = can_share(folder, store.name, stretches)
+        room, progress = self._wishes.room, self._document.report.progress
+        with progress.over("repacking", total) as step:
+            new = Assembly(folder, store, self._text, room=room, filler=self._filler, clones=clones, step=step)
+            for part in self._parts():
+                new.add(part)
+            new.finish()
+
+    def _drop(self) -> None:
+        document, count = self._document, self.count
+        outline = read_outline(self._text, document.dialect.is_ndarray)
+        arrays = [branch.array for branch in outline.arrays if branch.array is not None]
+        self.kept = sorted({number for array in arrays if (number := array.block_in(count)) is not None})
+        places = {number: place for place, number in enumerate(self.kept)}
+
+        def number_of(array: Ndarray) -> int | None:
+            number = array.block_in(count)
+            if number is None or not isinstance(array.source, int):
+                return None
+            return places[number] - (len(self.kept) if array.source < 0 else 0)
+
+        self._text = with_numbers(outline, number_of, document.dialect.is_ndarray)
+
+    def _is_to_encode(self, number: int) -> bool:
+        """Whether the block is to be stored otherwise, and can be.  Raises ``DamagedBlockError``."""
+        document = self._document
+        header = document.block_header(number)
+        if not header.streamed and document.stored_stretch(number).length < header.used_size:
+            raise DamagedBlockError("the file ends inside this block", path=document.path, block=number)
+        wanted = self._codec.id if self._codec is not None else NO_COMPRESSION
+        if self._wishes.compression == KEEP or header.compression == wanted:
+            return False
+        why = "it is streamed" if header.streamed else document.block_obstacle(number)
+        if why:
+            self.notes.append(f"block {number} stays as it is stored: {why}")
+        return not why
+
+    def _parts(self) -> Iterator[Part]:
+        """The blocks in order; some are encoded ahead."""
+        workers = os.cpu_count() or 1
+        waiting: dict[int, Future[Encoded]] = {}
+        todo = iter(sorted(self._encoded))
+        with ThreadPoolExecutor(workers) as pool:
+
+            def submit() -> None:
+                number = next(todo, None)
+                if number is not None:
+                    waiting[number] = pool.submit(self._encode, number)
+
+            for _ in range(workers + 1):
+                submit()
+            try:
+                for number in self.kept:
+                    if number not in self._encoded:
+                        yield self._part(number)
+                        continue
+                    encoded = waiting.pop(number).result()
+                    submit()
+                    yield self._encoded_part(number, encoded)
+                    encoded.payload.discard()
+            except BaseException:  # an interrupt as well: nobody waits for the others, and it goes on
+                self._turns.stopping = True
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _part(self, number: int) -> Part:
+        with self._turns.resumed():
+            return Part(self._document.block_header(number), self._document.stored_stretch(number))
+
+    def _encoded_part(self, number: int, encoded: Encoded) -> Part:
+        with self._turns.resumed():
+            old = self._document.block_header(number)
+        checksum = encoded.digest if old.checksum != NO_CHECKSUM else NO_CHECKSUM
+        header = replace(old.with_used(encoded.payload.size), data_size=encoded.size)
+        header = replace(header, compression=encoded.compression, checksum=checksum)
+        return Part(header, Stretch(encoded.payload.store, 0, encoded.payload.size))
+
+    def _encode(self, number: int) -> Encoded:
+        """In a thread of its own."""
+        with self._turns.entered():
+            payload = self._document.create_payload()
+            try:
+                encoded = self._document.encode_block(number, self._codec, payload)
+                self._document.revert_block(number)  # what was decoded for it needs no room any more
+            except BaseException:
+                payload.discard()
+                raise
+            return encoded

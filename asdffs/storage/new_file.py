@@ -1,0 +1,99 @@
+"""A file that gets its name when all of it is there.
+
+Guarantee: at every instant, a crash of the program included, the name leads to what it led to before or to
+the whole new file; a temporary file that a crash leaves is removed by whoever next writes that name, mounts it or
+recovers it.
+Limit: unless ``durable``, when the machine itself fails, the new name may lead to a file that is not all there,
+as after cp(1).  A file that is replaced is always durable first.  Users: ``document`` (explode, implode, repack).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Final
+
+from asdffs.errors import LockedError, NameExistsError
+from asdffs.storage.payload import create_temporary, temporary_prefix
+from asdffs.storage.store import Folder, Store
+
+_SUFFIX: Final = ".tmp"
+
+
+def write_new(folder: Folder, name: str, fill: Callable[[Store], None], *, durable: bool, mode: int) -> None:
+    """Have ``fill`` write the new file ``name`` of the permissions ``mode``.
+
+    Raises ``NameExistsError`` when there is such a file, and what ``fill`` raises; nothing is left then.
+    """
+
+    def place(store: Store) -> Store:
+        try:
+            return folder.place(store, name)
+        except FileExistsError as err:
+            raise NameExistsError("is there already; remove it, or use --force", path=folder.path(name)) from err
+
+    def finish(store: Store) -> Store:
+        folder.set_mode(store, mode)
+        if durable:
+            store.sync()
+        return place(store)
+
+    _write(folder, name, fill, finish, durable=durable)
+
+
+def write_over(folder: Folder, name: str, fill: Callable[[Store], None]) -> None:
+    """Have ``fill`` write what replaces the file ``name``, with its permissions, owner and attributes; durably.
+
+    Raises ``LockedError`` while another asdffs writes the old file, and what ``fill`` raises.
+    """
+    old = folder.open(name, writable=True)
+    try:
+        if not folder.lock(old):
+            raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
+
+        def finish(store: Store) -> Store:
+            folder.copy_attributes(old, store)
+            store.sync()
+            return folder.replace(store, name)
+
+        _write(folder, name, fill, finish, durable=True)
+    finally:
+        old.close()
+
+
+def _write(
+    folder: Folder, name: str, fill: Callable[[Store], None], finish: Callable[[Store], Store], *, durable: bool
+) -> None:
+    _remove_stale(folder, name)
+    temporary = create_temporary(folder, name, _SUFFIX)
+    try:
+        folder.lock(temporary)  # it is nobody's leftover
+        fill(temporary)
+        store = finish(temporary)
+    except BaseException:  # an interrupt as well: no temporary is left, and it goes on
+        temporary.close()
+        with contextlib.suppress(OSError):
+            folder.remove(temporary.name)
+        raise
+    store.close()
+    if durable:
+        folder.sync()
+
+
+def _remove_stale(folder: Folder, name: str) -> None:
+    """Remove what was left for the same name by a program that was killed; a living one has the lock."""
+    for found in folder.names():
+        if found.startswith(temporary_prefix(name)) and found.endswith(_SUFFIX):
+            with contextlib.suppress(OSError):
+                store = folder.open(found, writable=True)
+                if folder.lock(store):
+                    folder.remove(found)
+                store.close()
+
+
+def default_mode() -> int:
+    """The permissions of a new file, as the user's umask has them."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
