@@ -80,10 +80,11 @@ class _Session:
         while True:
             failure = self._run_editor(path)
             text = _read(path)
-            if text is None or text == before:
+            if not text or text == before:
                 self.settled = True
-                if failure or text is None:
-                    raise UnfinishedError(failure or "the editor removed the text", path=self.document.path)
+                if failure or not text:
+                    why = failure or "the editor left no text, so nothing was committed"
+                    raise UnfinishedError(why, path=self.document.path)
                 return False
             if failure:
                 self._keep(path, failure)

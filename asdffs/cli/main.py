@@ -8,7 +8,7 @@ import sys
 
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.parser import COMMANDS, build_parser
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, UsageError
 
 _MOUNT_WORDS = 2
 
@@ -22,6 +22,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(command.run(arguments))
     except AsdffsError as err:
+        if not isinstance(err, UsageError):
+            err.path = err.path or getattr(arguments, "file", None)
         print(f"asdffs: {err}", file=sys.stderr)
         return exit_code_of(err)
     except OSError as err:

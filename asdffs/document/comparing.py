@@ -15,7 +15,7 @@ from asdffs.document.document import Document
 from asdffs.document.flat_tree import Value, flat_tree
 from asdffs.document.progress import Progress
 from asdffs.document.tree import Path
-from asdffs.errors import DamagedFileError
+from asdffs.errors import DamagedFileError, InvalidTreeError
 from asdffs.storage.store import read_bytes
 
 _PIECE: Final = 1 << 20
@@ -60,7 +60,7 @@ class Comparison:
 
     def values(self) -> Iterator[ValueDifference]:
         """What differs by value, in the order of the first tree.  Raises ``InvalidTreeError``, ``OSError``."""
-        a, b = (flat_tree(_decoded(document)) for document in (self._a, self._b))
+        a, b = _flat(self._a), _flat(self._b)
         sources = self._sources()
         for path in [*a, *(path for path in b if path not in a)]:
             if _is_below_a_difference(path, a, b):
@@ -167,8 +167,12 @@ def _is_below_a_difference(path: Path, a: dict[Path, Value], b: dict[Path, Value
     return any((path[:n] in a) != (path[:n] in b) for n in range(1, len(path)))
 
 
-def _decoded(document: Document) -> str:
-    return document.tree.text().decode("utf-8", "surrogateescape")
+def _flat(document: Document) -> dict[Path, Value]:
+    try:
+        return flat_tree(document.tree.text().decode("utf-8", "surrogateescape"))
+    except InvalidTreeError as err:
+        err.path = document.path
+        raise
 
 
 def _lines(document: Document) -> list[str]:

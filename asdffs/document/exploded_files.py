@@ -44,9 +44,10 @@ def explode(
     ``force``: remove an exploded form of that stem first; ``durable``: sync all.  Raises ``NameExistsError``,
     ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
     """
+    count = document.count_blocks()
     outline = read_outline(document.tree.text(), document.dialect.is_ndarray)
-    text = exploded_text(outline, stem, document.block_count)
-    files = [block_file(document, number) for number in range(document.block_count)]
+    text = exploded_text(outline, stem, count)
+    files = [block_file(document, number) for number in range(count)]
     stretches = [_stretch(document, file) for file in files]
     _make_way(folder, stem, force=force)
     total = sum(stretch.length for stretch in stretches)

@@ -18,8 +18,8 @@ from asdffs.errors import InvalidTreeError
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
-#: Aliases of aliases could make a short text mean more than fits any memory.
-_MOST: Final = 20_000_000
+#: Values that aliases stand for: aliases of aliases could make a short text mean more than fits any memory.
+_MOST: Final = 1_000_000
 _KINDS: Final = ("int", "float", "bool", "null", "timestamp")
 
 #: What is at a path: its tag where one is written, and the value: of a mapping ``{}``, of a sequence ``[]``.
@@ -52,7 +52,7 @@ class _Flattening:
     def _node(self, event: Any) -> dict[Path, Value]:
         """The values at and below the node that begins with ``event``."""
         if isinstance(event, yaml.AliasEvent):
-            return self._nodes.get(str(event.anchor), {})
+            return self._meant(str(event.anchor))
         if isinstance(event, yaml.ScalarEvent):
             found: dict[Path, Value] = {(): _scalar(event)}
         elif isinstance(event, yaml.MappingStartEvent):
@@ -61,6 +61,14 @@ class _Flattening:
             found = self._sequence(event)
         if event.anchor:
             self._nodes[event.anchor] = found
+        return found
+
+    def _meant(self, anchor: str) -> dict[Path, Value]:
+        """What an alias stands for."""
+        found = self._nodes.get(anchor, {})
+        self._count += len(found)
+        if self._count > _MOST:
+            raise InvalidTreeError("its aliases mean more than can be compared by value; compare the text")
         return found
 
     def _mapping(self, start: Any) -> dict[Path, Value]:
@@ -98,10 +106,8 @@ class _Flattening:
             elif (key,) not in found:
                 self._put(found, key, part)
 
-    def _put(self, found: dict[Path, Value], key: str | int, value: dict[Path, Value]) -> None:
-        self._count += len(value)
-        if self._count > _MOST:
-            raise InvalidTreeError("its aliases mean more than can be compared by value; compare the text")
+    @staticmethod
+    def _put(found: dict[Path, Value], key: str | int, value: dict[Path, Value]) -> None:
         for path, one in value.items():
             found[(key, *path)] = one
 
@@ -109,7 +115,9 @@ class _Flattening:
 def _key(key: dict[Path, Value]) -> str:
     """A key as people read it; ``1`` and ``'1'`` are two."""
     value = key.get((), ("", ""))[1]
-    return value if isinstance(value, str) else repr(value)
+    if not isinstance(value, str):
+        return str(value)
+    return repr(value) if _RESOLVER.resolve(yaml.ScalarNode, value, (True, False)).endswith(_KINDS) else value
 
 
 def _scalar(event: Any) -> Value:

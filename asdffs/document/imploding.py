@@ -78,7 +78,7 @@ def read_exploded(path: str) -> Exploded:
     """
     with closing(open_document(path, writable=False)) as main:
         outline = read_outline(main.tree.text(), main.dialect.is_ndarray)
-        own = [_piece(main, number) for number in range(main.block_count)]
+        own = [_piece(main, number) for number in range(main.count_blocks())]
         files = _files(main, outline)
         numbers = {file: len(own) + place for place, file in enumerate(files)}
         numbers[main.path] = 0

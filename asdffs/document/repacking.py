@@ -56,7 +56,7 @@ class Repacking:
         self._wishes = wishes
         self._codec = None if wishes.compression == KEEP else document.codec(wishes.compression)
         self.notes: list[str] = []
-        self.count = document.block_count
+        self.count = document.count_blocks()
         self.kept = list(range(self.count))
         self._text = document.tree.text()
         if wishes.drop:

@@ -134,7 +134,7 @@ class Keys:
         """The program with the tree, at the end of ``line``."""
         command = self.start.format(line=line, tree=mount.tree)
         terminal = Terminal(command, mount.file.parent, mount.environment)
-        terminal.see(self.ready)
+        terminal.see(self.ready.replace("tree.yaml", mount.tree.name))
         follow(terminal, self.insert)
         return terminal
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import time
@@ -11,6 +12,8 @@ from types import TracebackType
 
 from support.mounts import run
 
+#: Each terminal has a server of its own.
+_NUMBERS = itertools.count()
 LIMIT = 60  # seconds until a screen that does not come fails the test
 
 
@@ -19,7 +22,7 @@ class Terminal:
 
     def __init__(self, command: str, folder: Path, environment: dict[str, str]) -> None:
         self._environment = environment
-        self._socket = f"asdffs-{os.getpid()}-{folder.name}"
+        self._socket = f"asdffs-{os.getpid()}-{next(_NUMBERS)}"
         self._status = folder / "terminal-status"
         self._status.unlink(missing_ok=True)
         self._output = self._open_output(folder / "terminal-output")

@@ -1,0 +1,190 @@
+"""``asdffs diff``: what is the same, what is told, and in which words."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import asdf
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.commands import Done, command
+from support.mounts import environment_in
+from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
+
+from asdffs.document.flat_tree import flat_tree
+from asdffs.errors import InvalidTreeError
+
+Call = Callable[..., Done]
+HEAD = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    return partial(command, environment=environment_in(tmp_path))
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Callable[[bytes, bytes], tuple[Path, Path]]:
+    def write(a: bytes, b: bytes) -> tuple[Path, Path]:
+        (tmp_path / "a.asdf").write_bytes(a)
+        (tmp_path / "b.asdf").write_bytes(b)
+        return tmp_path / "a.asdf", tmp_path / "b.asdf"
+
+    return write
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_a_file_is_like_its_copy(call: Call, pair, name: str) -> None:
+    done = call("diff", "--json", *pair(ODD_FILES[name], ODD_FILES[name]))
+    assert done.code == 0
+    assert (done.json["same"], done.json["text"], done.json["values"], done.json["blocks"]) == (True, [], [], [])
+
+
+def test_every_difference_in_words(call: Call, pair) -> None:
+    b = odd_file(blocks=[block_bytes(DATA[:50] + b"\xff" + DATA[51:]), block_bytes(MASK), block_bytes(b"more")])
+    b = b.replace(b"12.5", b"12.75").replace(b"value: 1\n", b"other: [1]\n")
+    a, b_path = pair(odd_file(), b)
+    done = call("diff", a, b_path)
+    assert done.code == 9
+    lines = done.out.splitlines()
+    assert lines[:3] == [f"--- {a}", f"+++ {b_path}", "@@ -4,8 +4,8 @@"]
+    assert [line for line in lines if line[0] in "+-"][2:] == [
+        "-meta: {exposure: 12.5, 'observer': \"Ada\"}   # and one at the end of a line",
+        "-value: 1",
+        "+meta: {exposure: 12.75, 'observer': \"Ada\"}   # and one at the end of a line",
+        "+other: [1]",
+    ]
+    assert [line for line in lines if line.startswith(("value ", "block "))] == [
+        "value meta/exposure: 12.5 -> 12.75",
+        "value value: only in the first, 1",
+        "value data/source: block 0 and block 0 differ from byte 50 on",
+        "value other: only in the second, a sequence",
+        "block 0: differs from byte 50 on",
+        "block 2: only in the second, 4 bytes",
+    ]
+
+
+def test_order_comments_style_and_storage_do_not_matter_by_value(call: Call, pair) -> None:
+    a = HEAD + (
+        "x: 1\ny: 'text'\nflag: yes\nf: 1.0\nn: .nan\nlist: [1, two, {a: b}]\nbase: &b {p: 1, q: 2}\n"
+        "more: {<<: *b, q: 3}\nsame: *b\n"
+        "data: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shape: [100]}\n...\n"
+    )
+    b = HEAD + (
+        "# a comment\n'y': text\nx: 0x1\nf: 1.00\nn: .NaN\nflag: true\n"
+        "data: !core/ndarray-1.0.0\n  datatype: uint8\n  byteorder: big\n  shape: [100]\n  source: -1\n"
+        "list:\n- 1\n- two\n- a: b\nbase: {q: 2, p: 1}\nmore: {p: 1, q: 3}\nsame: {p: 1, q: 2}\n...\n"
+    )
+    one = odd_file(tree=a, blocks=[block_bytes(DATA)])
+    other = odd_file(tree=b, blocks=[block_bytes(b"nobody"), zlib_block(DATA)], index="absent")
+    paths = pair(one, other)
+    assert call("diff", "--values", *paths).out == ""
+    assert call("diff", "--values", *paths).code == 0
+    assert call("diff", "--text", *paths).code == 9
+    assert call("diff", "--blocks", *paths).out == (
+        "block 0: differs from byte 0 on, 100 -> 6 bytes\nblock 1: only in the second, 100 bytes\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "line"),
+    [
+        ("1", "1.0", "1 -> 1.0"),
+        ("1", "'1'", "1 -> '1'"),
+        ("yes", "'yes'", "True -> 'yes'"),
+        ("!x a", "a", "!x 'a' -> 'a'"),
+        ("[]", "{}", "a sequence -> a mapping"),
+        ("~", "''", "None -> ''"),
+        ("2001-01-01", "'2001-01-01'", "2001-01-01 -> '2001-01-01'"),
+        ("!<tag:a:b> {x: 1}", "!<tag:a:c> {x: 1}", "a:b a mapping -> a:c a mapping"),
+    ],
+)
+def test_types_and_tags_matter(call: Call, pair, a: str, b: str, line: str) -> None:
+    files = [odd_file(tree=f"%YAML 1.1\n--- !core\nv: {text}\n...\n", blocks=[]) for text in (a, b)]
+    assert call("diff", "--values", *pair(*files)).out == f"value v: {line}\n"
+
+
+def test_aliases_without_end_are_refused(call: Call, pair) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    bomb = odd_file(tree=HEAD + "\n".join(lines) + "\n...\n", blocks=[])
+    done = call("diff", "--values", *pair(bomb, bomb))
+    assert (done.code, "compare the text" in done.sentence) == (4, True)
+    assert call("diff", "--text", *pair(bomb, bomb)).code == 0
+
+
+def test_files_of_the_library(tmp_path: Path, call: Call) -> None:
+    tree = {"data": np.arange(30000.0), "meta": {"a": [1, 2, {"b": None}], "t": "x"}}
+    asdf.AsdfFile(tree).write_to(tmp_path / "a.asdf")
+    asdf.AsdfFile(tree).write_to(tmp_path / "b.asdf", all_array_compression="zlib", pad_blocks=True)
+    assert call("diff", tmp_path / "a.asdf", tmp_path / "b.asdf").code == 0
+    tree["data"][12345] = 1.1
+    asdf.AsdfFile(tree).write_to(tmp_path / "c.asdf")
+    done = call("diff", tmp_path / "b.asdf", tmp_path / "c.asdf")
+    assert (done.code, done.out.splitlines()) == (
+        9,
+        [
+            f"value data/source: block 0 and block 0 differ from byte {12345 * 8} on",
+            f"block 0: differs from byte {12345 * 8} on",
+        ],
+    )
+
+
+def test_what_cannot_be_decoded(call: Call, pair) -> None:
+    unknown = header_bytes(b"whatever", compression=b"wxyz", data_size=99) + b"whatever"
+    same = odd_file(blocks=[unknown, block_bytes(MASK)])
+    assert call("diff", *pair(same, same)).code == 0, "the same stored bytes are the same"
+    done = call("diff", *pair(same, odd_file()))
+    assert (done.code, "the compression 'wxyz' is not understood here" in done.err) == (4, True)
+
+
+def test_refusals(call: Call, pair, tmp_path: Path) -> None:
+    a, b = pair(odd_file(), b"no asdf")
+    assert call("diff", a, tmp_path / "missing").code == 3
+    done = call("diff", a, b)
+    assert (done.code, "not an ASDF file" in done.sentence) == (4, True)
+    b.write_bytes(odd_file().replace(b"value: 1\n", b"value: [\n"))
+    assert call("diff", "--values", a, b).code == 4
+    assert call("diff", "--text", a, b).code == 9
+
+
+@given(old=st.lists(st.sampled_from("abcdef"), max_size=40), new=st.lists(st.sampled_from("abcdef"), max_size=40))
+def test_the_text_is_a_patch(tmp_path_factory: pytest.TempPathFactory, old: list[str], new: list[str]) -> None:
+    """``patch`` makes the second text of the first."""
+    folder = tmp_path_factory.mktemp("patch")
+    texts = [odd_file(tree=HEAD + "".join(f"# {x}\n" for x in lines) + "...\n", blocks=[]) for lines in (old, new)]
+    for name, text in zip("ab", texts, strict=True):
+        (folder / name).write_bytes(text)
+    done = command("diff", "--text", folder / "a", folder / "b", environment=environment_in(folder))
+    assert (done.code == 0) == (old == new)
+    if old != new:
+        subprocess.run(["patch", "-s", folder / "a"], input=done.out.encode(), check=True, capture_output=True)
+        assert (folder / "a").read_bytes() == texts[1]
+
+
+def test_flat_tree() -> None:
+    flat = flat_tree("a: &x [1, {b: ~}]\nc: *x\n1: int\n'1': text\n? e\n: {<<: [{f: 1}, {f: 2, g: 3}], g: 4}\n")
+    assert flat == {
+        (): ("", {}),
+        ("a",): ("", []),
+        ("a", 0): ("", 1),
+        ("a", 1): ("", {}),
+        ("a", 1, "b"): ("", None),
+        ("c",): ("", []),
+        ("c", 0): ("", 1),
+        ("c", 1): ("", {}),
+        ("c", 1, "b"): ("", None),
+        ("1",): ("", "int"),
+        ("'1'",): ("", "text"),
+        ("e",): ("", {}),
+        ("e", "f"): ("", 1),
+        ("e", "g"): ("", 4),
+    }
+    with pytest.raises(InvalidTreeError, match="not YAML"):
+        flat_tree("a: [")
+    assert flat_tree("") == {}

@@ -1,0 +1,194 @@
+"""``asdffs repack``: what changes, what stays, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import asdf
+import numpy as np
+import pytest
+from support.commands import Done, command
+from support.mounts import environment_in, mounted
+from support.samples import (
+    DATA,
+    MASK,
+    ODD_FILES,
+    block_bytes,
+    check_saved,
+    header_bytes,
+    odd_file,
+    opened,
+    zlib_block,
+)
+
+from asdffs.codecs.base import name_of
+from asdffs.document.opening import open_document
+from asdffs.registry import plugins
+from asdffs.storage.store import read_bytes
+
+Call = Callable[..., Done]
+CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    return partial(command, environment=environment_in(tmp_path))
+
+
+def decoded(path: Path) -> tuple[bytes, list[bytes]]:
+    document = open_document(str(path), writable=False)
+    blocks = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+    found = document.tree.text(), blocks
+    document.close()
+    return found
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_tree_and_blocks_stay(tmp_path: Path, call: Call, name: str) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(ODD_FILES[name])
+    os.chmod(path, 0o640)
+    before = decoded(path)
+    done = call("repack", path)
+    assert done.code == 0
+    assert decoded(path) == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    facts = call("info", "--json", path).json
+    assert all(block["slack"] == 0 for block in facts["blocks"])
+    assert facts["index"] == ("valid" if facts["blocks"] and not facts["blocks"][-1]["streamed"] else "absent")
+    assert call("check", path).code == (4 if name.startswith("no blocks") else 0)
+    assert [found.name for found in tmp_path.iterdir() if found.name not in ("state", "data.asdf")] == []
+
+
+@pytest.mark.parametrize("codec", ["none", *CODECS])
+def test_every_compression(tmp_path: Path, call: Call, codec: str) -> None:
+    arrays = {f"a{n}": np.arange(n * 999, n * 999 + 3000) for n in range(8)}
+    file = asdf.AsdfFile({"text": "stays", **arrays})
+    file.set_array_compression(arrays["a3"], "bzp2")
+    file.write_to(tmp_path / "data.asdf")
+    done = call("repack", "--compression", codec, "--json", tmp_path / "data.asdf", tmp_path / "out.asdf")
+    assert done.code == 0, done.err
+    assert done.json["dropped"] == done.json["notes"] == []
+    assert done.json["size"] == (tmp_path / "out.asdf").stat().st_size
+    with asdf.open(tmp_path / "out.asdf", validate_checksums=True, lazy_load=False, memmap=False) as found:
+        assert all(np.array_equal(found[name], array) for name, array in arrays.items())
+        assert found["text"] == "stays"
+    blocks = call("info", "--json", tmp_path / "out.asdf").json["blocks"]
+    assert {block["compression"] for block in blocks} == {codec}
+    assert all(block["has_checksum"] for block in blocks)
+
+
+def test_padding_and_alignment(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), zlib_block(DATA)]))
+    assert call("repack", "--padding", "0", path).code == 0
+    assert call("info", "--json", path).json["padding"] < 4096
+    assert call("repack", "--padding", "50000", path).code == 0
+    assert 50000 <= call("info", "--json", path).json["padding"] < 54096
+    assert call("repack", "--align", "8192", path).code == 0
+    blocks = call("info", "--json", path).json["blocks"]
+    assert {(block["offset"] + block["header_size"] + 6) % 8192 for block in blocks} == {0}
+    with opened(path) as found:
+        assert found["mask"][:].tobytes() == MASK
+
+
+def test_dropping_renumbers_sources(tmp_path: Path, call: Call) -> None:
+    tree = (
+        "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+        "a: &a !core/ndarray-1.0.0 {source: 4, datatype: uint8, byteorder: big, shape: [100]}  # the last but one\n"
+        "b: !core/ndarray-1.0.0 {'source': -1, datatype: uint8, byteorder: big, shape: [40]}\n"
+        "c: *a\n"
+        "m: !core/ndarray-1.0.0\n  source: 0x1\n  datatype: uint8\n  byteorder: big\n  shape: [3]\n"
+        "  mask: !core/ndarray-1.0.0 {source: 4, datatype: bool8, byteorder: big, shape: [3]}\n"
+        "text: 'source: 4'\n...\n"
+    )
+    contents = [b"one", b"two", b"three", b"four", DATA, MASK]
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(tree=tree, blocks=[block_bytes(content) for content in contents]))
+    done = call("repack", "--drop-unreferenced", path)
+    assert done.out.endswith("; dropped blocks: 0, 2, 3\n"), done.err
+    text, blocks = decoded(path)
+    assert blocks == [b"two", DATA, MASK]
+    expected = tree.replace("{source: 4", "{source: 1").replace("0x1", "0")
+    assert text == odd_file(tree=expected, blocks=[])
+    with opened(path) as found:
+        assert found["a"][:].tobytes() == DATA
+        assert found["b"][:].tobytes() == MASK
+        assert found["m"][:].data.tobytes() == b"two"
+
+
+def test_dropping_is_refused_when_it_is_not_sure(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "data.asdf"
+    odd = odd_file(blocks=[block_bytes(b"x"), block_bytes(DATA)]).replace(b"source: 0", b"source: !!int '1'")
+    path.write_bytes(odd)
+    done = call("repack", "--drop-unreferenced", path)
+    assert done.code in (0, 4)
+    if done.code == 4:
+        assert path.read_bytes() == odd
+    bad = odd_file().replace(b"value: 1\n", b"value: [\n")
+    path.write_bytes(bad)
+    done = call("repack", "--drop-unreferenced", path)
+    assert (done.code, "not YAML" in done.sentence) == (4, True)
+    assert path.read_bytes() == bad
+    assert call("repack", path).code == 0, "without it the tree is not looked at"
+
+
+def test_what_cannot_be_recompressed_stays_and_is_told(tmp_path: Path, call: Call) -> None:
+    unknown = header_bytes(b"whatever it is", compression=b"wxyz", data_size=99) + b"whatever it is"
+    stream = header_bytes(b"", flags=1, md5=False) + MASK
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), stream], index="absent"))
+    done = call("repack", "--compression", "zlib", path)
+    assert (done.code, done.sentence) == (0, f"{path}: block 1 stays as it is stored: it is streamed")
+    with opened(path) as found:
+        assert found["data"][:].tobytes() == DATA
+        assert found["mask"][:].tobytes() == MASK
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), unknown]))
+    done = call("repack", "--compression", "zlib", "--json", path)
+    assert done.code == 0
+    assert done.json["notes"][0].startswith("block 1 stays as it is stored: the compression 'wxyz' is not known")
+    assert path.read_bytes().count(b"whatever it is") == 1
+
+
+def test_a_wrong_checksum_is_not_made_right(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "data.asdf"
+    blocks = [block_bytes(DATA), block_bytes(MASK)]
+    wrong = odd_file(blocks=blocks).replace(MASK, MASK[::-1])
+    path.write_bytes(wrong)
+    done = call("repack", "--compression", "zlib", path)
+    assert (done.code, "block 1" in done.sentence, "checksum" in done.sentence) == (4, True, True)
+    assert path.read_bytes() == wrong
+    assert [found.name for found in tmp_path.iterdir() if found.name not in ("state", "data.asdf")] == []
+
+
+def test_refusals(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file())
+    assert call("repack", "--compression", "magic", path).sentence.startswith(
+        f"{path}: the compression 'magic' is not known"
+    )
+    assert call("repack", "--align", "-1", path).code == 2
+    assert call("repack", "--align", "1T", path).code == 2
+    assert call("repack", path, path).code == 0, "in place"
+    os.link(path, tmp_path / "other")
+    done = call("repack", path)
+    assert (done.code, "several names" in done.sentence) == (8, True)
+    os.unlink(tmp_path / "other")
+    (tmp_path / "out").mkdir()
+    assert call("repack", path, tmp_path / "out").code == 3
+    with mounted(path) as mount:
+        done = call("repack", path)
+        assert (done.code, f"already mounted for writing at {mount.point}" in done.sentence) == (5, True)
+        assert call("repack", path, tmp_path / "copy.asdf").code == 0, "it may be read"
+    check_saved(tmp_path / "copy.asdf", 1)
+
+
+def test_external_sources_stay(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[]).replace(b"source: 0", b"source: other.asdf"))
+    assert call("repack", "--drop-unreferenced", path).code == 0
+    assert b"source: other.asdf" in path.read_bytes()
