@@ -180,24 +180,36 @@ def _lines(document: Document) -> list[str]:
 
 
 def _unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
-    """What is the same at both ends is left out first: difflib takes its time with long texts."""
-    start = next((n for n, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new)))
-    start = max(0, start - 3)
-    most = min(len(old), len(new)) - start
-    end = next((n for n in range(most) if old[-1 - n] != new[-1 - n]), most)
-    end = max(0, end - 3)
-    parts = old[start : len(old) - end], new[start : len(new) - end]
-    for number, line in enumerate(difflib.unified_diff(*parts, a, b, lineterm="")):
-        yield _shifted(line, start) if number > 1 and line.startswith("@@") else line
+    """As patch(1) reads it."""
+    yield f"--- {a}"
+    yield f"+++ {b}"
+    matcher: Any = difflib.SequenceMatcher(None, (), ())
+    matcher.opcodes = _opcodes(old, new)
+    for group in matcher.get_grouped_opcodes(3):
+        (_, i, _, j, _), (_, _, i_stop, _, j_stop) = group[0], group[-1]
+        yield f"@@ -{_range(i, i_stop)} +{_range(j, j_stop)} @@"
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in old[i1:i2])
+                continue
+            yield from (f"-{line}" for line in old[i1:i2])
+            yield from (f"+{line}" for line in new[j1:j2])
 
 
-def _shifted(line: str, start: int) -> str:
-    """A hunk's header with the numbers of lines in the whole text."""
-    fields = line.split()
-    for place in (1, 2):
-        sign, (first, *rest) = fields[place][0], fields[place][1:].split(",")
-        fields[place] = sign + ",".join([str(int(first) + start), *rest])
-    return " ".join(fields)
+def _opcodes(old: list[str], new: list[str]) -> list[Any]:
+    """What is the same at both ends is found at once: difflib takes its time with long texts."""
+    least = min(len(old), len(new))
+    start = next((n for n in range(least) if old[n] != new[n]), least)
+    end = next((n for n in range(least - start) if old[-1 - n] != new[-1 - n]), least - start)
+    i, j = len(old) - end, len(new) - end
+    middle = difflib.SequenceMatcher(None, old[start:i], new[start:j]).get_opcodes()
+    found = [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in middle]
+    return [("equal", 0, start, 0, start), *found, ("equal", i, len(old), j, len(new))]
+
+
+def _range(start: int, stop: int) -> str:
+    """Lines are counted from 1; of none, the one before."""
+    return f"{start + 1 if stop > start else start},{stop - start}"
 
 
 def _name(path: Path) -> str:

@@ -32,6 +32,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
+from asdffs.format.scanner import drive, scan_layout
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.payload import Payload
 from asdffs.storage.sharing import Stretch
@@ -260,7 +261,15 @@ class Document:
         Whole or not at all, and durably; mode, owner and attributes stay.  Raises as ``Transaction.rewrite``.
         """
         with self._change.entered():
-            self._transaction.rewrite(fill, self._adopt_again)
+            self._transaction.rewrite(fill, self._adopt_rewritten)
+
+    def _adopt_rewritten(self) -> None:
+        """Also in the state FAILED: what is read from now on is the new file."""
+        store = self._transaction.store
+        layout = drive(scan_layout(store.size()), store.read_at)
+        self._contents.close()
+        self._adopt(Parts(self._transaction, layout, self._dialect))
+        self.changes.note_all()
 
     # -- ending -----------------------------------------------------------
 
@@ -337,15 +346,12 @@ class Document:
     def read_again(self) -> None:
         """Read the file as another program left it.  Raises ``OSError`` and as ``open_document``."""
         conflict = self.conflict
-        self._adopt_again()
-        self.conflict = conflict
-        logger.info("%s was changed by another program; read again", self.path)
-
-    def _adopt_again(self) -> None:
         parts = self._reopen(self._transaction)
         self._contents.close()
         self._adopt(parts)
         self.changes.note_all()
+        self.conflict = conflict
+        logger.info("%s was changed by another program; read again", self.path)
 
     @property
     def generation(self) -> int:

@@ -54,7 +54,7 @@ def explode(
     with document.report.progress.over("exploding", total) as step, _Written(folder, durable).removed() as written:
         written.write_all(stem, list(zip(files, stretches, strict=True)), step)
         write_new(folder, main_name(stem), lambda new: new.write_at(0, text), durable=durable, mode=written.mode)
-    return [main_name(stem), *written.names]
+    return [main_name(stem), *sorted(written.names, key=lambda name: (len(name), name))]
 
 
 def write_tree_file(document: Document, folder: Folder, stem: str) -> None:

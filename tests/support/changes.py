@@ -7,9 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from unittest import mock
 
+from asdffs.document.assembling import Room
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
+from asdffs.document.repacking import Repacking, Wishes
 from asdffs.format.padding import Padding
+from asdffs.relief import Turns
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
 from asdffs.storage.store import read_bytes
@@ -53,6 +56,17 @@ class Promising:
     def set_compression(self, number: int, name: str) -> None:
         self._document.set_compression(number, name)
         self._promise(number, self._block(number))
+
+    def replace_block(self, number: int, content: bytes) -> None:
+        self._document.replace_block(number, len(content), lambda offset, length: content[offset : offset + length])
+        self._promise(number, content)
+
+    def repack(self, compression: str, *, drop: bool) -> None:
+        room = Room(Padding(minimum=512, alignment=512))
+        self._document.rewrite(Repacking(self._document, Turns(), Wishes(compression, room, drop=drop)).write)
+        self._promise("tree", self._document.tree.text())
+        for number in range(self._document.block_count):
+            self._promise(number, self._block(number))
 
     def append_block(self) -> int:
         number = self._document.append_block()
@@ -241,6 +255,29 @@ def append_first(d: Promising) -> None:
     d.commit_tree(d.tree.text().replace(b"value: 1", b"value: 2"))
 
 
+def replace(d: Promising) -> None:
+    """By less, by more than its room, and of what was written and not stored."""
+    d.replace_block(0, NOISE[:900])
+    d.write_block(1, 5, b"\x97" * 50)
+    d.replace_block(1, NOISE)
+    d.replace_block(0, b"")
+
+
+def replace_compressed(d: Promising) -> None:
+    d.write_block(0, 5, b"\x97" * 50)
+    d.replace_block(0, NOISE[:900])
+
+
+def repack(d: Promising) -> None:
+    """Twice, with a change between."""
+    d.write_block(0, 5, b"\x97" * 50)
+    d.settle_block(0, durable=True)
+    d.finish()
+    d.repack("zlib", drop=False)
+    d.commit_tree(d.tree.text().replace(b"value: 1", b"value: 2"))
+    d.repack("none", drop=True)
+
+
 ZLIB = odd_file(blocks=[zlib_block(DATA * 20, slack=SLACK), zlib_block(MASK * 30)])
 UNCHECKED = odd_file(blocks=[block_bytes(DATA * 20, md5=False), block_bytes(MASK * 30, md5=False)])
 GROWING_TREE = replace_tree(b"value: 1", b"value: " + b"1" * 700)
@@ -272,6 +309,10 @@ CHANGES: dict[str, Change] = {
     "block, append": Change(PACKED, append),
     "block, append and remove": Change(START, append_and_remove),
     "block, append the first": Change(ODD_FILES["no blocks"], append_first),
+    "block, replace": Change(START, replace),
+    "block, replace compressed": Change(ZLIB, replace_compressed, "insert"),
+    "repack": Change(START, repack),
+    "repack compressed": Change(ZLIB, lambda d: d.repack("none", drop=False)),
     **{f"everything by {growth}": Change(PACKED, everything, growth) for growth in ("insert", "shift")},
 }
 
