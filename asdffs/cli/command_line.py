@@ -1,0 +1,62 @@
+"""The command line as data: what man pages and completions are made of.
+
+argparse tells what it has by attributes whose names begin with an underscore; only this module looks at them.  Users:
+``manual``, ``completions``, tests.  Light to import.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from asdffs.cli.parser import build_parser
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An option, or an argument without ``flags``.  ``value``: what follows a flag, or empty; ``choices``: of it."""
+
+    flags: tuple[str, ...]
+    value: str
+    text: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_path(self) -> bool:
+        """Whether a file or directory may be meant."""
+        return bool(self.value) and not self.choices and self.value not in ("N", "NAME", "SIZE", "OPT[,OPT...]")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``asdffs NAME``, or ``asdffs`` itself without a name."""
+
+    name: str
+    text: str
+    usage: str
+    epilog: str
+    arguments: tuple[Argument, ...]
+
+
+def describe() -> tuple[Command, tuple[Command, ...]]:
+    """``asdffs`` itself, and its commands in order."""
+    parser = build_parser()
+    holder = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return _command("", parser), tuple(_command(name, choice) for name, choice in holder.choices.items())
+
+
+def _command(name: str, parser: argparse.ArgumentParser) -> Command:
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    arguments = (
+        _argument(action) for action in parser._actions if not isinstance(action, argparse._SubParsersAction)
+    )
+    return Command(name, parser.description or "", usage, parser.epilog or "", tuple(arguments))
+
+
+def _argument(action: argparse.Action) -> Argument:
+    takes = action.nargs != 0
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    choices = tuple(map(str, action.choices or ()))
+    value = ",".join(choices) if choices else metavar
+    text = (action.help or "").replace("%%", "%")
+    return Argument(tuple(action.option_strings), value if takes else "", text, choices)
