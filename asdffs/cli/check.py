@@ -10,6 +10,7 @@ from typing import Any
 
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
+from asdffs.cli.logs import told_here
 from asdffs.document.checking import Finding, Level, check_document
 from asdffs.document.opening import open_document, resolve
 from asdffs.errors import AsdffsError
@@ -19,6 +20,7 @@ from asdffs.storage.leftovers import find_leftovers
 
 def run(arguments: argparse.Namespace) -> int:
     """Check each file; the worst exit code."""
+    told_here("asdffs.document.document")
     results = [_check_or_say(path, arguments) for path in arguments.files]
     if arguments.json:
         print(json.dumps([facts for facts, _ in results], indent=2))

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
+from asdffs.cli.logs import told_here
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.drafts import Drafts
@@ -33,6 +34,7 @@ _TAKE_LINE: Final = frozenset({"vi", "vim", "nvim", "view", "nano", "emacs", "em
 def run(arguments: argparse.Namespace) -> int:
     """Edit until the tree is committed, or kept beside the file.  Raises ``AsdffsError``, ``OSError``."""
     editor = _editor()
+    told_here("asdffs.document.report")
     with opened_to_write(arguments.file, "edit", Settings(strict=arguments.strict)) as (document, places):
         document.report.settled = False
         session = _Session(document, places, editor)
@@ -107,8 +109,10 @@ class _Session:
             drafts.commit(text)
         except InvalidTreeError as err:
             self.line = err.line
-            if _wants_to_go_on():
-                return False
+            if sys.stdin.isatty():
+                print(f"asdffs: {self.document.path}: {err}", file=sys.stderr)
+                if _wants_to_go_on():
+                    return False
             self._keep(path, str(err))
         except (AsdffsError, OSError) as err:
             self._keep(path, str(err), conflict=isinstance(err, StaleFileError))
@@ -125,9 +129,7 @@ class _Session:
 
 
 def _wants_to_go_on() -> bool:
-    """Ask, where there is somebody to ask."""
-    if not sys.stdin.isatty():
-        return False
+    """Ask."""
     try:
         answer = input("edit again (Return), or keep the text beside the file and end (k)? ")
     except (EOFError, KeyboardInterrupt):

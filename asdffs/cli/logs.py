@@ -1,4 +1,4 @@
-"""Where a daemon's log goes: it has no terminal.  User: ``mount``."""
+"""Where a daemon's log goes, which has no terminal, and what commands log.  Users: ``mount``, ``edit``, ``check``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from asdffs.errors import MountError
 #: The option that means the system's log.
 SYSLOG: Final = "syslog"
 _SYSLOG_SOCKET: Final = "/dev/log"
+
+
+def told_here(*modules: str) -> None:
+    """What these modules log as warnings the command itself tells: it is not to be told twice."""
+    for module in modules:
+        logging.getLogger(module).setLevel(logging.ERROR)
 
 
 def check_log(place: str) -> None:

@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from asdffs.cli.explode import make_directory
+from asdffs.cli.logs import told_here
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.drafts import Drafts
@@ -40,8 +42,9 @@ _LOOK: Final = 1.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Watch until a signal comes.  Raises ``AsdffsError``, ``OSError``."""
+    told_here("asdffs.document.report")
     path = os.path.join(*resolve(arguments.file))
-    os.makedirs(arguments.directory, exist_ok=True)
+    make_directory(arguments.directory)
     directory = os.path.realpath(arguments.directory)
     if directory == os.path.dirname(path):
         raise UsageError("the file itself lies in it; watch another directory", path=arguments.directory)

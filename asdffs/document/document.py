@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
@@ -41,6 +41,10 @@ from asdffs.storage.store import Extent, Folder, Signature, Store
 logger = logging.getLogger(__name__)
 
 __all__ = ["Document", "Foreign", "Parts"]
+
+_FOREIGN_TAIL: Final = (
+    "what follows the last block is no sound block and no index, and would be lost; 'asdffs check' says more"
+)
 
 
 @dataclass(slots=True)
@@ -123,17 +127,19 @@ class Document:
         return self._transaction.store.signature()
 
     def count_blocks(self) -> int:
-        """Number of blocks, after a look at each header: an index that lies is found out.
+        """Number of blocks of a file that is to be written anew: each header was read, and nothing follows the last.
 
-        Raises ``DamagedBlockError`` with the path for a header that cannot be read.
+        An index that lies is found out.  Raises ``DamagedBlockError`` with the path.
         """
         try:
             for number in range(self.block_count):
                 self.block_header(number)
-            return self.block_count
         except DamagedBlockError as err:
             err.path = err.path or self.path
             raise
+        if not self.layout.removable:
+            raise DamagedBlockError(_FOREIGN_TAIL, path=self.path, offset=self.layout.blocks_end)
+        return self.block_count
 
     def block_offset(self, number: int) -> int:
         """Offset of the block's magic, in bytes from the start of the file."""

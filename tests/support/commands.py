@@ -51,4 +51,6 @@ def command(*arguments: object, environment: dict[str, str]) -> Done:
                 code = int(end.code or 0)
     finally:
         root.handlers[:] = handlers
+        for name in [name for name in root.manager.loggerDict if name.startswith("asdffs")]:
+            logging.getLogger(name).setLevel(logging.NOTSET)
     return Done(code, out.getvalue(), err.getvalue())
