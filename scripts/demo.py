@@ -106,6 +106,22 @@ def show_views(folder: Path, arrays: dict[str, np.ndarray]) -> None:
     shell("asdffs umount x && asdffs check jw02731_cal.asdf", folder)
 
 
+def show_commands(folder: Path, arrays: dict[str, np.ndarray]) -> None:
+    say("9. Without a mount: edit, explode, watch, implode, repack, diff")
+    shell("asdffs info --map jw02731_cal.asdf", folder)
+    shell('EDITOR="sed -i s/1290.0/1291.5/" asdffs edit jw02731_cal.asdf', folder)
+    shell("asdffs explode jw02731_cal.asdf parts && ls -sh parts", folder)
+    shell("sed -i s/1291.5/1292.0/ parts/jw02731_cal.asdf && asdffs watch --once parts jw02731_cal.asdf", folder)
+    shell("asdffs implode parts/jw02731_cal.asdf whole.asdf && asdffs diff jw02731_cal.asdf whole.asdf", folder)
+    shell(
+        "asdffs repack --compression zlib whole.asdf small.asdf && asdffs diff --values whole.asdf small.asdf", folder
+    )
+    with asdf.open(folder / "small.asdf", validate_checksums=True, lazy_load=False) as found:
+        assert found["meta"]["exposure"]["exposure_time"] == 1292.0
+        assert np.array_equal(found["dq"][:], arrays["dq"])
+        print("  the asdf library: exposure_time is 1292.0, dq is equal")
+
+
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="asdffs-demo-"))
     mount = folder / "x"
@@ -150,6 +166,7 @@ def main() -> None:
         print(f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN} (4 of the block, its MD5, the value)")
         show_blocks(folder, file, arrays)
         show_views(folder, arrays)
+        show_commands(folder, arrays)
     finally:
         if os.path.ismount(mount):
             subprocess.run(["umount", "-l", mount], check=False)

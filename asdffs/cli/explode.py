@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 from contextlib import closing
 
 from asdffs.cli.bars import shown
+from asdffs.cli.places import places_of
+from asdffs.document.document import Document
 from asdffs.document.exploded_files import explode
 from asdffs.document.exploding import stem_of
+from asdffs.document.mirror_record import MirrorRecord
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError
 from asdffs.storage.file_store import FileFolder
@@ -23,12 +27,20 @@ def run(arguments: argparse.Namespace) -> int:
         stem = stem_of(document.path)
         with shown(document.report.progress.facts, f"exploding {arguments.file}"):
             names = explode(document, folder, stem, force=arguments.force, durable=arguments.sync)
+        _remember(document, folder, names)
     paths = [os.path.join(arguments.directory, name) for name in names]
     if arguments.json:
         print(json.dumps({"file": document.path, "tree": folder.path(names[0]), "blocks": len(names) - 1}, indent=2))
     else:
         print(f"{paths[0]}" + (f", and {len(paths) - 1} blocks from {paths[1]}" if len(paths) > 1 else ""))
     return 0
+
+
+def _remember(document: Document, folder: FileFolder, names: list[str]) -> None:
+    """So that a watch that begins later knows which of the two was changed; it is no loss where that fails."""
+    with contextlib.suppress(OSError):
+        seen = {name: folder.signature(name) for name in names}
+        MirrorRecord(folder.directory, document.signature, seen).write(places_of(document.path).mirrors)
 
 
 def make_directory(path: str) -> None:

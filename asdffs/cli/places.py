@@ -33,7 +33,7 @@ def places_of(path: str, spool: str | None = None) -> Places:
         os.path.join(top, "log"),
         os.path.join(top, "report.json"),
         os.path.join(top, "editing"),
-        os.path.join(top, "mirror.json"),
+        os.path.join(top, "mirrors"),
     )
     make(places)
     return places

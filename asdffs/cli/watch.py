@@ -25,7 +25,7 @@ from asdffs.document.exploded_files import explode, numbered
 from asdffs.document.exploding import stem_of
 from asdffs.document.history import History
 from asdffs.document.keeping import keep_beside
-from asdffs.document.mirror_record import MirrorRecord, read_record
+from asdffs.document.mirror_record import MirrorRecord, digest_of, read_record
 from asdffs.document.mirroring import Mirror
 from asdffs.document.opening import Settings, resolve
 from asdffs.document.places import Places
@@ -90,7 +90,7 @@ class _Watching:
         self._document = document
         self._places = places
         drafts = Drafts(document, places.rejected, History(places.history, document.report.history))
-        self._mirror = Mirror(directory, stem_of(document.path), document, drafts)
+        self._mirror = Mirror(directory, stem_of(document.path), document, drafts, self._announce)
         self._error = os.path.join(directory, ".asdffs", "error")
         self._news = _News()
         self._since: dict[str, tuple[Signature, float]] = {}
@@ -116,7 +116,7 @@ class _Watching:
             explode(document, mirror.folder, mirror.stem)
             self._note_all()
             return
-        record = read_record(self._places.mirror, mirror.folder.directory)
+        record = read_record(self._places.mirrors, mirror.folder.directory)
         now = mirror.signatures()
         differing = [name for name in now if self._is_other(record, name, now[name])]
         choice = prefer or self._choose(record, differing, now)
@@ -142,6 +142,8 @@ class _Watching:
             return "dir"
         if all(record.is_seen(name, now[name]) for name in differing):
             return "file"
+        if record.is_interrupted(self._document.tree.text(), {name: now[name] for name in differing}):
+            return "dir"
         names = ", ".join(differing[:3]) + (" ..." if len(differing) > 3 else "")
         raise UsageError(
             f"differs from {self._document.path} in {names}, and it is not known which is right; "
@@ -221,11 +223,16 @@ class _Watching:
         self._mirror.seen = self._mirror.signatures()
         self._remember()
 
-    def _remember(self) -> None:
+    def _remember(self, carrying: str = "", trees: tuple[str, ...] = ()) -> None:
         mirror = self._mirror
         seen = {name: signature for name, signature in mirror.seen.items() if name not in mirror.trouble}
-        record = MirrorRecord(mirror.folder.directory, self._document.signature, seen)
-        record.write(self._places.mirror)
+        record = MirrorRecord(mirror.folder.directory, self._document.signature, seen, carrying, trees)
+        record.write(self._places.mirrors)
+
+    def _announce(self, name: str, text: bytes) -> None:
+        """``name`` is about to be carried; a kill from now on must not look like another program's change."""
+        before = digest_of(self._document.tree.text())
+        self._remember(name, (before, digest_of(text) if text else before))
 
     # -- the end ----------------------------------------------------------
 

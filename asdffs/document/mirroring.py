@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import Final
 
@@ -62,10 +62,13 @@ class Mirror:
     """The exploded form of ``stem`` in ``directory``, of ``document``.
 
     ``seen``: the signature of each file there as it was last carried, or written here; ``trouble``: why files could
-    not be carried, a sentence for each name.
+    not be carried, a sentence for each name.  ``announce(name, text)`` is called before a file is carried; ``text``:
+    the new tree, empty for a block.
     """
 
-    def __init__(self, directory: str, stem: str, document: Document, drafts: Drafts) -> None:
+    def __init__(
+        self, directory: str, stem: str, document: Document, drafts: Drafts, announce: Callable[[str, bytes], None]
+    ) -> None:
         self.folder = FileFolder(directory)
         self.stem = stem
         self.main = main_name(stem)
@@ -73,6 +76,7 @@ class Mirror:
         self.trouble: dict[str, str] = {}
         self._document = document
         self._drafts = drafts
+        self._announce = announce
 
     # -- what there is ----------------------------------------------------
 
@@ -152,6 +156,7 @@ class Mirror:
         text = self._text()
         if text in (b"", self._document.tree.text()) or self.folder.signature(name) != before:
             return False  # there is nothing to carry, or it was written while it was read
+        self._announce(name, text)
         self._drafts.commit(text)
         return True
 
@@ -202,6 +207,7 @@ class Mirror:
         if number > document.block_count:
             raise NotPermittedError(f"the next block is number {document.block_count}; no number is left out")
         with closing(self._opened(name)) as other:
+            self._announce(name, b"")
             changed = number == document.block_count
             if changed:
                 document.append_block()

@@ -15,7 +15,7 @@ class Places:
 
     ``spool``, ``rejected``, ``history``: directories (``history`` '' for none); ``log``,
     ``report``: files ('' for none); ``editing``: directory that ``edit`` makes for its ``DRAFT``;
-    ``mirror``: what ``watch`` remembers.
+    ``mirrors``: what is remembered of exploded forms.
     """
 
     spool: str
@@ -24,4 +24,4 @@ class Places:
     log: str = ""
     report: str = ""
     editing: str = ""
-    mirror: str = ""
+    mirrors: str = ""

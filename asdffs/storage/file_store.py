@@ -1,4 +1,4 @@
-"""Store and Folder on a real file system (Linux).
+"""Store and Folder on a real file system; where the system is not Linux, without what only Linux has.
 
 Guarantee: ``write_at`` writes all or raises; ``sync`` is fdatasync of the file, fsync of
 the directory.  Limit: a write is not atomic and not durable before ``sync``.  Users:
@@ -74,12 +74,20 @@ class FileStore:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        """fdatasync; raises ``OSError``."""
-        os.fdatasync(self._fd)
+        """fdatasync, or what does at least as much; raises ``OSError``."""
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: fsync leaves the bytes in the disk's cache
+            fcntl.fcntl(self._fd, fcntl.F_FULLFSYNC)
+        elif hasattr(os, "fdatasync"):
+            os.fdatasync(self._fd)
+        else:
+            os.fsync(self._fd)
 
     def allocate(self, offset: int, length: int) -> None:
-        """posix_fallocate; raises ``OSError``."""
-        os.posix_fallocate(self._fd, offset, length)
+        """posix_fallocate, where there is such a thing; raises ``OSError``."""
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._fd, offset, length)
+        elif self.size() < offset + length:
+            os.ftruncate(self._fd, offset + length)
 
     def unit(self) -> int:
         """The block size of the file system."""
@@ -96,7 +104,8 @@ class FileStore:
 
     def forget_pages(self, offset: int) -> None:
         """posix_fadvise; raises ``OSError``."""
-        os.posix_fadvise(self._fd, offset, 0, os.POSIX_FADV_DONTNEED)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._fd, offset, 0, os.POSIX_FADV_DONTNEED)
 
     def insert_range(self, offset: int, length: int) -> None:
         """FALLOC_FL_INSERT_RANGE; raises ``OSError``.
@@ -226,7 +235,7 @@ class FileFolder:
         if (mine.st_uid, mine.st_gid) != (status.st_uid, status.st_gid):
             os.fchown(_fd(target), status.st_uid, status.st_gid)
         os.fchmod(_fd(target), status.st_mode & 0o7777)
-        for name in os.listxattr(_fd(source)):
+        for name in os.listxattr(_fd(source)) if hasattr(os, "listxattr") else ():
             with contextlib.suppress(PermissionError):  # security.* and trusted.* need more than we may have
                 os.setxattr(_fd(target), name, os.getxattr(_fd(source), name))
 
@@ -299,8 +308,8 @@ def _copy(source: int, start: int, target: int, to: int, length: int) -> None:
     while length > 0:
         try:
             copied = os.copy_file_range(source, target, length, start, to)
-        except OSError as err:
-            if err.errno not in _NO_COPY_RANGE:
+        except (OSError, AttributeError) as err:  # not here, or not on this system
+            if isinstance(err, OSError) and err.errno not in _NO_COPY_RANGE:
                 raise
             piece = os.pread(source, min(length, _PIECE), start)
             copied = os.pwrite(target, piece, to)

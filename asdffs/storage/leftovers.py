@@ -5,6 +5,7 @@ Users: ``cli/check``.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -54,7 +55,18 @@ def _lives(pid: int) -> bool:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
+        return not os.path.isdir("/proc/self") and _is_there(pid)
+
+
+def _is_there(pid: int) -> bool:
+    """As far as a system without proc(5) tells."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
         return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _unfinished(folder: Folder, store: Store, names: list[str]) -> list[Leftover]:

@@ -1,4 +1,4 @@
-"""System calls that Python has no function for: insert and collapse range, clones, extent maps.
+"""System calls that Python has no function for: insert and collapse range, clones, extent maps; Linux only.
 
 Each takes descriptors and bytes and raises ``OSError``.  Limits (docs/design/journal.md): none of
 them is atomic across a crash.  Users: ``file_store``, ``document/decoding``.  No state.
@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 import struct
-from typing import Final
+from typing import Any, Final
 
 from asdffs.storage.store import PhysicalExtent
 
@@ -36,12 +36,15 @@ _BATCH: Final = 512
 _WHOLE: Final = (1 << 64) - 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_fallocate = _libc.fallocate64 if hasattr(_libc, "fallocate64") else _libc.fallocate
-_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+_fallocate: Any = getattr(_libc, "fallocate64", None) or getattr(_libc, "fallocate", None)
+if _fallocate is not None:
+    _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
 def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
-    """Of ``length`` bytes at ``offset``, what ``mode`` says; raises ``OSError``."""
+    """Of ``length`` bytes at ``offset``, what ``mode`` says; raises ``OSError``, EOPNOTSUPP on other systems."""
+    if _fallocate is None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
     while _fallocate(fd, mode, offset, length) != 0:
         code = ctypes.get_errno()
         if code != errno.EINTR:

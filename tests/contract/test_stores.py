@@ -235,3 +235,38 @@ def test_sparse_copy_stays_sparse(tmp_path: Path) -> None:
     assert (tmp_path / "b").stat().st_blocks * 512 < 1 << 20
     source.close()
     target.close()
+
+
+def test_a_new_name_is_placed_once(make: Make) -> None:
+    folder = make({"a": b"old"})
+    first, second = (folder.open(name, writable=True, create=True) for name in ("1.tmp", "2.tmp"))
+    first.write_at(0, b"whole")
+    folder.set_mode(first, 0o640)
+    with pytest.raises(FileExistsError):
+        folder.place(first, "a")
+    assert content(folder, "a") == b"old"
+    placed = folder.place(first, "b")
+    assert placed.name == "b"
+    assert content(folder, "b") == b"whole"
+    assert sorted(folder.names()) == ["2.tmp", "a", "b"]
+    with pytest.raises(FileExistsError):
+        folder.place(second, "b")
+    placed.write_at(0, b"W")
+    assert content(folder, "b") == b"Whole"
+    placed.close()
+    second.close()
+
+
+def test_whether_files_can_be_cloned_is_found_by_trying(make: Make) -> None:
+    folder = make({"a": bytes(range(256)) * 256, "tiny": b"x"})
+    source, tiny = (folder.open(name, writable=False) for name in ("a", "tiny"))
+    target = folder.open("new", writable=True, create=True)
+    assert folder.can_clone(source, target) == supports(folder, "clone")
+    assert not folder.can_clone(tiny, target)
+    assert target.size() == 0
+    if supports(folder, "clone"):
+        unit = target.unit()
+        folder.clone_range(source, unit, target, 2 * unit, unit)
+        assert target.read_at(2 * unit, unit) == source.read_at(unit, unit)
+    for store in (source, tiny, target):
+        store.close()
