@@ -20,7 +20,7 @@ from asdffs.storage.leftovers import find_leftovers
 
 def run(arguments: argparse.Namespace) -> int:
     """Check each file; the worst exit code."""
-    told_here("asdffs.document.document")
+    told_here("asdffs.document.tree_fit")
     results = [_check_or_say(path, arguments) for path in arguments.files]
     if arguments.json:
         print(json.dumps([facts for facts, _ in results], indent=2))

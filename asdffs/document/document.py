@@ -17,25 +17,21 @@ from typing import Any, Final
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.array_index import ArrayIndex
-from asdffs.document.arrays import Ndarray
 from asdffs.document.block_table import BlockTable
 from asdffs.document.changes import Changes
 from asdffs.document.contents import Care, Contents
-from asdffs.document.encoding import Encoded
 from asdffs.document.report import Report
 from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Foreign, Transaction
 from asdffs.document.tree_editor import TreeEditor
-from asdffs.document.validation import find_warnings
-from asdffs.errors import AsdffsError, DamagedBlockError, InUseError, InvalidTreeError
+from asdffs.document.tree_fit import TreeFit
+from asdffs.errors import AsdffsError, DamagedBlockError, InUseError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.relief import Exclusive, Relief
-from asdffs.storage.payload import Payload
-from asdffs.storage.sharing import Stretch
 from asdffs.storage.store import Extent, Folder, Signature, Store
 
 logger = logging.getLogger(__name__)
@@ -88,6 +84,7 @@ class Document:
         self._noted_growth = ""
         self._adopt(parts)
         self.arrays = ArrayIndex(self)
+        self._fit = TreeFit(self)
 
     # -- what is there ----------------------------------------------------
 
@@ -110,6 +107,11 @@ class Document:
     def tree(self) -> TreeEditor:
         """The committed text, for its size, arrays and version.  Change it with ``commit_tree``."""
         return self._tree
+
+    @property
+    def contents(self) -> Contents:
+        """The contents of the blocks, for who writes whole files of them: stretches, codecs, encoding."""
+        return self._contents
 
     def read_text(self, offset: int, length: int) -> bytes | Extent:
         """Bytes of the committed text, fewer at its end; not while it is being changed.  Raises ``OSError``."""
@@ -171,10 +173,6 @@ class Document:
         """As ``read_stored``, or where the bytes are."""
         return self._contents.read_stored_extent(number, offset, length)
 
-    def stored_stretch(self, number: int) -> Stretch:
-        """Where the stored bytes of a block are, as far as the file has them.  Raises ``DamagedBlockError``."""
-        return self._contents.stored_stretch(number)
-
     def find_checksum_fault(self, number: int) -> str:
         """A sentence when a block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
         return self._contents.find_fault(number)
@@ -215,18 +213,6 @@ class Document:
         self._contents.replace(number, size, read)
         self._note_growth()
 
-    def codec(self, name: str) -> Codec | None:
-        """The codec that users call ``name``; None for ``none``.  Raises as ``Contents.codec``."""
-        return self._contents.codec(name)
-
-    def create_payload(self) -> Payload:
-        """Room for what ``encode_block`` makes.  Raises ``OSError``."""
-        return self._contents.create_payload()
-
-    def encode_block(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
-        """A block in another compression, in ``payload``, for another file.  Raises as ``Contents.encoded``."""
-        return self._contents.encoded(number, codec, payload)
-
     def revert_block(self, number: int) -> None:
         """Forget what was written to a compressed block and is not stored."""
         self._contents.revert(number)
@@ -249,16 +235,16 @@ class Document:
         with self._contents.locked(number), self._change.entered():
             if number + 1 != self.block_count:
                 raise InUseError("only the last block can be removed", block=number)
-            self._check_unreferenced(number)
+            self._fit.check_unreferenced(number)
             self._contents.remove_last()
 
     def commit_tree(self, draft: bytes) -> None:
         """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``."""
         with self._change.entered():
             self._contents.settle_appended()
-            arrays = self._tree.commit(draft, self._refuse if self._strict else None)
+            arrays = self._tree.commit(draft, self._fit.refuse if self._strict else None)
             self._note_growth()
-            self._warn(arrays)
+            self._fit.warn(arrays)
 
     def rewrite(self, fill: Callable[[Folder, Store], None]) -> None:
         """Replace the file by the one that ``fill(folder, store)`` writes into an empty store; nothing may be
@@ -382,7 +368,7 @@ class Document:
 
     def check_tree(self) -> None:
         """Look for sources and shapes that do not fit the blocks; into ``report.warnings``."""
-        self._warn(self._tree.arrays())
+        self._fit.warn(self._tree.arrays())
 
     def close(self) -> None:
         """Close the file as it is.  ``finish`` comes before."""
@@ -443,36 +429,3 @@ class Document:
             version=self._generation,
             changes=self.changes,
         )
-
-    def _check_unreferenced(self, number: int) -> None:
-        """Raise ``InUseError`` when the tree refers to the last block, or may."""
-        try:
-            with self.relief.waiting():
-                arrays = self._tree.read_arrays()
-        except InvalidTreeError as err:
-            raise InUseError("the tree cannot be read, so it may refer to it", block=number) from err
-        for array in arrays:
-            if isinstance(array.source, int) and (array.source < 0 or array.source == number):
-                raise InUseError(f"{array.name} (line {array.line}) has source {array.source}", block=number)
-
-    def _refuse(self, arrays: tuple[Ndarray, ...]) -> None:
-        """With ``strict``: what would be a warning."""
-        warnings = self._find_warnings(arrays)
-        if warnings:
-            raise InvalidTreeError("; ".join(warnings))
-
-    def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
-        with self.relief.waiting():
-            return find_warnings(arrays, self.block_count, self._size_or_none)
-
-    def _warn(self, arrays: tuple[Ndarray, ...]) -> None:
-        self.report.warnings = self._find_warnings(arrays)
-        for warning in self.report.warnings:
-            logger.warning("%s: %s", self.path, warning)
-
-    def _size_or_none(self, number: int) -> int | None:
-        with self.relief.resumed():
-            try:
-                return self.block_size(number)
-            except (DamagedBlockError, OSError):
-                return None

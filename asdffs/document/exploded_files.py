@@ -85,7 +85,7 @@ def _write_anew(folder: Folder, name: str, fill: Callable[[Store], None]) -> Non
 
 
 def _stretch(document: Document, file: BlockFile) -> Stretch:
-    stretch = document.stored_stretch(file.number)
+    stretch = document.contents.stored_stretch(file.number)
     if stretch.length < file.length:
         raise DamagedBlockError(
             f"the file ends inside this block; 'asdffs block FILE {file.number}' gives what is left of it",

@@ -68,7 +68,7 @@ class Exploded:
         if largest is None:
             return False
         with closing(open_document(largest.path, writable=False)) as document:
-            return can_share(folder, name, [document.stored_stretch(largest.number)])
+            return can_share(folder, name, [document.contents.stored_stretch(largest.number)])
 
 
 def read_exploded(path: str) -> Exploded:
@@ -135,7 +135,7 @@ def _first_piece(path: str) -> Piece:
 
 def _piece(document: Document, number: int) -> Piece:
     try:
-        header, length = document.block_header(number), document.stored_stretch(number).length
+        header, length = document.block_header(number), document.contents.stored_stretch(number).length
     except DamagedBlockError as err:
         err.path = err.path or document.path
         raise
@@ -147,7 +147,7 @@ def _piece(document: Document, number: int) -> Piece:
 def _part(piece: Piece, document: Document, *, last: bool) -> Part:
     if document.signature != piece.signature:
         raise StaleFileError("the file changed while it was read; nothing was written: try again", path=piece.path)
-    stretch = document.stored_stretch(piece.number)
+    stretch = document.contents.stored_stretch(piece.number)
     header = piece.header
     if header.streamed and not last:  # section Block header: only the last one may be
         header = BlockHeader(

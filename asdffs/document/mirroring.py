@@ -108,7 +108,7 @@ class Mirror:
                 return self._raw_text().rstrip(b"\r\n").endswith(b"\n...")
             with closing(self._opened(name)) as other:
                 header = other.block_header(0)
-                return header.streamed or other.stored_stretch(0).length >= header.used_size
+                return header.streamed or other.contents.stored_stretch(0).length >= header.used_size
         except (AsdffsError, OSError):
             return False
 

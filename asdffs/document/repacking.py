@@ -47,14 +47,14 @@ class Repacking:
 
     ``kept``: numbers of the blocks that stay, in order, of ``count`` ones; ``notes``: sentences about what could not
     be as wished.
-    Raises ``InvalidTreeError`` when sources cannot be renumbered, ``DamagedBlockError``, and as ``Document.codec``.
+    Raises ``InvalidTreeError`` when sources cannot be renumbered, ``DamagedBlockError``, and as ``Contents.codec``.
     """
 
     def __init__(self, document: Document, turns: Turns, wishes: Wishes) -> None:
         self._document = document
         self._turns = turns
         self._wishes = wishes
-        self._codec = None if wishes.compression == KEEP else document.codec(wishes.compression)
+        self._codec = None if wishes.compression == KEEP else document.contents.codec(wishes.compression)
         self.notes: list[str] = []
         self.count = document.count_blocks()
         self.kept = list(range(self.count))
@@ -70,8 +70,8 @@ class Repacking:
         Raises ``DamagedBlockError``, ``NotSupportedError``, ``SpoolFullError``, ``OSError``.
         """
         with self._turns.resumed():
-            stretches = [self._document.stored_stretch(n) for n in self.kept if n not in self._encoded]
-            total = sum(self._document.stored_stretch(number).length for number in self.kept)
+            stretches = [self._document.contents.stored_stretch(n) for n in self.kept if n not in self._encoded]
+            total = sum(self._document.contents.stored_stretch(number).length for number in self.kept)
         clones = can_share(folder, store.name, stretches)
         room, progress = self._wishes.room, self._document.report.progress
         with progress.over("repacking", total) as step:
@@ -99,7 +99,7 @@ class Repacking:
         """Whether the block is to be stored otherwise, and can be.  Raises ``DamagedBlockError``."""
         document = self._document
         header = document.block_header(number)
-        if not header.streamed and document.stored_stretch(number).length < header.used_size:
+        if not header.streamed and document.contents.stored_stretch(number).length < header.used_size:
             raise DamagedBlockError("the file ends inside this block", path=document.path, block=number)
         wanted = self._codec.id if self._codec is not None else NO_COMPRESSION
         if self._wishes.compression == KEEP or header.compression == wanted:
@@ -139,7 +139,7 @@ class Repacking:
 
     def _part(self, number: int) -> Part:
         with self._turns.resumed():
-            return Part(self._document.block_header(number), self._document.stored_stretch(number))
+            return Part(self._document.block_header(number), self._document.contents.stored_stretch(number))
 
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
         with self._turns.resumed():
@@ -152,9 +152,9 @@ class Repacking:
     def _encode(self, number: int) -> Encoded:
         """In a thread of its own."""
         with self._turns.entered():
-            payload = self._document.create_payload()
+            payload = self._document.contents.create_payload()
             try:
-                encoded = self._document.encode_block(number, self._codec, payload)
+                encoded = self._document.contents.encoded(number, self._codec, payload)
                 self._document.revert_block(number)  # what was decoded for it needs no room any more
             except BaseException:
                 payload.discard()

@@ -248,7 +248,7 @@ def test_a_new_name_is_placed_once(make: Make) -> None:
     placed = folder.place(first, "b")
     assert placed.name == "b"
     assert content(folder, "b") == b"whole"
-    assert sorted(folder.names()) == ["2.tmp", "a", "b"]
+    assert set(folder.names()) - {"lost+found"} == {"2.tmp", "a", "b"}
     with pytest.raises(FileExistsError):
         folder.place(second, "b")
     placed.write_at(0, b"W")
