@@ -17,6 +17,7 @@ from asdffs.document.mirror_record import MirrorRecord
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError
 from asdffs.storage.file_store import FileFolder
+from asdffs.storage.new_file import default_mode
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -26,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
         folder = FileFolder(os.path.realpath(arguments.directory))
         stem = stem_of(document.path)
         with shown(document.report.progress.facts, f"exploding {arguments.file}"):
-            names = explode(document, folder, stem, force=arguments.force, durable=arguments.sync)
+            mode = default_mode(os.stat(document.path).st_mode)
+            names = explode(document, folder, stem, mode=mode, force=arguments.force, durable=arguments.sync)
         _remember(document, folder, names)
     paths = [os.path.join(arguments.directory, name) for name in names]
     if arguments.json:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Callable
 
-from asdffs.errors import MissingFileError, NameExistsError, UsageError
+from asdffs.document.opening import open_document
+from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
@@ -32,7 +34,7 @@ def alignment_of(text: str | None) -> int:
 
 
 def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Store], None]) -> str:
-    """Have ``fill(folder, store)`` write ``arguments.out``; its path.
+    """Have ``fill(folder, store)`` write ``arguments.out``, made of ``arguments.file``; its path.
 
     Raises ``NameExistsError`` when it is there and ``--force`` is not given, ``LockedError``, ``MissingFileError``,
     ``OSError``, and what ``fill`` raises.
@@ -43,12 +45,14 @@ def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Store], Non
         raise MissingFileError("is no directory; create it first", path=directory)
     folder = FileFolder(directory)
     if not os.path.lexists(path):
-        mode = default_mode()
+        mode = default_mode(os.stat(arguments.file).st_mode)
         write_new(folder, name, lambda store: fill(folder, store), durable=arguments.sync, mode=mode)
     elif not os.path.isfile(path):
         raise MissingFileError("is no regular file; nothing is written over it", path=path)
     elif not arguments.force:
         raise NameExistsError("is there already; choose another name, or use --force", path=arguments.out)
     else:
+        with contextlib.suppress(AsdffsError):  # what a crash left beside it goes; no ASDF file leaves nothing
+            open_document(path, writable=True).close()
         write_over(folder, name, lambda store: fill(folder, store))
     return path

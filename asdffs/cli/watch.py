@@ -30,7 +30,8 @@ from asdffs.document.mirroring import Mirror
 from asdffs.document.opening import Settings, resolve
 from asdffs.document.places import Places
 from asdffs.document.report import raise_report
-from asdffs.errors import AsdffsError, StaleFileError, UsageError
+from asdffs.errors import AsdffsError, MissingFileError, StaleFileError, UsageError
+from asdffs.storage.new_file import default_mode
 from asdffs.storage.store import Signature
 from asdffs.storage.watch import DirectoryWatch, Watch
 
@@ -94,37 +95,57 @@ class _Watching:
         self._error = os.path.join(directory, ".asdffs", "error")
         self._news = _News()
         self._since: dict[str, tuple[Signature, float]] = {}
-        self._told = ""
+        self._failure = ""
+        self._told = "?"
 
     def run(self, arguments: argparse.Namespace) -> None:
         """From the start to the end.  Raises as ``run``."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._news.end)
         self._begin(arguments.prefer)
-        if not arguments.once:
-            print(f"watching {self._mirror.folder.path(self._mirror.main)}", flush=True)
-            self._serve()
-        self._end()
+        try:
+            if not arguments.once:
+                print(f"watching {self._mirror.folder.path(self._mirror.main)}", flush=True)
+                self._serve()
+            self._end()
+        except FileNotFoundError as err:
+            if os.path.isdir(self._mirror.folder.directory):
+                raise
+            self._document.finish()
+            sentence = "was removed or renamed while it was watched; what was carried before is in the file"
+            raise MissingFileError(sentence, path=self._mirror.folder.directory) from err
 
     # -- the start --------------------------------------------------------
 
     def _begin(self, prefer: str | None) -> None:
         """Have the directory and the file the same.  Raises ``UsageError`` when it is not known which is right."""
-        mirror, document = self._mirror, self._document
+        mirror = self._mirror
         names = mirror.folder.names()
-        if not [name for name in names if name == mirror.main or name in numbered(names, mirror.stem).values()]:
-            explode(document, mirror.folder, mirror.stem)
-            self._note_all()
+        if mirror.main not in names and not numbered(names, mirror.stem):
+            self._explode(names)
             return
         record = read_record(self._places.mirrors, mirror.folder.directory)
         now = mirror.signatures()
+        safe = {name: mark for name, mark in now.items() if record.is_seen(name, mark)}
         differing = [name for name in now if self._is_other(record, name, now[name])]
-        choice = prefer or self._choose(record, differing, now)
-        if choice == "dir":
-            mirror.seen = {name: signature for name, signature in now.items() if name not in differing}
+        if (prefer or self._choose(record, differing, now)) == "dir":
+            mirror.seen = {name: mark for name, mark in now.items() if name not in differing}
             self._carry(differing)
+            mirror.complete()
         else:
-            mirror.adopt([name for name in differing if not record.is_seen(name, now[name])])
+            mirror.adopt({} if prefer else safe)
+        self._remember()
+
+    def _explode(self, names: list[str]) -> None:
+        """Write the exploded form into a directory that has none."""
+        mirror, document = self._mirror, self._document
+        others = [name for name in names if name.endswith(".asdf")]
+        if others:
+            sentence = f"holds other ASDF files ({others[0]}), and not the exploded form of {mirror.main}; "
+            raise UsageError(f"{sentence}give an empty directory", path=mirror.folder.directory)
+        mode = default_mode(os.stat(document.path).st_mode)
+        explode(document, mirror.folder, mirror.stem, mode=mode)
+        mirror.seen = mirror.signatures()
         self._remember()
 
     def _is_other(self, record: MirrorRecord, name: str, now: Signature) -> bool:
@@ -138,7 +159,7 @@ class _Watching:
 
     def _choose(self, record: MirrorRecord, differing: list[str], now: dict[str, Signature]) -> str:
         """``dir`` or ``file``: the one that was changed since the last watch."""
-        if not differing or record.is_file(self._document.signature):
+        if record.is_file(self._document.signature):
             return "dir"
         if all(record.is_seen(name, now[name]) for name in differing):
             return "file"
@@ -169,64 +190,75 @@ class _Watching:
 
     def _turn(self, closed: set[str], idle: bool) -> None:  # noqa: FBT001 - as ``take`` gives them
         """Carry what was ``closed`` and is whole, and what stays as it is; when ``idle`` finish the file."""
-        self._look()
-        ready = [name for name in self._waiting() if self._is_settled(name) or self._is_whole(name, closed)]
-        if ready:
-            self._carry(ready)
-            self._remember()
-        elif idle and self._document.pending:
-            self._document.finish()
-            self._remember()
+        if self._look():
+            ready = self._ready(closed)
+            if ready:
+                self._carry(ready)
+                self._remember()
+            elif idle and self._document.pending:
+                self._document.finish()
+                self._remember()
         self._tell()
 
-    def _waiting(self) -> list[str]:
-        """Files that were not carried as they are now; since when they are so is noted."""
-        now, clock = self._mirror.signatures(), time.monotonic()
-        for name, signature in now.items():
-            if name not in self._since or self._since[name][0] != signature:
-                self._since[name] = signature, clock
-        return [name for name, signature in now.items() if signature != self._mirror.seen.get(name)]
+    def _ready(self, closed: set[str]) -> list[str]:
+        """Files that a writer has closed and no other has half of, and those that are the same for a while.
 
-    def _is_settled(self, name: str) -> bool:
-        return time.monotonic() - self._since[name][1] >= _LOOK
+        One that was closed may have other bytes and the same times: a map was stored into again.
+        """
+        mirror, clock = self._mirror, time.monotonic()
+        waiting = mirror.waiting()
+        for name, mark in waiting.items():
+            if name not in self._since or self._since[name][0] != mark:
+                self._since[name] = mark, clock
+        settled = [name for name in waiting if clock - self._since[name][1] >= _LOOK]
+        whole = [name for name in mirror.signatures() if name in closed and mirror.is_whole(name)]
+        return [*settled, *whole]
 
-    def _is_whole(self, name: str, closed: set[str]) -> bool:
-        """A writer has closed it, and no other has half of it written."""
-        return name in closed and self._mirror.is_whole(name)
+    def _look(self) -> bool:
+        """Whether files can be carried: the directory has what others did to the ASDF file.
 
-    def _look(self) -> None:
-        """See what others did to the ASDF file.  Raises ``StaleFileError`` when it is gone."""
+        Raises ``StaleFileError`` when that is gone.
+        """
         try:
             if self._mirror.look():
                 logger.warning("%s was changed by another program; the directory has it", self._document.path)
                 self._remember()
         except StaleFileError:
             raise
-        except (AsdffsError, OSError) as err:  # it is being written; look again
-            logger.info("%s: %s", self._document.path, err)
+        except (AsdffsError, OSError) as err:  # it is being written, or the directory cannot be; look again
+            if not os.path.isdir(self._mirror.folder.directory):
+                raise
+            self._failure = (
+                f"{self._document.path}: what another program did to it is not in the directory yet: {err}"
+            )
+            return False
+        self._failure = ""
+        return True
 
-    def _carry(self, names: list[str]) -> None:
-        for name in self._mirror.carry(names):
+    def _carry(self, names: list[str], *, last: bool = False) -> None:
+        for name in self._mirror.carry(names, last=last):
             logger.info("%s was carried", self._mirror.folder.path(name))
+
+    def _troubles(self) -> list[str]:
+        return [*([self._failure] if self._failure else ()), *self._mirror.trouble.values()]
 
     def _tell(self) -> None:
         """Have ``.asdffs/error`` what could not be carried."""
-        text = "".join(f"{sentence}\n" for sentence in self._mirror.trouble.values())
-        if text == self._told:
+        text = "".join(f"{sentence}\n" for sentence in self._troubles())
+        if text == self._told or (not text and not os.path.exists(self._error)):
             return
-        self._told = text
-        os.makedirs(os.path.dirname(self._error), exist_ok=True)
-        with open(self._error, "w") as file:
-            file.write(text)
-
-    def _note_all(self) -> None:
-        self._mirror.seen = self._mirror.signatures()
-        self._remember()
+        try:
+            os.makedirs(os.path.dirname(self._error), exist_ok=True)
+            with open(self._error, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(text)
+            self._told = text
+        except OSError as err:  # it was logged, and is told at the end
+            logger.info("%s: %s", self._error, err.strerror)
 
     def _remember(self, carrying: str = "", trees: tuple[str, ...] = ()) -> None:
         mirror = self._mirror
-        seen = {name: signature for name, signature in mirror.seen.items() if name not in mirror.trouble}
-        record = MirrorRecord(mirror.folder.directory, self._document.signature, seen, carrying, trees)
+        seen = {name: mark for name, mark in mirror.seen.items() if name not in mirror.trouble}
+        record = MirrorRecord(mirror.folder.directory, self._document.known_signature, seen, carrying, trees)
         record.write(self._places.mirrors)
 
     def _announce(self, name: str, text: bytes) -> None:
@@ -239,11 +271,13 @@ class _Watching:
     def _end(self) -> None:
         """Carry what is left, finish the file, and tell.  Raises as ``raise_report``."""
         mirror, document = self._mirror, self._document
-        self._look()
-        now = mirror.signatures()
-        self._carry([name for name, signature in now.items() if signature != mirror.seen.get(name)])
-        document.finish()
+        if self._look():
+            self._carry([*mirror.waiting(), *mirror.trouble], last=True)
+        if not self._failure:
+            document.finish()
+            self._look()
         self._tell()
         keep_beside(document, list, list, self._places.spool)
-        self._remember()
-        raise_report(document.path, document.report.kept, [*document.report.failures, *mirror.trouble.values()])
+        if not mirror.owed:
+            self._remember()
+        raise_report(document.path, document.report.kept, [*document.report.failures, *self._troubles()])

@@ -27,8 +27,9 @@ class Branch:
 
     ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings and
     sequences in it, by key or number; ``scalars``: short scalars of a mapping.  ``array``: of an ndarray; ``source``:
-    where the integer of its source is written; ``inline``: where values that are written in the tree are (its data,
-    or those of a mask).  ``holds``: whether it is or has an array; ``leads``: or a ``$ref``, or metadata;
+    where its source is written; ``shared``: whether others than sources mean it, by an alias; ``inline``: where
+    values that are written in the tree are (its data, or those of a mask).  ``holds``: whether it is or has an
+    array; ``leads``: or a ``$ref``, or metadata;
     ``metadata``: whether it is below a key of that kind; what is none of these is left out.  ``stamp``: since when an
     ndarray is what it is (``changes``); ``listing``: what a view remembers of it.
     """
@@ -43,6 +44,7 @@ class Branch:
     scalars: dict[str, Scalar] = field(default_factory=dict)
     array: Ndarray | None = None
     source: tuple[int, int] | None = None
+    shared: bool = False
     inline: tuple[int, int] | None = None
     reference: str | None = None
     holds: bool = False

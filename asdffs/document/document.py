@@ -25,7 +25,7 @@ from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Foreign, Transaction
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.tree_fit import TreeFit
-from asdffs.errors import AsdffsError, DamagedBlockError, InUseError
+from asdffs.errors import AsdffsError, DamagedBlockError, InUseError, NoRoomError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
@@ -128,15 +128,22 @@ class Document:
         """Of the file as it is now."""
         return self._transaction.store.signature()
 
+    @property
+    def known_signature(self) -> Signature:
+        """Of the file as it was read, or left by a change of ours."""
+        return self._transaction.known
+
     def count_blocks(self) -> int:
         """Number of blocks of a file that is to be written anew: each header was read, and nothing follows the last.
 
-        An index that lies is found out.  Raises ``DamagedBlockError`` with the path.
+        An index that lies is found out.  Raises ``DamagedBlockError``, or ``NoRoomError`` where bytes lie between
+        blocks.
         """
         try:
             for number in range(self.block_count):
                 self.block_header(number)
-        except DamagedBlockError as err:
+            self._table.check_all()
+        except (DamagedBlockError, NoRoomError) as err:
             err.path = err.path or self.path
             raise
         if not self.layout.removable:

@@ -1,27 +1,44 @@
 """Writes the exploded form of a document as real files: ``STEM.asdf``, and ``STEM0000.asdf`` ... for its blocks.
 
-Guarantee: the block files are whole before ``STEM.asdf`` gets its name; where something fails, or is interrupted,
-what was written is removed.  Stored bytes do not pass through Python (``storage/sharing``).  Users: ``cli/explode``,
-``watching``.  Block files are written by several threads, each its own.
+Guarantee: all of it is written under temporary names first, so that where that fails, or is interrupted, what was
+there
+is as it was.  Then an old ``STEM.asdf`` is taken away, the block files get their names, and ``STEM.asdf`` the last:
+when it is there all of it is.  What is exploded is never written over.  Stored bytes do not pass through Python
+(``storage/sharing``).  Users: ``cli/explode``, ``watching``.  Block files are written by several threads, each its
+own; one explosion at a time in a directory.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from asdffs.document.document import Document
-from asdffs.document.exploding import BlockFile, block_file, block_file_name, exploded_text
+from asdffs.document.document import Document, Foreign
+from asdffs.document.exploding import BlockFile, block_file, block_file_name, exploded_sources
+from asdffs.document.external import find_externals
+from asdffs.document.opening import open_document
 from asdffs.document.outline import read_outline
-from asdffs.errors import DamagedBlockError, NameExistsError
-from asdffs.storage.new_file import default_mode, write_new, write_over
-from asdffs.storage.payload import create_temporary
+from asdffs.document.sources import checked_sources
+from asdffs.errors import (
+    AsdffsError,
+    DamagedBlockError,
+    LockedError,
+    NameExistsError,
+    NotPermittedError,
+    StaleFileError,
+)
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.sharing import Stretch, misplaced, transfer
 from asdffs.storage.store import Folder, Store
+
+_SUFFIX = ".tmp"
 
 
 def main_name(stem: str) -> str:
@@ -36,52 +53,73 @@ def numbered(names: list[str], stem: str) -> dict[int, str]:
     return dict(sorted(found.items()))
 
 
-def explode(
-    document: Document, folder: Folder, stem: str, *, force: bool = False, durable: bool = False
-) -> list[str]:
-    """Write all files into ``folder``; their names, that of the tree first.
+def is_block_file(path: str) -> bool:
+    """Whether it has one block and no tree: then it is nothing else."""
+    try:
+        with closing(open_document(path, writable=False)) as document:
+            return document.block_count == 1 and not document.layout.has_tree
+    except AsdffsError:
+        return False
 
-    ``force``: remove an exploded form of that stem first; ``durable``: sync all.  Raises ``NameExistsError``,
-    ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
+
+def tree_text(document: Document, directory: str, stem: str) -> bytes:
+    """The text of ``STEM.asdf`` in ``directory``.  Raises ``InvalidTreeError``."""
+    outline = read_outline(document.tree.text(), document.dialect.is_ndarray)
+    wanted = exploded_sources(stem, document.block_count, document.path, directory)
+    return checked_sources(outline, wanted, document.dialect.is_ndarray)
+
+
+def explode(
+    document: Document, folder: FileFolder, stem: str, *, mode: int, force: bool = False, durable: bool = False
+) -> list[str]:
+    """Write all files, of the permissions ``mode``, into ``folder``; their names, that of the tree first.
+
+    ``force``: in the place of files of the same names; ``durable``: sync all.  Raises ``NameExistsError``,
+    ``NotPermittedError``, ``LockedError``, ``StaleFileError``, ``DamagedBlockError``, ``InvalidTreeError``,
+    ``OSError``.
     """
     count = document.count_blocks()
-    outline = read_outline(document.tree.text(), document.dialect.is_ndarray)
-    text = exploded_text(outline, stem, count)
+    text = tree_text(document, folder.directory, stem)
     files = [block_file(document, number) for number in range(count)]
     stretches = [_stretch(document, file) for file in files]
-    _make_way(folder, stem, force=force)
+    targets = [main_name(stem), *(block_file_name(stem, number) for number in range(count))]
     total = sum(stretch.length for stretch in stretches)
-    with document.report.progress.over("exploding", total) as step, _Written(folder, durable).removed() as written:
-        written.write_all(stem, list(zip(files, stretches, strict=True)), step)
-        write_new(folder, main_name(stem), lambda new: new.write_at(0, text), durable=durable, mode=written.mode)
-    return [main_name(stem), *sorted(written.names, key=lambda name: (len(name), name))]
+    with document.report.progress.over("exploding", total) as step, folder.exclusive():
+        _check_targets(document, folder, targets, force=force)
+        with _Temporaries(folder, stem, mode, durable).removed() as temporaries:
+            temporaries.write_tree(text)
+            temporaries.write_blocks(list(zip(files, stretches, strict=True)), step)
+            if document.foreign() is not Foreign.NO:
+                raise StaleFileError("changed while it was read; nothing was written", path=document.path)
+            temporaries.place(targets, force=force)
+        if force:
+            _remove_rest(folder, stem, count)
+    return targets
 
 
-def write_tree_file(document: Document, folder: Folder, stem: str) -> None:
-    """Write ``STEM.asdf`` anew, whole or not at all.  Raises ``InvalidTreeError``, ``OSError``."""
-    outline = read_outline(document.tree.text(), document.dialect.is_ndarray)
-    text = exploded_text(outline, stem, document.block_count)
-    _write_anew(folder, main_name(stem), lambda new: new.write_at(0, text))
+def write_tree_file(document: Document, folder: FileFolder, stem: str, write: Callable[[str, Fill], None]) -> None:
+    """Have ``write(name, fill)`` write ``STEM.asdf`` anew.  Raises ``InvalidTreeError``, ``OSError``."""
+    text = tree_text(document, folder.directory, stem)
+    write(main_name(stem), lambda new: new.write_at(0, text))
 
 
-def write_block_file(document: Document, folder: Folder, stem: str, number: int) -> None:
-    """Write the file of block ``number`` anew, whole or not at all.  Raises ``DamagedBlockError``, ``OSError``."""
+def write_block_file(
+    document: Document, folder: FileFolder, stem: str, number: int, write: Callable[[str, Fill], None]
+) -> None:
+    """Have ``write(name, fill)`` write the file of block ``number`` anew.  Raises as ``explode``."""
     file = block_file(document, number)
     stretch = _stretch(document, file)
 
     def fill(new: Store) -> None:
-        placed = _placed(file, stretch, new)
-        new.write_at(0, placed.prefix)
-        transfer(folder, stretch, new, len(placed.prefix), lambda count: None)
+        prefix = _placed(file, stretch, new).prefix
+        new.write_at(0, prefix)
+        transfer(folder, stretch, new, len(prefix), lambda count: None)
 
-    _write_anew(folder, block_file_name(stem, number), fill)
+    write(block_file_name(stem, number), fill)
 
 
-def _write_anew(folder: Folder, name: str, fill: Callable[[Store], None]) -> None:
-    try:
-        write_over(folder, name, fill)
-    except FileNotFoundError:
-        write_new(folder, name, fill, durable=False, mode=default_mode())
+#: Writes the content of a new file.
+Fill = Callable[[Store], None]
 
 
 def _stretch(document: Document, file: BlockFile) -> Stretch:
@@ -96,46 +134,72 @@ def _stretch(document: Document, file: BlockFile) -> Stretch:
     return stretch
 
 
-def _make_way(folder: Folder, stem: str, *, force: bool) -> None:
-    """Raise ``NameExistsError`` when there are such files; with ``force`` remove them, that of the tree first."""
-    names = folder.names()
-    there = [name for name in (main_name(stem), *numbered(names, stem).values()) if name in names]
+def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
+    """What is there already may be written over: with ``force``, not what is being exploded, nor in use."""
+    there = [name for name in targets if os.path.lexists(folder.path(name))]
+    externals = [os.path.realpath(one.path) for one in find_externals(document) if one.path is not None]
+    needed = {document.path, *externals}
+    for name in there:
+        if os.path.realpath(folder.path(name)) in needed:
+            sentence = "is what is being exploded, or a part of it; choose another directory"
+            raise NotPermittedError(sentence, path=folder.path(name))
     if there and not force:
         others = f", and {len(there) - 1} more files of its kind" if len(there) > 1 else ""
         sentence = f"is there already{others}; choose another directory, or use --force"
         raise NameExistsError(sentence, path=folder.path(there[0]))
     for name in there:
-        folder.remove(name)
-    if there:
-        folder.sync()
+        with closing(folder.open(name, writable=False)) as old:
+            if not folder.lock(old):
+                raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
+
+
+def _remove_rest(folder: FileFolder, stem: str, number: int) -> None:
+    """Files of more blocks, from ``number`` on, that an exploded form had which was written over."""
+    names = numbered(folder.names(), stem)
+    while number in names and is_block_file(folder.path(names[number])):
+        folder.remove(names[number])
+        number += 1
 
 
 @dataclass(slots=True)
-class _Written:
-    """The block files that were written."""
+class _Temporaries:
+    """The files while they are written: that of the tree has number -1."""
 
     folder: Folder
+    stem: str
+    mode: int
     durable: bool
-    mode: int = field(default_factory=default_mode)
-    names: list[str] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
 
     @contextlib.contextmanager
-    def removed(self) -> Iterator[_Written]:
-        """Unless the body ends well they are removed."""
+    def removed(self) -> Iterator[_Temporaries]:
+        """What has no name of its own at the end is removed, and what a crash left at the beginning."""
+        for name in self.folder.names():
+            if name.startswith(temporary_prefix(main_name(self.stem))) and name.endswith(_SUFFIX):
+                self.folder.remove(name)
         try:
             yield self
-        except BaseException:  # an interrupt as well, and it goes on
-            for name in self.names:
+        finally:
+            for name in self.names.values():
                 with contextlib.suppress(OSError):
                     self.folder.remove(name)
-            raise
 
-    def write_all(self, stem: str, files: list[tuple[BlockFile, Stretch]], step: Callable[[int], object]) -> None:
+    def write_tree(self, text: bytes) -> None:
+        self._write(-1, lambda new: new.write_at(0, text))
+
+    def write_blocks(self, files: list[tuple[BlockFile, Stretch]], step: Callable[[int], object]) -> None:
         """Several at a time: the kernel copies, and each waits for another file."""
-        clones = can_share(self.folder, main_name(stem), [stretch for _, stretch in files])
+        probe = temporary_prefix(main_name(self.stem)) + "probe" + _SUFFIX
+        clones = can_share(self.folder, probe, [stretch for _, stretch in files])
+
+        def fill(file: BlockFile, stretch: Stretch, new: Store) -> None:
+            prefix = _placed(file, stretch, new).prefix if clones else file.prefix
+            new.write_at(0, prefix)
+            transfer(self.folder, stretch, new, len(prefix), step)
+
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
             waiting = [
-                pool.submit(self._write, block_file_name(stem, file.number), file, stretch, step, clones=clones)
+                pool.submit(self._write, file.number, functools.partial(fill, file, stretch))
                 for file, stretch in files
             ]
             try:
@@ -145,20 +209,28 @@ class _Written:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _write(
-        self, name: str, file: BlockFile, stretch: Stretch, step: Callable[[int], object], *, clones: bool
-    ) -> None:
+    def _write(self, number: int, fill: Fill) -> None:
+        name = f"{temporary_prefix(main_name(self.stem))}{number}{_SUFFIX}"
         new = self.folder.open(name, writable=True, create=True)
-        self.names.append(name)
-        try:
-            prefix = _placed(file, stretch, new).prefix if clones else file.prefix
-            new.write_at(0, prefix)
-            transfer(self.folder, stretch, new, len(prefix), step)
+        self.names[number] = name
+        with closing(new):
+            fill(new)
             self.folder.set_mode(new, self.mode)
             if self.durable:
                 new.sync()
-        finally:
-            new.close()
+
+    def place(self, targets: list[str], *, force: bool) -> None:
+        """Give all of them their names, that of the tree the last."""
+        if force:
+            with contextlib.suppress(FileNotFoundError):
+                self.folder.remove(targets[0])
+        for number, target in enumerate([*targets[1:], targets[0]]):
+            key = number if number < len(targets) - 1 else -1
+            with closing(self.folder.open(self.names[key], writable=False)) as store:
+                (self.folder.replace if force else self.folder.place)(store, target).close()
+            del self.names[key]
+        if self.durable:
+            self.folder.sync()
 
 
 def _placed(file: BlockFile, stretch: Stretch, new: Store) -> BlockFile:
@@ -167,14 +239,14 @@ def _placed(file: BlockFile, stretch: Stretch, new: Store) -> BlockFile:
     return file.moved(gap + new.unit() if gap == 1 else gap)  # no comment has one byte
 
 
-def can_share(folder: Folder, name: str, stretches: Sequence[Stretch]) -> bool:
-    """Whether new files in ``folder``, as ``name`` will be, can share the bytes of ``stretches``."""
+def can_share(folder: Folder, probe: str, stretches: Sequence[Stretch]) -> bool:
+    """Whether new files in ``folder`` can share the bytes of ``stretches``; ``probe``: name of a temporary file."""
     largest = max(stretches, key=lambda stretch: stretch.length, default=None)
     if largest is None:
         return False
-    probe = create_temporary(folder, name, ".tmp")
+    store = folder.open(probe, writable=True, create=True)
     try:
-        return folder.can_clone(largest.store, probe)
+        return folder.can_clone(largest.store, store)
     finally:
-        probe.close()
-        folder.remove(probe.name)
+        store.close()
+        folder.remove(probe)

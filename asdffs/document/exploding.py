@@ -12,11 +12,11 @@ import os
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from asdffs.document.arrays import Ndarray
 from asdffs.document.branch import Outline
-from asdffs.document.sources import with_sources
+from asdffs.document.sources import Wanted, uri_of, with_sources
+from asdffs.document.uris import is_relative, resolve
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION, STREAMED
 from asdffs.storage.store import Extent
@@ -45,18 +45,30 @@ def exploded_text(outline: Outline, stem: str, count: int) -> bytes:
 
     Sources that are URIs already, and those of no block, stay as they are.
     """
+    return with_sources(outline, exploded_sources(stem, count))
 
-    def uri(array: Ndarray) -> str | None:
+
+def exploded_sources(stem: str, count: int, file: str = "", directory: str = "") -> Wanted:
+    """What sources are in the exploded form, in ``directory``, of ``file``; without them: beside it.
+
+    There a relative URI leads to the same file as before.
+    """
+
+    def wanted(array: Ndarray) -> str | None:
         number = array.block_in(count)
-        return None if number is None else _uri(block_file_name(stem, number))
+        if number is not None:
+            return uri_of(block_file_name(stem, number))
+        return moved_source(array.source, file, directory) if directory else None
 
-    return with_sources(outline, uri)
+    return wanted
 
 
-def _uri(name: str) -> str:
-    """A relative URI that needs no quotes in YAML, or has them."""
-    uri = quote(os.fsencode(name), safe="")
-    return uri if uri[0].isalnum() else f'"{uri}"'
+def moved_source(source: int | str | None, file: str, directory: str) -> str | None:
+    """How the relative URI ``source`` in ``file`` is written in ``directory``; None where it stays as it is."""
+    if not isinstance(source, str) or os.path.dirname(file) == directory or not is_relative(source):
+        return None
+    target = resolve(source, file)
+    return None if target is None else uri_of(os.path.relpath(target, directory))
 
 
 @dataclass(frozen=True, slots=True)

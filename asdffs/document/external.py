@@ -6,16 +6,13 @@ Users: ``checking``, ``cli/info``.  Reads other files, changes none.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes, urlsplit
 
 from asdffs.document.arrays import Ndarray
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
+from asdffs.document.uris import resolve
 from asdffs.errors import AsdffsError
-
-_LOCAL = ("", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +27,6 @@ class External:
     path: str | None
     data_size: int | None
     trouble: str = ""
-
-
-def resolve(source: str, base: str) -> str | None:
-    """The path that the URI ``source`` in the file ``base`` leads to; None when it is not on this machine."""
-    try:
-        parts = urlsplit(source)
-    except ValueError:  # no URI at all
-        return None
-    if parts.scheme not in ("", "file") or parts.netloc not in _LOCAL or not parts.path:
-        return None
-    path = os.fsdecode(unquote_to_bytes(parts.path))
-    return os.path.normpath(os.path.join(os.path.dirname(base), path))
 
 
 def find_externals(document: Document) -> list[External]:

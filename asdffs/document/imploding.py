@@ -3,7 +3,8 @@
 Order: the blocks that ``STEM.asdf`` has itself, ``STEM0000.asdf`` ... by their numbers, other files as the tree comes
 to them.  The text is edited where sources are written, so what asdffs exploded comes back to the byte, and so do the
 stored bytes of the blocks.  A URI that is no file on this machine stays.  A file of a number that the tree does not
-refer to comes along when it is a block's and nothing else's.  Users: ``cli/implode``, ``watching``.  One thread.
+refer to comes along when it is a block's and nothing else's, and no number is left out before it.  Users:
+``cli/implode``, ``watching``.  One thread.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from asdffs.document.arrays import Ndarray
 from asdffs.document.assembling import Assembly, Part, Room
 from asdffs.document.branch import Outline
 from asdffs.document.document import Document
-from asdffs.document.exploded_files import can_share, numbered
-from asdffs.document.external import resolve
+from asdffs.document.exploded_files import can_share, is_block_file, numbered
 from asdffs.document.opening import open_document
 from asdffs.document.outline import read_outline
 from asdffs.document.progress import Progress
-from asdffs.document.sources import with_numbers
-from asdffs.errors import AsdffsError, DamagedBlockError, StaleFileError
+from asdffs.document.sources import Wanted, checked_sources
+from asdffs.document.uris import resolve
+from asdffs.errors import DamagedBlockError, InvalidTreeError, StaleFileError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION, STREAMED
+from asdffs.storage.sharing import probe_name
 from asdffs.storage.store import Folder, Signature, Store
 
 
@@ -56,11 +58,12 @@ class Exploded:
         """
         total = sum(piece.length for piece in self.pieces)
         with progress.over("imploding", total) as step:
-            clones = self._clones(folder, store.name)
+            clones = self._clones(folder, probe_name(store.name))
             new = Assembly(folder, store, self.text, room=room, filler=b" ", clones=clones, step=step)
             for number, piece in enumerate(self.pieces):
                 with closing(open_document(piece.path, writable=False)) as document:
                     new.add(_part(piece, document, last=number + 1 == len(self.pieces)))
+                    _check_same(piece, document)
             new.finish()
 
     def _clones(self, folder: Folder, name: str) -> bool:
@@ -81,15 +84,31 @@ def read_exploded(path: str) -> Exploded:
         own = [_piece(main, number) for number in range(main.count_blocks())]
         files = _files(main, outline)
         numbers = {file: len(own) + place for place, file in enumerate(files)}
-        numbers[main.path] = 0
-
-        def number_of(array: Ndarray) -> int | None:
-            target = _target(main, array)
-            return None if target is None else numbers[target]
-
-        text = with_numbers(outline, number_of, main.dialect.is_ndarray)
+        numbers |= {main.path: 0} if own else {}
+        pieces = (*own, *map(_first_piece, files))
+        text = checked_sources(outline, _numbering(main, numbers, len(pieces)), main.dialect.is_ndarray)
         remote = tuple(str(array.source) for array in _external(outline) if _target(main, array) is None)
-        return Exploded(main.path, text, (*own, *map(_first_piece, files)), remote)
+        return Exploded(main.path, text, pieces, remote)
+
+
+def _numbering(main: Document, numbers: dict[str, int], total: int) -> Wanted:
+    """Sources as they are in one file of ``total`` blocks; ``numbers``: of the first block of each file."""
+    count = main.block_count
+
+    def wanted(array: Ndarray) -> str | None:
+        if isinstance(array.source, int):
+            number = array.block_in(count)
+            if number is None and array.block_in(total) is not None:
+                sentence = f"{array.name} has source {array.source}, and there is no such block in this file"
+                raise InvalidTreeError(sentence, path=main.path, line=array.line)
+            return str(number) if number is not None and array.source < 0 and total > count else None
+        target = _target(main, array)
+        if target is not None and target not in numbers:
+            sentence = f"{array.name}: its source is this file, which has no block"
+            raise InvalidTreeError(sentence, path=main.path, line=array.line)
+        return None if target is None else str(numbers[target])
+
+    return wanted
 
 
 def _external(outline: Outline) -> Iterator[Ndarray]:
@@ -108,22 +127,18 @@ def _files(main: Document, outline: Outline) -> list[str]:
     """The files that the blocks come from, in order, without the main one."""
     wanted = {_target(main, array): array for array in _external(outline)}
     folder, name = os.path.split(main.path)
-    found: list[str] = []
-    for other in numbered(os.listdir(folder), os.path.splitext(name)[0]).values():
-        path = os.path.realpath(os.path.join(folder, other))
-        if path in wanted or _is_block_file(path):
-            found.append(path)
-    more = [path for path in wanted if path is not None and path not in found and path != main.path]
-    return [*found, *more]
-
-
-def _is_block_file(path: str) -> bool:
-    """Whether it has one block and no tree: then it is nothing else."""
-    try:
-        with closing(open_document(path, writable=False)) as document:
-            return document.block_count == 1 and not document.layout.has_tree
-    except AsdffsError:
-        return False
+    places = {
+        number: os.path.realpath(os.path.join(folder, other))
+        for number, other in numbered(os.listdir(folder), os.path.splitext(name)[0]).items()
+    }
+    last = max((number for number, path in places.items() if path in wanted), default=-1)
+    found = [
+        path
+        for place, (number, path) in enumerate(places.items())
+        if path in wanted or ((number == place or number < last) and is_block_file(path))
+    ]
+    known = {*found, main.path, None}
+    return [*found, *(path for path in wanted if path is not None and path not in known)]
 
 
 def _first_piece(path: str) -> Piece:
@@ -144,9 +159,14 @@ def _piece(document: Document, number: int) -> Piece:
     return Piece(document.path, number, document.signature, header, length)
 
 
-def _part(piece: Piece, document: Document, *, last: bool) -> Part:
+def _check_same(piece: Piece, document: Document) -> None:
+    """Raise ``StaleFileError`` when the file is not what it was when it was looked at."""
     if document.signature != piece.signature:
         raise StaleFileError("the file changed while it was read; nothing was written: try again", path=piece.path)
+
+
+def _part(piece: Piece, document: Document, *, last: bool) -> Part:
+    _check_same(piece, document)
     stretch = document.contents.stored_stretch(piece.number)
     header = piece.header
     if header.streamed and not last:  # section Block header: only the last one may be

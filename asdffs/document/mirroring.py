@@ -4,14 +4,15 @@
 |--------------------------------------|---------------------------------------------------------------------------|
 | ``STEM.asdf`` was saved              | sources become numbers, then as a save of ``tree.yaml`` in a mount        |
 | it is empty, or gone                 | nothing: the save follows                                                 |
-| ``STEMNNNN.asdf`` of a block         | the bytes that differ are written in place; its compression, if it differs|
+| ``STEMNNNN.asdf`` of a block         | ``block_files``: what differs is carried; its compression, if it differs  |
 | the next number                      | a new block                                                               |
-| it is gone                           | nothing                                                                   |
+| it is gone                           | nothing; the next watch writes it again                                   |
 | the ASDF file was changed by others  | it is carried into the directory; a save that was not carried yet is kept |
 |                                      | beside the file as a conflict copy                                        |
 
-Blocks are carried before the tree that may refer to them.  A file that changes while it is read is read again.
-User: ``cli/watch``, which says when.  One thread.
+Blocks are carried before the tree that may refer to them.  A file that changes while it is read is read again.  Once
+another program has changed the ASDF file, nothing is carried before the directory has that.  User: ``cli/watch``,
+which says when.  One thread.
 """
 
 from __future__ import annotations
@@ -19,39 +20,40 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+import stat
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Final
 
-from asdffs.codecs.base import name_of
 from asdffs.document.arrays import Ndarray
+from asdffs.document.block_files import BlockFiles
 from asdffs.document.document import Document, Foreign
 from asdffs.document.drafts import Drafts
-from asdffs.document.exploded_files import main_name, numbered, write_block_file, write_tree_file
-from asdffs.document.exploding import block_file_name
-from asdffs.document.external import resolve
+from asdffs.document.exploded_files import Fill, main_name, numbered, write_block_file, write_tree_file
+from asdffs.document.exploding import block_file_name, exploded_sources, moved_source
 from asdffs.document.keeping import Keeper
-from asdffs.document.opening import open_document
 from asdffs.document.outline import read_outline
-from asdffs.document.sources import with_numbers
+from asdffs.document.sources import Wanted, checked_sources
+from asdffs.document.tree import Path
+from asdffs.document.uris import resolve
 from asdffs.errors import (
     AsdffsError,
     InvalidTreeError,
-    MissingFileError,
+    NameExistsError,
     NotPermittedError,
     StaleFileError,
     UnfinishedError,
 )
-from asdffs.format.plan import difference
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.file_store import FileFolder
-from asdffs.storage.store import Signature, read_bytes
+from asdffs.storage.new_file import default_mode, write_new, write_over
+from asdffs.storage.store import Signature
 
 logger = logging.getLogger(__name__)
 
-_PIECE: Final = 1 << 20
 #: How often the directory is written anew while somebody else writes it too.
 _PATIENCE: Final = 100
+_MISSING_END: Final = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 _OWN_BLOCKS: Final = (
     "has blocks of its own; in a directory that is watched each is a file of its own: "
     "save it with all_array_storage='external'"
@@ -61,9 +63,10 @@ _OWN_BLOCKS: Final = (
 class Mirror:
     """The exploded form of ``stem`` in ``directory``, of ``document``.
 
-    ``seen``: the signature of each file there as it was last carried, or written here; ``trouble``: why files could
-    not be carried, a sentence for each name.  ``announce(name, text)`` is called before a file is carried; ``text``:
-    the new tree, empty for a block.
+    ``seen``: the signature of each file there as it was when it was the same as in the ASDF file; ``tried``: of those
+    that were refused; ``trouble``: why, a sentence for each name.  ``owed``: whether another program's change is not
+    in the directory yet.  ``announce(name, text)`` is called before a file is carried; ``text``: the new tree, empty
+    for a block.
     """
 
     def __init__(
@@ -73,95 +76,115 @@ class Mirror:
         self.stem = stem
         self.main = main_name(stem)
         self.seen: dict[str, Signature] = {}
+        self.tried: dict[str, Signature] = {}
         self.trouble: dict[str, str] = {}
+        self.owed = False
         self._document = document
         self._drafts = drafts
         self._announce = announce
+        self._blocks = BlockFiles(self.folder, stem, document)
 
     # -- what there is ----------------------------------------------------
 
     def signatures(self) -> dict[str, Signature]:
-        """Of all files of the exploded form that are there: blocks by their numbers, then the tree."""
+        """Of all regular files of the exploded form that are there: blocks by their numbers, then the tree.
+
+        Raises ``OSError`` when the directory cannot be read.
+        """
         names = self.folder.names()
         found: dict[str, Signature] = {}
         for name in (*numbered(names, self.stem).values(), self.main):
             with contextlib.suppress(FileNotFoundError):  # gone meanwhile, or not there
-                found[name] = self.folder.signature(name)
+                if stat.S_ISREG(os.lstat(self.folder.path(name)).st_mode):
+                    found[name] = self.folder.signature(name)
+                else:
+                    self.refuse(name, NotPermittedError("is no regular file; put the file itself there"))
+        for name in [name for name in self.trouble if name not in names]:
+            del self.trouble[name]
         return found
+
+    def waiting(self) -> dict[str, Signature]:
+        """Files that may not be the same as in the ASDF file, and were not refused as they are now."""
+        now = self.signatures()
+        return {n: mark for n, mark in now.items() if mark not in (self.seen.get(n), self.tried.get(n))}
 
     def differs(self, name: str) -> bool:
         """Whether a file has something that the ASDF file has not.  Raises ``AsdffsError``, ``OSError``."""
-        document = self._document
         if name == self.main:
-            return self._text() not in (b"", document.tree.text())
-        number = self._number(name)
-        if number >= document.block_count:
-            return True
-        with closing(self._opened(name)) as other:
-            sizes = other.block_size(0), document.block_size(number)
-            return sizes[0] != sizes[1] or any(self._differences(other, number))
+            return self._text() not in (b"", self._document.tree.text())
+        return self._blocks.differs(name)
 
     def is_whole(self, name: str) -> bool:
         """Whether a file has all that it says it has: its end marker, or its stored bytes."""
         try:
-            if name == self.main:
-                return self._raw_text().rstrip(b"\r\n").endswith(b"\n...")
-            with closing(self._opened(name)) as other:
-                header = other.block_header(0)
-                return header.streamed or other.contents.stored_stretch(0).length >= header.used_size
+            return _has_end(self._raw_text()) if name == self.main else self._blocks.is_whole(name)
         except (AsdffsError, OSError):
             return False
 
     # -- into the ASDF file ------------------------------------------------
 
-    def carry(self, names: Iterable[str]) -> list[str]:
+    def carry(self, names: Iterable[str], *, last: bool = False) -> list[str]:
         """Carry the files ``names``, blocks first; those that changed the ASDF file.
 
-        What could not be carried is in ``trouble``, and is tried again when something else was.
+        What could not be carried is in ``trouble``, and is tried again when something else was.  ``last``: also a
+        tree without an end, to be refused and kept.
         """
         wanted, carried = set(names), []
-        for name, before in self.signatures().items():
-            if name in wanted and self._carried(name, before):
+        for name in self.signatures():
+            if name in wanted and self._carried(name, last=last):
                 carried.append(name)
         waiting = set(self.trouble) - wanted
-        return [*carried, *(self.carry(waiting) if carried and waiting else ())]
+        return [*carried, *(self.carry(waiting, last=last) if carried and waiting else ())]
 
-    def _carried(self, name: str, before: Signature) -> bool:
-        """Whether that changed the ASDF file; ``before``: the signature of the file."""
-        changed = False
+    def _carried(self, name: str, *, last: bool) -> bool:
+        """Whether that changed the ASDF file."""
+        changed, before = False, None
         try:
-            changed = self._carry(name, before)
-        except StaleFileError as err:  # it is looked at first, and then this file again
-            self.refuse(name, err)
-            return False
-        except (AsdffsError, OSError) as err:
-            self.refuse(name, err)
-        else:
-            self.trouble.pop(name, None)
-        with contextlib.suppress(FileNotFoundError):
+            before = self._settled(name)
+            changed = self._carry(name, before, last=last)
             if self.folder.signature(name) == before:
                 self.seen[name] = before
+            for known in (self.trouble, self.tried):
+                known.pop(name, None)
+        except FileNotFoundError:
+            self.trouble.pop(name, None)
+        except (StaleFileError, OSError) as err:  # it is looked at first, or there may be room later
+            self.refuse(name, err)
+        except AsdffsError as err:
+            self.refuse(name, err)
+            if before is not None:
+                self.tried[name] = before
         return changed
+
+    def _settled(self, name: str) -> Signature:
+        """The signature of a file whose pages are clean: a map that stores into it from now on moves its time."""
+        if name != self.main:
+            with closing(self.folder.open(name, writable=False)) as store:
+                store.sync()
+        return self.folder.signature(name)
 
     def refuse(self, name: str, err: Exception) -> None:
         """Remember why ``name`` could not be carried, and log it once."""
-        sentence = str(err) if isinstance(err, AsdffsError) and err.path else f"{self.folder.path(name)}: {err}"
+        text = err.strerror if isinstance(err, OSError) and err.strerror else str(err)
+        sentence = text if isinstance(err, AsdffsError) and err.path else f"{self.folder.path(name)}: {text}"
         if self.trouble.get(name) != sentence:
             logger.warning("%s", sentence)
         self.trouble[name] = sentence
 
-    def _carry(self, name: str, before: Signature) -> bool:
+    def _carry(self, name: str, before: Signature, *, last: bool) -> bool:
         if name != self.main:
-            return self._carry_block(name)
+            return self._blocks.carry(name, lambda: self._announce(name, b""))
         text = self._text()
         if text in (b"", self._document.tree.text()) or self.folder.signature(name) != before:
             return False  # there is nothing to carry, or it was written while it was read
+        if not last and not _has_end(text):
+            raise InvalidTreeError(_MISSING_END)
         self._announce(name, text)
         self._drafts.commit(text)
         return True
 
     def _text(self) -> bytes:
-        """The tree of the directory with numbers for sources; empty while there is none to be carried.
+        """The tree of the directory as it is in the ASDF file; empty while there is none to be carried.
 
         As it is where it cannot be read: its commit says why.  Raises ``NotPermittedError``, ``OSError``, and
         ``InvalidTreeError`` for a source that is not there yet.
@@ -174,7 +197,7 @@ class Mirror:
             outline = read_outline(raw, self._document.dialect.is_ndarray)
         except InvalidTreeError:
             return raw
-        return with_numbers(outline, self._number_of, self._document.dialect.is_ndarray)
+        return checked_sources(outline, self._carried_sources(), self._document.dialect.is_ndarray)
 
     def _raw_text(self) -> bytes:
         """Header, comments and tree; all of a file of which nothing else is a tree."""
@@ -189,6 +212,27 @@ class Mirror:
             raise NotPermittedError(_OWN_BLOCKS)
         return whole if whole[layout.text_end :].strip(b"\0 \r\n") else whole[: layout.text_end]
 
+    def _carried_sources(self) -> Wanted:
+        """What sources of the directory are in the ASDF file: as they are written there, where they mean the same."""
+        document = self._document
+        outline = document.arrays.outline()
+        exploded = exploded_sources(self.stem, document.block_count, document.path, self.folder.directory)
+        written: dict[Path, tuple[str | None, str]] = {}
+        for branch in outline.arrays:
+            if branch.array is not None and branch.source is not None:
+                start, stop = branch.source
+                written[branch.path] = exploded(branch.array), outline.text[start:stop]
+
+        def wanted(array: Ndarray) -> str | None:
+            then, text = written.get(array.path, (None, ""))
+            if then is not None and then.strip('"') == array.source:
+                return text
+            number = self._number_of(array)
+            here = self.folder.path(self.main)
+            return moved_source(array.source, here, os.path.dirname(document.path)) if number is None else str(number)
+
+        return wanted
+
     def _number_of(self, array: Ndarray) -> int | None:
         """The block that a source means: by the name of its file in the directory."""
         path = resolve(array.source, self.folder.path(self.main)) if isinstance(array.source, str) else None
@@ -199,86 +243,52 @@ class Mirror:
             raise InvalidTreeError(f"{array.name}: there is no {os.path.basename(path)} yet", line=array.line)
         return number
 
-    def _number(self, name: str) -> int:
-        return next(iter(numbered([name], self.stem)))
-
-    def _carry_block(self, name: str) -> bool:
-        document, number = self._document, self._number(name)
-        if number > document.block_count:
-            raise NotPermittedError(f"the next block is number {document.block_count}; no number is left out")
-        with closing(self._opened(name)) as other:
-            self._announce(name, b"")
-            changed = number == document.block_count
-            if changed:
-                document.append_block()
-            for place, piece in self._differences(other, number):
-                document.write_block(number, place, piece)
-                changed = True
-            if other.block_size(0) != document.block_size(number):
-                document.truncate_block(number, other.block_size(0))
-                changed = True
-            changed = self._carry_compression(other, number) or changed
-        if changed:
-            document.settle_block(number, durable=True)
-        return changed
-
-    def _carry_compression(self, other: Document, number: int) -> bool:
-        header, mine = other.block_header(0), self._document.block_header(number)
-        if header.compression == mine.compression or mine.streamed:
-            return False
-        self._document.set_compression(number, name_of(header.compression))
-        return True
-
-    def _opened(self, name: str) -> Document:
-        """The file of a block.  Raises ``AsdffsError``."""
-        other = open_document(self.folder.path(name), writable=False)
-        if not other.block_count:
-            other.close()
-            raise MissingFileError("has no block", path=self.folder.path(name))
-        return other
-
-    def _differences(self, other: Document, number: int) -> Iterator[tuple[int, bytes]]:
-        """Offsets in block ``number``, and what ``other`` has there; not what the block has beyond it."""
-        for place in range(0, other.block_size(0), _PIECE):
-            new = read_bytes(other.read_block(0, place, _PIECE))
-            old = read_bytes(self._document.read_block(number, place, _PIECE))
-            same = min(len(old), len(new))
-            if found := difference(old[:same], new[:same]):
-                yield place + found[0], found[1]
-            if new[same:]:
-                yield place + same, new[same:]
-
     # -- out of the ASDF file ----------------------------------------------
 
     def look(self) -> bool:
         """See whether another program changed the ASDF file; if so carry that into the directory.
 
-        Saves that were not carried yet are kept beside the file first.  Raises ``StaleFileError`` when the file was
-        removed, and as ``Document.read_again``.
+        What was saved there and not carried is kept beside the file first.  Raises ``StaleFileError`` when the file
+        was removed, else as ``Document.read_again`` and ``adopt``: then it is still ``owed``.
         """
         foreign = self._document.foreign()
-        if foreign is Foreign.NO:
-            return False
         if foreign is Foreign.REMOVED:
             sentence = "the file was removed; 'asdffs implode' makes another of what is in the directory"
             raise StaleFileError(sentence, path=self._document.path)
-        uncarried = [name for name, now in self.signatures().items() if now != self.seen.get(name)]
-        self._document.read_again()
-        self.adopt(uncarried)
+        if foreign is not Foreign.NO:
+            self._document.read_again()
+            self.owed = True
+        if not self.owed:
+            return False
+        self.adopt({name: mark for name, mark in self.seen.items() if name not in self.trouble})
         return True
 
-    def adopt(self, uncarried: Iterable[str]) -> None:
-        """The ASDF file is right: write it into the directory; files ``uncarried`` are kept beside it first.
+    def adopt(self, safe: dict[str, Signature]) -> None:
+        """The ASDF file is right: write it into the directory.
 
-        What is saved meanwhile is kept as well.  Raises ``AsdffsError``, ``OSError``.
+        ``safe``: files that may be overwritten as long as they have these signatures; others are kept beside the ASDF
+        file first, as far as they have what it has not.  Raises ``AsdffsError``, ``OSError``.
         """
+        self.owed = True
         for _ in range(_PATIENCE):
             before = self.signatures()
-            self._keep([name for name in uncarried if name in before and self._has_news(name)])
-            uncarried = self._refresh(before)
-            if not uncarried:
+            self._keep([name for name, mark in before.items() if safe.get(name) != mark and self._has_news(name)])
+            safe = before
+            if not self._refresh(before):
+                self.owed = False
                 return
         raise UnfinishedError("is being written all the time", path=self.folder.directory)
+
+    def complete(self) -> None:
+        """Write files that are not there.  Raises ``AsdffsError``, ``OSError``."""
+        there = {*self.signatures(), *self.trouble}
+        for name in self._names():
+            if name not in there:
+                self._write(name, None)
+
+    def _names(self) -> list[str]:
+        """Of all files that the ASDF file makes."""
+        return [*(block_file_name(self.stem, number) for number in range(self._document.block_count)), self.main]
 
     def _has_news(self, name: str) -> bool:
         try:
@@ -297,23 +307,54 @@ class Mirror:
         if keeper.failures:
             raise UnfinishedError("; ".join(keeper.failures), path=self._document.path)
 
-    def _refresh(self, before: dict[str, Signature]) -> list[str]:
-        """Have the directory what the ASDF file has; names of files that are not what they were ``before``."""
-        document = self._document
-        numbers = {block_file_name(self.stem, number): number for number in range(document.block_count)}
-        changed = []
-        for name in (*numbers, self.main):
-            if name in before and not self._has_news(name):
-                continue
-            if self.signatures().get(name) != before.get(name):
-                changed.append(name)
-            elif name == self.main:
-                write_tree_file(document, self.folder, self.stem)
+    def _refresh(self, before: dict[str, Signature]) -> bool:
+        """Have the directory what the ASDF file has; whether some file was not what it was ``before``."""
+        names, changed = self._names(), False
+        for name in names:
+            if name in before and not self._is_empty(name) and not self._has_news(name):
+                self.seen[name] = before[name]
             else:
-                write_block_file(document, self.folder, self.stem, numbers[name])
-        for name, now in before.items():
-            if name not in (*numbers, self.main) and self.seen.get(name) == now:
-                self.folder.remove(name)  # of a block that the ASDF file had, and has no more
-        self.trouble.clear()
-        self.seen = {name: now for name, now in self.signatures().items() if name not in changed}
+                changed = not self._write(name, before.get(name)) or changed
+        for name in before:
+            if name not in names:  # of a block that the ASDF file has not: it was carried, or is kept
+                changed = not self._remove(name, before[name]) or changed
         return changed
+
+    def _is_empty(self, name: str) -> bool:
+        return os.path.getsize(self.folder.path(name)) == 0
+
+    def _write(self, name: str, before: Signature | None) -> bool:
+        """Write a file anew, unless it is not what it was ``before``; whether it was."""
+
+        def check() -> None:
+            if self.folder.signature(name) != before:
+                raise StaleFileError("it was saved meanwhile", path=self.folder.path(name))
+
+        def write(name: str, fill: Fill) -> None:
+            if before is None:
+                write_new(self.folder, name, fill, durable=False, mode=default_mode())
+            else:
+                write_over(self.folder, name, fill, check=check)
+
+        try:
+            if name == self.main:
+                write_tree_file(self._document, self.folder, self.stem, write)
+            else:
+                number = next(iter(numbered([name], self.stem)))
+                write_block_file(self._document, self.folder, self.stem, number, write)
+        except (StaleFileError, NameExistsError, FileNotFoundError):
+            return False
+        self.seen[name] = self.folder.signature(name)
+        self.trouble.pop(name, None)
+        return True
+
+    def _remove(self, name: str, before: Signature) -> bool:
+        if self.folder.signature(name) != before:
+            return False
+        self.folder.remove(name)
+        self.seen.pop(name, None)
+        return True
+
+
+def _has_end(text: bytes) -> bool:
+    return text.rstrip(b"\r\n").endswith(b"\n...")

@@ -9,6 +9,7 @@ character offsets in the decoded text.  Users: ``array_index``, ``exploding``, `
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
@@ -26,6 +27,10 @@ _LONGEST: Final = 80
 #: Events of an anchored node that are remembered: a datatype, a shape, what several arrays have in common.
 _MOST_RECORDED: Final = 2000
 _DEEPEST_ALIAS: Final = 20
+#: Events of aliases of aliases that are read again, in all: a short text could mean any number.
+_MOST_REPLAYED: Final = 2_000_000
+#: A tree that was committed is less deep; others are not followed.
+_DEEPEST: Final = 260
 #: Keys below which scalars are kept though there is no array: what headers of .fits files are made of.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header"})
 
@@ -40,6 +45,8 @@ def read_outline(text: bytes, is_ndarray: Callable[[str], bool]) -> Outline:
         raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
     except UnicodeDecodeError as err:
         raise InvalidTreeError("the tree is not UTF-8") from err
+    except RecursionError as err:
+        raise InvalidTreeError("the tree is nested too deep") from err
 
 
 class _Reader:
@@ -50,6 +57,10 @@ class _Reader:
         self._is_ndarray = is_ndarray
         self._source: Iterator[Any] = yaml.parse(text, Loader=_Loader)
         self._replayed: list[Iterator[Any]] = []
+        self._replayed_count = 0
+        self._uses: Counter[str] = Counter()
+        self._source_uses: Counter[str] = Counter()
+        self._anchored: list[tuple[Branch, str]] = []
         self._recording: dict[str, list[Any]] = {}
         self._recorded: dict[str, list[Any]] = {}
         self._anchors: dict[str, Branch] = {}
@@ -64,6 +75,8 @@ class _Reader:
                 self._prefix = self._text[_start(event) : _end(event)]
             elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)) and root is None:
                 root = self._branch(event, ())
+        for branch, anchor in self._anchored:
+            branch.shared = self._uses[anchor] != self._source_uses[anchor]
         if root is not None:
             for above, key, branch in self._references:
                 self._follow(root, above, key, branch)
@@ -75,7 +88,9 @@ class _Reader:
             return next(self._replayed[-1])
         event = next(self._source)
         anchor = getattr(event, "anchor", None)
-        if anchor and not isinstance(event, yaml.AliasEvent):
+        if isinstance(event, yaml.AliasEvent):
+            self._uses[str(anchor)] += 1
+        elif anchor:
             if isinstance(event, yaml.ScalarEvent):
                 self._recorded[anchor] = [event]
             else:
@@ -94,8 +109,10 @@ class _Reader:
     @contextlib.contextmanager
     def _replay(self, alias: Any) -> Iterator[Any]:
         """What an alias means, read again: its first event; None for one that is too large or unknown."""
-        events = iter(self._recorded.get(alias.anchor, ()))
-        if len(self._replayed) > _DEEPEST_ALIAS:
+        recorded = self._recorded.get(alias.anchor, ())
+        events = iter(recorded)
+        self._replayed_count += len(recorded)
+        if len(self._replayed) > _DEEPEST_ALIAS or self._replayed_count > _MOST_REPLAYED:
             raise InvalidTreeError("aliases lead to aliases without end", line=alias.start_mark.line + 1)
         self._replayed.append(events)
         try:
@@ -104,6 +121,8 @@ class _Reader:
             self._replayed.pop()
 
     def _branch(self, start: Any, path: Path, *, metadata: bool = False) -> Branch:
+        if len(path) > _DEEPEST:
+            raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=start.start_mark.line + 1)
         branch = Branch(start.tag or "", path, start.start_mark.line + 1, metadata=metadata)
         branch.mapping = isinstance(start, yaml.MappingStartEvent)
         if start.tag and self._is_ndarray(start.tag):
@@ -145,9 +164,10 @@ class _Reader:
 
     def _key(self, event: Any) -> Any:
         """The scalar that is a key, by an alias or not."""
-        if isinstance(event, yaml.AliasEvent):
-            return self._recorded.get(str(event.anchor), [event])[0]
-        return event
+        found = self._recorded.get(str(event.anchor), [event])[0] if isinstance(event, yaml.AliasEvent) else event
+        if not isinstance(found, yaml.ScalarEvent):
+            raise InvalidTreeError("a mapping or sequence cannot be a key", line=event.start_mark.line + 1)
+        return found
 
     def _sequence(self, branch: Branch) -> Any:
         number = 0
@@ -204,8 +224,8 @@ class _Reader:
             branch.scalars["mask"] = mask
         return end
 
-    def _facts(self, branch: Branch, value: dict[str, Any]) -> Any:
-        """Take up the keys of a mapping that ``value`` does not have yet; its last event."""
+    def _facts(self, branch: Branch, value: dict[str, Any], *, merging: bool = False) -> Any:
+        """Take up the keys of a mapping, of one that is merged those that ``value`` does not have; its last event."""
         merged: list[Any] = []
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if _is_merge(event):
@@ -214,18 +234,19 @@ class _Reader:
                     raise InvalidTreeError("an ndarray can only merge an alias", line=event.start_mark.line + 1)
                 continue
             key = str(self._key(event).value)
-            self._fact(branch, value, key, self._next())
+            if merging and key in value:
+                self._plain(self._next())
+            else:
+                self._fact(branch, value, key, self._next())
         for alias in merged:
             with self._replay(alias) as start:
                 if isinstance(start, yaml.MappingStartEvent):
-                    self._facts(branch, value)
+                    self._facts(branch, value, merging=True)
         return event
 
     def _fact(self, branch: Branch, value: dict[str, Any], key: str, event: Any) -> None:
-        """One key of an ndarray, and what is there; a key that it has already counts."""
-        if key in value:
-            self._plain(event)
-        elif key == "data" or (key == "mask" and not isinstance(event, yaml.ScalarEvent)):
+        """One key of an ndarray, and what is there."""
+        if key == "data" or (key == "mask" and not isinstance(event, yaml.ScalarEvent)):
             value[key] = None
             self._values(branch, key, event)
         elif key == "mask":
@@ -234,6 +255,15 @@ class _Reader:
             value[key] = self._plain(event)
             if key == "source":
                 branch.source = self._written(event)
+                self._note_source(branch, event)
+
+    def _note_source(self, branch: Branch, event: Any) -> None:
+        """Count who means the source of another array, and remember whose others may mean."""
+        anchor = str(getattr(event, "anchor", None) or "")
+        if isinstance(event, yaml.AliasEvent):
+            self._source_uses[anchor] += not self._replayed
+        elif anchor:
+            self._anchored.append((branch, anchor))
 
     def _written(self, event: Any) -> tuple[int, int]:
         """Where a scalar is written, without its anchor and tag; an alias as a whole."""

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from asdffs.document.arrays import Ndarray
+from asdffs.document.arrays import Ndarray, find_arrays
 from asdffs.document.assembling import Assembly, Part, Room
-from asdffs.document.document import Document
+from asdffs.document.document import Document, Foreign
 from asdffs.document.encoding import Encoded
 from asdffs.document.exploded_files import can_share
 from asdffs.document.outline import read_outline
-from asdffs.document.sources import with_numbers
-from asdffs.errors import DamagedBlockError
+from asdffs.document.sources import checked_sources
+from asdffs.errors import DamagedBlockError, StaleFileError
 from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION
 from asdffs.relief import Turns
-from asdffs.storage.sharing import Stretch
+from asdffs.storage.sharing import Stretch, probe_name
 from asdffs.storage.store import Folder, Store
 
 #: What keeps the compression of each block.
@@ -72,28 +72,32 @@ class Repacking:
         with self._turns.resumed():
             stretches = [self._document.contents.stored_stretch(n) for n in self.kept if n not in self._encoded]
             total = sum(self._document.contents.stored_stretch(number).length for number in self.kept)
-        clones = can_share(folder, store.name, stretches)
+        clones = can_share(folder, probe_name(store.name), stretches)
         room, progress = self._wishes.room, self._document.report.progress
         with progress.over("repacking", total) as step:
             new = Assembly(folder, store, self._text, room=room, filler=self._filler, clones=clones, step=step)
             for part in self._parts():
                 new.add(part)
             new.finish()
+        with self._turns.resumed():
+            if self._document.foreign() is not Foreign.NO:
+                raise StaleFileError("changed while it was read; nothing was written", path=self._document.path)
 
     def _drop(self) -> None:
         document, count = self._document, self.count
         outline = read_outline(self._text, document.dialect.is_ndarray)
-        arrays = [branch.array for branch in outline.arrays if branch.array is not None]
+        arrays = find_arrays(self._text, document.dialect.is_ndarray)
         self.kept = sorted({number for array in arrays if (number := array.block_in(count)) is not None})
         places = {number: place for place, number in enumerate(self.kept)}
 
-        def number_of(array: Ndarray) -> int | None:
+        def wanted(array: Ndarray) -> str | None:
             number = array.block_in(count)
             if number is None or not isinstance(array.source, int):
                 return None
-            return places[number] - (len(self.kept) if array.source < 0 else 0)
+            new = places[number] - (len(self.kept) if array.source < 0 else 0)
+            return None if new == array.source else str(new)
 
-        self._text = with_numbers(outline, number_of, document.dialect.is_ndarray)
+        self._text = checked_sources(outline, wanted, document.dialect.is_ndarray)
 
     def _is_to_encode(self, number: int) -> bool:
         """Whether the block is to be stored otherwise, and can be.  Raises ``DamagedBlockError``."""

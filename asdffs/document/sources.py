@@ -1,15 +1,18 @@
 """Edits a tree where the sources of its arrays are written; everything else of the text stays as it is.
 
-Users: ``exploding`` (numbers become URIs), ``imploding`` (and back), ``repacking`` (other numbers).  Pure functions.
+Users: ``exploding`` (numbers become URIs), ``imploding``, ``mirroring`` (and back), ``repacking`` (other numbers).
+Pure functions.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
+from urllib.parse import quote
 
-from asdffs.document.arrays import Ndarray
+from asdffs.document.arrays import Ndarray, find_arrays
 from asdffs.document.branch import Outline
-from asdffs.document.outline import read_outline
 from asdffs.errors import InvalidTreeError
 
 #: What to write as the source of an array; None leaves it.
@@ -17,12 +20,12 @@ Wanted = Callable[[Ndarray], str | None]
 
 
 def with_sources(outline: Outline, wanted: Wanted) -> bytes:
-    """The text of ``outline`` with other sources."""
+    """The text of ``outline`` with other sources; one that others mean by an alias is left."""
     pieces: list[str] = []
     done = 0
     for branch in sorted(outline.arrays, key=lambda branch: branch.source or (0, 0)):
         new = wanted(branch.array) if branch.array is not None else None
-        if branch.source is None or new is None:
+        if branch.source is None or branch.shared or new is None:
             continue
         start, stop = branch.source
         if start < done:  # by a merge key or an alias it is that of several arrays
@@ -33,24 +36,33 @@ def with_sources(outline: Outline, wanted: Wanted) -> bytes:
     return "".join(pieces).encode("utf-8", "surrogateescape")
 
 
-def with_numbers(
-    outline: Outline, wanted: Callable[[Ndarray], int | None], is_ndarray: Callable[[str], bool]
-) -> bytes:
-    """As ``with_sources``, where all that is written are numbers of blocks; the result is read again, to be sure.
+def checked_sources(outline: Outline, wanted: Wanted, is_ndarray: Callable[[str], bool]) -> bytes:
+    """As ``with_sources``; both texts are read to see that each array has what is wanted, and nothing else changed.
 
-    Raises ``InvalidTreeError`` when a source is written in a way that cannot be edited, as with a tag of its own.
+    Raises ``InvalidTreeError`` when a source is written in a way that cannot be edited alone.
     """
-
-    def text_of(array: Ndarray) -> str | None:
-        number = wanted(array)
-        return None if number is None else str(number)
-
-    text = with_sources(outline, text_of)
-    again = [branch.array for branch in read_outline(text, is_ndarray).arrays]
-    for branch, new in zip(outline.arrays, again, strict=True):
-        old = branch.array
-        number = wanted(old) if old is not None else None
-        expected = number if number is not None or old is None else old.source
-        if new is None or new.source != expected:
-            raise InvalidTreeError("the source is written in a way that cannot be edited", line=branch.line)
+    text = with_sources(outline, wanted)
+    old = find_arrays(outline.text.encode("utf-8", "surrogateescape"), is_ndarray)
+    new = find_arrays(text, is_ndarray)
+    for before, after in zip(old, new, strict=True):
+        written = wanted(before)
+        expected = before.source if written is None else _read(written)
+        if replace(after, source=None, line=0) != replace(before, source=None, line=0) or after.source != expected:
+            sentence = f"{before.name}: its source is written in a way that cannot be edited alone; write it plainly"
+            raise InvalidTreeError(sentence, line=before.line)
     return text
+
+
+def uri_of(path: str) -> str:
+    """A relative path as a URI that needs no quotes in YAML, or has them."""
+    uri = quote(os.fsencode(path), safe="/")
+    return uri if uri[0].isalnum() else f'"{uri}"'
+
+
+def _read(written: str) -> int | str:
+    """What is read of a source that was written here."""
+    plain = written.strip("\"'")
+    try:
+        return int(plain, 0)
+    except ValueError:
+        return plain

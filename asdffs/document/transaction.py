@@ -56,7 +56,7 @@ from asdffs.storage.open_file import OpenFile
 from asdffs.storage.payload import Payload, create_payload, open_payload, pour
 from asdffs.storage.record import Fill, Record, make_record
 from asdffs.storage.replace import rewrite
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Signature, Store
 from asdffs.storage.strategy import Unsuitable
 from asdffs.storage.unfinished import apply, as_recovered, undo
 
@@ -108,6 +108,11 @@ class Transaction:
     def store(self) -> Store:
         """The open file; another one after a growth."""
         return self._file.store
+
+    @property
+    def known(self) -> Signature:
+        """Of the file as we last left it."""
+        return self._file.signature
 
     @property
     def moving(self) -> Exclusive:

@@ -258,9 +258,11 @@ def _check_constructible(event: Any, tag: str) -> None:
 
 
 def plain_value(event: Any) -> str | int:
-    """A scalar: an integer without quotes as int, everything else as its text."""
-    if not event.implicit[0] or len(event.value) > _SHORT:
+    """A scalar: an integer, without quotes or with the tag of one, as int, everything else as its text."""
+    if len(event.value) > _SHORT or not (event.implicit[0] or event.tag == _YAML + "int"):
         return str(event.value)
+    if event.tag == _YAML + "int" and not event.implicit[0]:
+        return _tagged_integer(event)
     if _DECIMAL.match(event.value):
         return int(event.value)
     if (
@@ -269,6 +271,13 @@ def plain_value(event: Any) -> str | int:
     ):
         return int(_CONSTRUCTOR.construct_yaml_int(yaml.ScalarNode(_YAML + "int", event.value)))
     return str(event.value)
+
+
+def _tagged_integer(event: Any) -> str | int:
+    try:
+        return int(_CONSTRUCTOR.construct_yaml_int(yaml.ScalarNode(_YAML + "int", event.value)))
+    except (ValueError, IndexError):
+        return str(event.value)
 
 
 def _invalid(problem: str, mark: Any) -> InvalidTreeError:

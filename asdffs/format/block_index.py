@@ -18,6 +18,9 @@ _INDEX = re.compile(
     re.escape(INDEX_TOKEN) + rb"\r?\n(?:%YAML 1\.\d\r?\n)?---([\s\d,\[\]-]*?)\r?\n?\.\.\.(?:\r?\n)?\Z"
 )
 _INTEGER = re.compile(rb"\d+")
+#: Bytes of its first two lines, newlines included, and more.
+_LONGEST_HEAD = 40
+_LETTERS = re.compile(rb"[A-Z]")
 _NOT_INDEX = re.compile(rb"[^\s\d,\[\]\-.%#A-Z]")
 
 
@@ -49,5 +52,10 @@ def find_index_start(tail: bytes) -> int | None:
 
 
 def may_be_index(piece: bytes) -> bool:
-    """Whether ``piece`` has only characters that occur in an index: if not, stop going backward."""
-    return _NOT_INDEX.search(piece) is None
+    """Whether ``piece`` has only what occurs in an index: if not, stop going backward.
+
+    Letters occur in its first two lines only, which begin with signs of their own, maybe in the piece before.
+    """
+    if _NOT_INDEX.search(piece) is not None:
+        return False
+    return b"#" in piece or b"%" in piece or _LETTERS.search(piece, _LONGEST_HEAD) is None

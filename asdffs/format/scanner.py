@@ -237,7 +237,7 @@ def _scan_index_text(size: int, floor: int) -> Scan[tuple[int, bytes] | None]:
         found = find_index_start(tail[: length + len(INDEX_TOKEN)])
         if found is not None:
             return start + found, tail[found:]
-        if not may_be_index(piece):
+        if not may_be_index(piece) or len(tail) > _LARGEST_INDEX:
             return None
         piece_size = min(piece_size * 4, _LARGEST_PIECE)
     return None

@@ -12,7 +12,9 @@ import errno
 import fcntl
 import os
 import resource
+from collections.abc import Iterator
 
+from asdffs.errors import LockedError
 from asdffs.storage import linux_calls
 from asdffs.storage.store import Extent, PhysicalExtent, Signature, Store
 
@@ -188,6 +190,16 @@ class FileFolder:
             return False
         return True
 
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Be the only asdffs that writes files of its own choice here; raises ``LockedError``, ``OSError``."""
+        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _lock_directory(fd, self.directory)
+            yield
+        finally:
+            os.close(fd)
+
     def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
         """Copy the extents of data only; raises ``OSError``."""
         if not isinstance(source, FileStore):  # a reader's view of a file that a crash left
@@ -276,6 +288,13 @@ def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:
     while rest:
         written = os.pwrite(fd, rest, offset)
         offset, rest = offset + written, rest[written:]
+
+
+def _lock_directory(fd: int, path: str) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        raise LockedError("another asdffs is writing files there; let it end first", path=path) from err
 
 
 def _file_store(store: Store) -> FileStore:

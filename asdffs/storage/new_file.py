@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from asdffs.errors import LockedError, NameExistsError
+from asdffs.errors import LockedError, NameExistsError, StorageError
 from asdffs.storage.payload import create_temporary, temporary_prefix
 from asdffs.storage.store import Folder, Store
 
@@ -42,11 +42,17 @@ def write_new(folder: Folder, name: str, fill: Callable[[Store], None], *, durab
     _write(folder, name, fill, finish, durable=durable)
 
 
-def write_over(folder: Folder, name: str, fill: Callable[[Store], None]) -> None:
+def write_over(
+    folder: Folder, name: str, fill: Callable[[Store], None], *, check: Callable[[], None] = lambda: None
+) -> None:
     """Have ``fill`` write what replaces the file ``name``, with its permissions, owner and attributes; durably.
 
-    Raises ``LockedError`` while another asdffs writes the old file, and what ``fill`` raises.
+    ``check`` may raise at the last moment.  Raises ``LockedError`` while another asdffs writes the old file,
+    ``StorageError`` when it has several names, and what ``fill`` raises.
     """
+    if folder.links(name) > 1:
+        sentence = "has several names, of which one would be replaced; write another file"
+        raise StorageError(sentence, path=folder.path(name))
     old = folder.open(name, writable=True)
     try:
         if not folder.lock(old):
@@ -55,6 +61,7 @@ def write_over(folder: Folder, name: str, fill: Callable[[Store], None]) -> None
         def finish(store: Store) -> Store:
             folder.copy_attributes(old, store)
             store.sync()
+            check()
             return folder.replace(store, name)
 
         _write(folder, name, fill, finish, durable=True)
@@ -92,8 +99,8 @@ def _remove_stale(folder: Folder, name: str) -> None:
                 store.close()
 
 
-def default_mode() -> int:
-    """The permissions of a new file, as the user's umask has them."""
+def default_mode(of: int = 0o666) -> int:
+    """The permissions of a new file that is made of one with the mode ``of``, as the user's umask has them."""
     mask = os.umask(0o077)
     os.umask(mask)
-    return 0o666 & ~mask
+    return of & 0o666 & ~mask

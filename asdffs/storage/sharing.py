@@ -34,6 +34,11 @@ def misplaced(stretch: Stretch, target: Store, to: int) -> int:
     return (stretch.offset - to) % unit if stretch.length >= _WORTH * unit else 0
 
 
+def probe_name(name: str) -> str:
+    """A name beside the temporary file ``name`` that goes with it when a crash has left both."""
+    return f"{name.removesuffix('.tmp')}-probe.tmp"
+
+
 def transfer(folder: Folder, stretch: Stretch, target: Store, to: int, step: Callable[[int], object]) -> None:
     """Have the bytes of ``stretch`` at ``to`` of ``target``, a file of ``folder``; ``step(bytes)`` is told.
 

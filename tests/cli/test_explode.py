@@ -83,7 +83,7 @@ def test_identity_of_any_blocks(tmp_path_factory: pytest.TempPathFactory, sizes,
     path.write_bytes(odd_file(tree=tree, blocks=blocks))
     document = open_document(str(path), writable=False)
     (folder / "parts").mkdir()
-    names = explode(document, FileFolder(str(folder / "parts")), "s")
+    names = explode(document, FileFolder(str(folder / "parts")), "s", mode=0o644)
     document.close()
     assert len(names) == len(sizes) + 1
     exploded = read_exploded(str(folder / "parts" / "s.asdf"))
@@ -232,10 +232,13 @@ def test_nothing_is_written_over_without_force(tmp_path: Path, call: Call, real:
         "choose another directory, or use --force",
     )
     assert (tmp_path / "parts/real0001.asdf").read_bytes() == b"mine"
-    (tmp_path / "parts/real0007.asdf").write_bytes(b"of an older one")
+    (tmp_path / "parts/real0007.asdf").write_bytes(b"nothing that we know")
+    for number in (4, 5):
+        shutil.copy(tmp_path / "parts/real0000.asdf", tmp_path / f"parts/real000{number}.asdf")
     assert call("explode", real, tmp_path / "parts", "--force").code == 0
     check_real(tmp_path / "parts/real.asdf")
-    assert len(list((tmp_path / "parts").iterdir())) == 5
+    names = sorted(path.name for path in (tmp_path / "parts").iterdir())
+    assert names == ["real.asdf", *(f"real000{number}.asdf" for number in (0, 1, 2, 3, 7))]
     (tmp_path / "out.asdf").write_bytes(b"mine")
     os.chmod(tmp_path / "out.asdf", 0o640)
     done = call("implode", tmp_path / "parts/real.asdf", tmp_path / "out.asdf")
