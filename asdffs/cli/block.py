@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,11 +19,12 @@ from asdffs.cli.bars import shown
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.errors import MissingFileError, NoSuchNameError, UsageError
+from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError
 from asdffs.storage.store import Extent
 
 _PIECE: Final = 1 << 20
 _STDIN: Final = "-"
+_LONGEST_NUMBER: Final = 18
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,17 +39,23 @@ def run(arguments: argparse.Namespace) -> int:
         opened_to_write(arguments.file, "block") as (document, _),
         shown(document.report.progress.facts, f"writing {arguments.file}"),
     ):
-        _change(arguments, document, source)
+        try:
+            _change(arguments, document, source)
+        except BaseException:  # an interrupt as well: what there is is made complete, and it goes on
+            with contextlib.suppress(AsdffsError, OSError):
+                document.finish()
+            raise
         document.finish()
     return 0
 
 
 def _number(text: str, document: Document, *, new: bool) -> int:
     """The number that the user gave; with ``new`` it may be one more than the last.  Raises ``UsageError``."""
+    document.settle_index()
     count = document.block_count
     if text == "new" and new:
         return count
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER:
         raise UsageError(f"{text!r} is no number of a block" + (", and not 'new'" if new else ""))
     number = int(text)
     if number >= count + new:
@@ -78,17 +87,24 @@ def _input(name: str | None) -> Iterator[BinaryIO | None]:
     if name is None:
         yield None
         return
-    if name == _STDIN:
-        with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
-            yield copy
-        return
+    with contextlib.ExitStack() as stack:
+        file = sys.stdin.buffer if name == _STDIN else stack.enter_context(_opened(name))
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or name == _STDIN:
+            copy = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(file, copy)
+            file = copy
+        yield file
+
+
+def _opened(name: str) -> BinaryIO:
     try:
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as err:
-        raise MissingFileError(f"cannot be read: {err.strerror}", path=name) from err
-    with open(fd, "rb") as file:
-        yield file
+        raise MissingFileError(f"cannot be read: {err.strerror}", path=name or "''") from err
+    return open(fd, "rb")
 
 
 def _change(arguments: argparse.Namespace, document: Document, source: BinaryIO | None) -> None:
@@ -112,9 +128,19 @@ def _write(document: Document, number: int, source: BinaryIO, *, append: bool) -
         document.replace_block(number, size, lambda offset, length: os.pread(source.fileno(), length, offset))
         return
     start = document.block_size(number)
+    try:
+        _append(document, number, source, size)
+    except BaseException:  # an interrupt as well: all of it or nothing, and it goes on
+        with contextlib.suppress(AsdffsError, OSError):
+            document.truncate_block(number, start)
+        raise
+    document.settle_block(number, durable=True)
+
+
+def _append(document: Document, number: int, source: BinaryIO, size: int) -> None:
+    start = document.block_size(number)
     with document.report.progress.over("writing", size, number) as step:
         for place in range(0, size, _PIECE):
             piece = os.pread(source.fileno(), _PIECE, place)
             document.write_block(number, start + place, piece)
             step(len(piece))
-    document.settle_block(number, durable=True)

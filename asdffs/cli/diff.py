@@ -24,7 +24,10 @@ def run(arguments: argparse.Namespace) -> int:
         closing(open_document(arguments.b, writable=False)) as b,
         shown(progress.facts, f"comparing {arguments.a} and {arguments.b}"),
     ):
-        facts = _facts(arguments, Comparison(a, b, progress))
+        for document in (a, b):
+            document.settle_index()
+        with closing(Comparison(a, b, progress)) as comparison:
+            facts = _facts(arguments, comparison)
     same = not any(facts.values())
     if arguments.json:
         print(json.dumps({"a": a.path, "b": b.path, "same": same, **facts}, indent=2))

@@ -74,8 +74,9 @@ class _Session:
     def edit(self) -> bool:
         """Whether the tree was changed.  Raises ``KeptEditsError``, ``UnfinishedError``, ``OSError``."""
         before = self.document.tree.text()
-        os.makedirs(self.places.editing, mode=0o700, exist_ok=True)
-        path = os.path.join(self.places.editing, DRAFT)
+        folder = os.path.join(self.places.editing, str(os.getpid()))  # the editor of one that was killed may live
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        path = os.path.join(folder, DRAFT)
         with open(path, "wb") as file:
             file.write(before)
         drafts = Drafts(self.document, self.places.rejected, History(self.places.history, []))
@@ -96,7 +97,7 @@ class _Session:
     def _run_editor(self, path: str) -> str:
         """A sentence when the editor did not end well."""
         where = [f"+{self.line}"] if self.line and os.path.basename(self.editor[0]) in _TAKE_LINE else []
-        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the editor's
+        interrupt = signal.signal(signal.SIGINT, lambda *_: None)  # it is the editor's, who must not inherit SIG_IGN
         try:
             code = subprocess.call([*self.editor, *where, path])
         finally:
@@ -139,8 +140,8 @@ def _wants_to_go_on() -> bool:
 
 
 def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
+    """The text; None where there is no file any more, or something else than one."""
+    if not os.path.isfile(path):
         return None
+    with open(path, "rb") as file:
+        return file.read()

@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the description.  Raises ``AsdffsError``, ``OSError``."""
     with closing(open_document(arguments.file, writable=False)) as document:
         if arguments.map and not arguments.json:
+            document.settle_index()
             _print(render(document, _width()))
             return 0
         facts = describe(document)
@@ -57,6 +58,7 @@ def _print(what: Any) -> None:
 
 def describe(document: Document) -> dict[str, Any]:
     """All facts, as ``--json`` prints them."""
+    document.settle_index()
     blocks = [_block(document, number) for number in range(document.block_count)]
     layout = document.layout
     comments = document.tree.text()[: layout.text_start]
@@ -136,9 +138,10 @@ def _head(facts: dict[str, Any]) -> str:
 def _users(facts: dict[str, Any]) -> dict[int, list[str]]:
     """Of each block the paths of its arrays."""
     users: dict[int, list[str]] = {}
+    count = len(facts["blocks"])
     for array in facts["arrays"]:
-        if isinstance(array["source"], int):
-            users.setdefault(array["source"] % max(1, len(facts["blocks"])), []).append(array["path"])
+        if isinstance(array["source"], int) and -count <= array["source"] < count:
+            users.setdefault(array["source"] % count, []).append(array["path"])
     return users
 
 

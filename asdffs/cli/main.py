@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import logging
 import sys
@@ -11,10 +12,18 @@ from asdffs.cli.parser import COMMANDS, build_parser
 from asdffs.errors import AsdffsError, UsageError
 
 _MOUNT_WORDS = 2
+#: What to do about errors of the system.
+_ADVICE = {
+    errno.ENOSPC: "; make room, and try again",
+    errno.EDQUOT: "; make room, and try again",
+    errno.EACCES: "; a file that is changed must be writable, and so must its directory",
+    errno.EPERM: "; it belongs to another user, or must not be changed",
+}
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command in ``argv`` (default: of the process); the exit code."""
+    sys.stdout.reconfigure(errors="surrogateescape") if hasattr(sys.stdout, "reconfigure") else None
     arguments = build_parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
     level = logging.INFO if arguments.verbose else logging.WARNING
     logging.basicConfig(format="asdffs: %(message)s", level=level, stream=sys.stderr)
@@ -27,8 +36,9 @@ def main(argv: list[str] | None = None) -> int:
         print(f"asdffs: {err}", file=sys.stderr)
         return exit_code_of(err)
     except OSError as err:
-        where = f"{err.filename}: " if err.filename else ""
-        print(f"asdffs: {where}{err.strerror}", file=sys.stderr)
+        where = err.filename if isinstance(err.filename, str) else getattr(arguments, "file", "")
+        advice = _ADVICE.get(err.errno or 0, "")
+        print(f"asdffs: {where + ': ' if where else ''}{err.strerror or err}{advice}", file=sys.stderr)
         return ExitCode.UNFINISHED
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells count

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 from collections.abc import Callable
+from typing import Final
 
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, UsageError
@@ -13,6 +14,8 @@ from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
 from asdffs.storage.store import Folder, Store
+
+_LARGEST_ALIGNMENT: Final = 64 << 20
 
 
 def padding_of(text: str | None) -> Padding:
@@ -28,8 +31,8 @@ def padding_of(text: str | None) -> Padding:
 def alignment_of(text: str | None) -> int:
     """The bytes that ``--align`` asks for, 0 for none.  Raises ``UsageError``."""
     size = 0 if text is None else parse_size(text)
-    if size is None or not 0 <= size <= 1 << 30:
-        raise UsageError(f"--align {text}: give bytes such as 4096 or 2M, at most 1G")
+    if size is None or size > _LARGEST_ALIGNMENT:
+        raise UsageError(f"--align {text}: give bytes such as 4096 or 2M, at most 64M")
     return size
 
 

@@ -117,5 +117,10 @@ def _usable_state_home() -> str:
     try:
         os.makedirs(chosen, mode=0o700, exist_ok=True)
     except OSError:
-        return tempfile.gettempdir()
-    return chosen if os.access(chosen, os.W_OK) else tempfile.gettempdir()
+        return _own_temporary()
+    return chosen if os.access(chosen, os.W_OK) else _own_temporary()
+
+
+def _own_temporary() -> str:
+    """Of this user alone: another one's would not let us in."""
+    return os.path.join(tempfile.gettempdir(), f"asdffs-of-{os.getuid()}")

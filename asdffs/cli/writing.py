@@ -38,4 +38,12 @@ def opened_to_write(path: str, command: str, settings: Settings | None = None) -
     finally:
         if document.report.settled:
             clear(places)
-        document.close()  # last: it gives the lock away, and with it the places
+        _close(document)  # last: it gives the lock away, and with it the places
+
+
+def _close(document: Document) -> None:
+    """What the command has to say is not to be hidden by a journal that cannot be removed."""
+    try:
+        document.close()
+    except OSError as err:
+        logger.warning("%s: %s; 'asdffs recover' removes it", err.filename or document.path, err.strerror)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from asdffs.document.validation import complete_last_line
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
 from asdffs.format.padding import Padding
@@ -58,6 +59,7 @@ class Assembly:
         self._filler = filler
         self._step = step
         self._newline = b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
+        text = complete_last_line(text)
         self._has_tree = text.rstrip(b"\r\n").endswith(b"\n...")
         self._clones = clones
         self._offsets: list[int] = []

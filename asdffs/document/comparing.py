@@ -5,21 +5,24 @@ User: ``cli/diff``.  One thread.  Changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from asdffs.codecs.base import name_of
 from asdffs.document.document import Document
-from asdffs.document.flat_tree import Value, flat_tree
+from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.document.tree import Path
-from asdffs.errors import DamagedFileError, InvalidTreeError
+from asdffs.document.tree_values import Node, read_values
+from asdffs.document.uris import resolve
+from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError
+from asdffs.format.block_header import BlockHeader
 from asdffs.storage.store import read_bytes
 
 _PIECE: Final = 1 << 20
-_ABSENT: Final[Value] = ("", None)
 #: Some bytes from an offset on.
 Read = Callable[[int], bytes]
 
@@ -50,7 +53,9 @@ class Comparison:
     def __init__(self, a: Document, b: Document, progress: Progress) -> None:
         self._a, self._b = a, b
         self._progress = progress
-        self._known: dict[tuple[int, int], int | None] = {}
+        self._known: dict[Any, int | None] = {}
+        self._compared: set[tuple[int, int]] = set()
+        self._others: dict[str, Document | None] = {}
 
     def text(self) -> Iterator[str]:
         """Lines of a unified diff of header, comments and tree.  Raises ``OSError``."""
@@ -60,70 +65,88 @@ class Comparison:
 
     def values(self) -> Iterator[ValueDifference]:
         """What differs by value, in the order of the first tree.  Raises ``InvalidTreeError``, ``OSError``."""
-        a, b = _flat(self._a), _flat(self._b)
-        sources = self._sources()
-        for path in [*a, *(path for path in b if path not in a)]:
-            if _is_below_a_difference(path, a, b):
-                continue
-            if path in sources:
-                yield from self._source(path, a, b)
-            elif not _is_same(a.get(path), b.get(path)):
-                yield ValueDifference(_name(path), _shown(a.get(path)), _shown(b.get(path)))
+        self._compared.clear()
+        yield from self._nodes((), _values(self._a), _values(self._b))
+
+    def _nodes(self, path: Path, a: Node | None, b: Node | None) -> Iterator[ValueDifference]:
+        """What differs at and below ``path``; what only one has is told once, at its top."""
+        if a is None or b is None or _kind(a) != _kind(b) or not _is_same(a, b):
+            yield ValueDifference(_name(path), _shown(a), _shown(b))
+            return
+        if isinstance(a.value, (dict, list)) and (id(a), id(b)) in self._compared:
+            return  # by aliases; it was told where it was first
+        self._compared.add((id(a), id(b)))
+        yield from self._children(path, a, b)
+
+    def _children(self, path: Path, a: Node, b: Node) -> Iterator[ValueDifference]:
+        is_ndarray = self._a.dialect.is_ndarray(a.tag)
+        for key in _keys(a, b):
+            one, other = _child(a, key), _child(b, key)
+            if is_ndarray and key == "source" and one is not None and other is not None:
+                yield from self._source((*path, key), one, other)
+            else:
+                yield from self._nodes((*path, key), one, other)
 
     def blocks(self) -> Iterator[BlockDifference]:
         """Blocks of the same number that decode to other bytes.  Raises ``DamagedBlockError``, ``OSError``."""
         for number in range(max(self._a.block_count, self._b.block_count)):
             a, b = _size(self._a, number), _size(self._b, number)
-            first = None if a is None or b is None else self._first_difference(number, number)
+            blocks = Block(self._a, number), Block(self._b, number)
+            first = None if a is None or b is None else self._compare_known(*blocks)
             if a is None or b is None or first is not None:
                 yield BlockDifference(number, a, b, first)
 
-    def _sources(self) -> set[Path]:
-        """Where both trees have the source of an array."""
-        a, b = ({array.path for array in document.tree.arrays()} for document in (self._a, self._b))
-        return {(*path, "source") for path in a & b}
-
-    def _source(self, path: Path, a: dict[Path, Value], b: dict[Path, Value]) -> Iterator[ValueDifference]:
-        """Numbers of blocks do not matter, their bytes do."""
-        numbers = [
-            _block_of(document, values.get(path, _ABSENT)[1]) for document, values in ((self._a, a), (self._b, b))
-        ]
-        if numbers[0] is None or numbers[1] is None:
-            if a.get(path) != b.get(path):
-                yield ValueDifference(_name(path), _shown(a.get(path)), _shown(b.get(path)))
+    def _source(self, path: Path, a: Node, b: Node) -> Iterator[ValueDifference]:
+        """Numbers of blocks and names of files do not matter, their bytes do."""
+        one, other = self._bytes_of(self._a, a.value), self._bytes_of(self._b, b.value)
+        if one is None or other is None:
+            yield from self._nodes(path, a, b)
             return
-        first = self._first_difference(numbers[0], numbers[1])
+        first = self._compare_known(one, other)
         if first is not None:
-            note = f"block {numbers[0]} and block {numbers[1]} differ from byte {first} on"
-            yield ValueDifference(_name(path), str(numbers[0]), str(numbers[1]), note)
+            note = f"{self._name_of(one)} and {self._name_of(other)} differ from byte {first} on"
+            yield ValueDifference(_name(path), _shown(a), _shown(b), note)
 
-    def _first_difference(self, a: int, b: int) -> int | None:
+    def _name_of(self, block: Block) -> str:
+        return f"block {block.number}" if block.document in (self._a, self._b) else block.document.path
+
+    def _bytes_of(self, document: Document, source: Any) -> Block | None:
+        """The block that a source means; of a URI that leads to a file here, its first."""
+        count = document.block_count
+        if isinstance(source, int):
+            return Block(document, source % count) if -count <= source < count else None
+        path = resolve(source, document.path) if isinstance(source, str) else None
+        if path is None:
+            return None
+        if path not in self._others:
+            self._others[path] = _opened(path)
+        other = self._others[path]
+        return None if other is None else Block(other, 0)
+
+    def close(self) -> None:
+        """Close files that were looked at."""
+        for other in self._others.values():
+            if other is not None:
+                other.close()
+
+    def _compare_known(self, a: Block, b: Block) -> int | None:
         """The first byte of the content that differs; the size of the shorter one where all of it is the same."""
-        if (a, b) not in self._known:
-            self._known[a, b] = self._same_stored(a, b)
-        return self._known[a, b]
+        key = a.key, b.key
+        if key not in self._known:
+            self._known[key] = self._first_difference(a, b)
+        return self._known[key]
 
-    def _same_stored(self, a: int, b: int) -> int | None:
+    def _first_difference(self, a: Block, b: Block) -> int | None:
         """Where both are stored alike, they need not be decoded."""
-        headers = self._a.block_header(a), self._b.block_header(b)
+        headers = a.header, b.header
         alike = headers[0].compression == headers[1].compression and headers[0].data_size == headers[1].data_size
         size = headers[0].used_size
-        if headers[0].compressed and alike and size == headers[1].used_size:
-            stored = (
-                lambda at: self._a.read_stored(a, at, _PIECE),
-                lambda at: self._b.read_stored(b, at, _PIECE),
-            )
-            if self._compare(*stored, size, a) is None:
-                return None
-        for document, number in ((self._a, a), (self._b, b)):
-            _check_decodable(document, number)
-        size = max(self._a.block_size(a), self._b.block_size(b))
-        return self._compare(
-            lambda at: read_bytes(self._a.read_block(a, at, _PIECE)),
-            lambda at: read_bytes(self._b.read_block(b, at, _PIECE)),
-            size,
-            a,
-        )
+        alike = alike and size == headers[1].used_size == a.stored_size == b.stored_size
+        if headers[0].compressed and alike and self._compare(a.read_stored, b.read_stored, size, a.number) is None:
+            return None
+        for block in (a, b):
+            block.check_decodable()
+        return self._compare(a.read, b.read, max(a.size, b.size), a.number)
 
     def _compare(self, read_a: Read, read_b: Read, size: int, number: int) -> int | None:
         with self._progress.over("comparing", size, number) as step:
@@ -136,47 +159,114 @@ class Comparison:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Block ``number`` of ``document``.  Errors name its file."""
+
+    document: Document
+    number: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from others."""
+        return self.document.path, self.number
+
+    @property
+    def header(self) -> BlockHeader:
+        """Its header."""
+        with self._naming():
+            return self.document.block_header(self.number)
+
+    @property
+    def size(self) -> int:
+        """Bytes of content."""
+        with self._naming():
+            return self.document.block_size(self.number)
+
+    @property
+    def stored_size(self) -> int:
+        """Stored bytes that the file has."""
+        with self._naming():
+            return self.document.contents.stored_stretch(self.number).length
+
+    def read(self, offset: int) -> bytes:
+        """Some bytes of the content."""
+        with self._naming():
+            return read_bytes(self.document.read_block(self.number, offset, _PIECE))
+
+    def read_stored(self, offset: int) -> bytes:
+        """Some stored bytes."""
+        with self._naming():
+            return self.document.read_stored(self.number, offset, _PIECE)
+
+    def check_decodable(self) -> None:
+        """Bytes that are stored in an unknown way say nothing of the content.  Raises ``DamagedFileError``."""
+        if self.document.block_obstacle(self.number):
+            compression = name_of(self.header.compression)
+            sentence = f"cannot be compared: the compression {compression!r} is not understood here"
+            raise DamagedFileError(sentence, path=self.document.path, block=self.number)
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except AsdffsError as err:
+            err.path = err.path or self.document.path
+            raise
+
+
 def _size(document: Document, number: int) -> int | None:
     return document.block_size(number) if number < document.block_count else None
 
 
-def _is_same(a: Value | None, b: Value | None) -> bool:
-    """By type and value; not-a-number is itself."""
-    if a is None or b is None:
-        return a is b
-    (tag, x), (other, y) = a, b
-    return tag == other and type(x) is type(y) and (x == y or (x != x and y != y))
-
-
-def _check_decodable(document: Document, number: int) -> None:
-    """Bytes that are stored in an unknown way say nothing of the content."""
-    obstacle = document.block_obstacle(number)
-    if obstacle:
-        compression = name_of(document.block_header(number).compression)
-        sentence = f"cannot be compared: the compression {compression!r} is not understood here"
-        raise DamagedFileError(sentence, path=document.path, block=number)
-
-
-def _block_of(document: Document, source: Any) -> int | None:
-    count = document.block_count
-    return source % count if isinstance(source, int) and -count <= source < count else None
-
-
-def _is_below_a_difference(path: Path, a: dict[Path, Value], b: dict[Path, Value]) -> bool:
-    """What only one has is told once, at its top."""
-    return any((path[:n] in a) != (path[:n] in b) for n in range(1, len(path)))
-
-
-def _flat(document: Document) -> dict[Path, Value]:
+def _values(document: Document) -> Node:
     try:
-        return flat_tree(document.tree.text().decode("utf-8", "surrogateescape"))
+        return read_values(document.tree.text())
     except InvalidTreeError as err:
         err.path = document.path
         raise
 
 
+def _opened(path: str) -> Document | None:
+    """The file of an external array; None where it cannot be read."""
+    try:
+        other = open_document(path, writable=False)
+    except (AsdffsError, OSError):
+        return None
+    if other.block_count:
+        return other
+    other.close()
+    return None
+
+
+def _kind(node: Node) -> type:
+    return type(node.value)
+
+
+def _is_same(a: Node, b: Node) -> bool:
+    """By tag, and scalars by value, of one type; not-a-number is itself."""
+    x, y = a.value, b.value
+    if a.tag != b.tag or isinstance(x, (dict, list)):
+        return a.tag == b.tag
+    return bool(x == y or (x != x and y != y))
+
+
+def _keys(a: Node, b: Node) -> Iterable[str | int]:
+    """Of both, those of ``a`` first."""
+    if isinstance(a.value, dict):
+        return [*a.value, *(key for key in b.value if key not in a.value)]
+    return range(max(len(a.value), len(b.value))) if isinstance(a.value, list) else ()
+
+
+def _child(node: Node, key: str | int) -> Node | None:
+    if isinstance(key, str):
+        found: Node | None = node.value.get(key)
+        return found
+    return node.value[key] if key < len(node.value) else None
+
+
 def _lines(document: Document) -> list[str]:
-    return document.tree.text().decode("utf-8", "backslashreplace").splitlines()
+    return document.tree.text().decode("utf-8", "backslashreplace").removesuffix("\n").split("\n")
 
 
 def _unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
@@ -216,12 +306,12 @@ def _name(path: Path) -> str:
     return "/".join(map(str, path)) or "/"
 
 
-def _shown(value: Value | None) -> str | None:
-    if value is None:
+def _shown(node: Node | None) -> str | None:
+    if node is None:
         return None
-    tag, content = value
-    text = "a mapping" if content == {} else "a sequence" if content == [] else _text(content)
-    return f"{tag.removeprefix('tag:')} {text}" if tag else text
+    content = node.value
+    text = "a mapping" if isinstance(content, dict) else "a sequence" if isinstance(content, list) else _text(content)
+    return f"{node.tag.removeprefix('tag:')} {text}" if node.tag else text
 
 
 def _text(content: Any) -> str:

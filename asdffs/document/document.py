@@ -133,6 +133,12 @@ class Document:
         """Of the file as it was read, or left by a change of ours."""
         return self._transaction.known
 
+    def settle_index(self) -> None:
+        """Look at each header that can be read: an index that lies is found out, and numbers stay what they are."""
+        for number in range(self.block_count):
+            with contextlib.suppress(DamagedBlockError):
+                self.block_header(number)
+
     def count_blocks(self) -> int:
         """Number of blocks of a file that is to be written anew: each header was read, and nothing follows the last.
 

@@ -9,6 +9,7 @@ what another program's change of the file has overtaken.  Nothing is ever overwr
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
@@ -157,7 +158,7 @@ def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes, editi
             drafts.append(source)
         else:
             keeper.keep_scratch(plain, source)
-    drafts += [path for path in (os.path.join(editing, DRAFT),) if editing and os.path.exists(path)]
+    drafts += [path for path in glob.glob(os.path.join(glob.escape(editing), "*", DRAFT)) if os.path.isfile(path)]
     for draft in distinct(drafts, committed):
         keeper.keep_draft(draft)
     return keeper

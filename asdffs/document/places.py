@@ -14,7 +14,7 @@ class Places:
     """Where a mount keeps what is not the file; absolute paths.
 
     ``spool``, ``rejected``, ``history``: directories (``history`` '' for none); ``log``,
-    ``report``: files ('' for none); ``editing``: directory that ``edit`` makes for its ``DRAFT``;
+    ``report``: files ('' for none); ``editing``: directory in which each ``edit`` makes one for its ``DRAFT``;
     ``mirrors``: what is remembered of exploded forms.
     """
 

@@ -14,6 +14,8 @@ _SIZE = re.compile(r"(\d{1,15})([kKmMgG]?)")
 _PERCENT = re.compile(r"(\d{1,15})%")
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_PERCENT: Final = 1000
+#: Padding is written as a whole.
+_MOST_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +62,4 @@ def parse_padding(text: str, policy: Padding) -> Padding | None:
         part = int(percent[1])
         return replace(policy, percent=part) if part <= _MOST_PERCENT else None
     size = parse_size(text)
-    return None if size is None else replace(policy, percent=0, minimum=size)
+    return None if size is None or size > _MOST_BYTES else replace(policy, percent=0, minimum=size)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_store import FileFolder, FileStore
 from asdffs.storage.record import Fill
 from asdffs.storage.store import Folder, Store
 
@@ -75,10 +75,9 @@ def create_payload(folder: Folder, name: str, *, spool: str | None, named: bool)
 
 def create_unnamed(spool: str | None) -> Payload:
     """An empty payload without a name, in ``spool`` (None: the system's directory).  Raises ``OSError``."""
-    aside = FileFolder(spool or tempfile.gettempdir())
-    store = create_temporary(aside, f"{os.getpid()}", PAYLOAD_SUFFIX)
-    aside.remove(store.name)
-    return Payload(aside, store, named=False)
+    place = spool or tempfile.gettempdir()
+    with tempfile.TemporaryFile(dir=place) as file:  # without a name from the beginning where that can be
+        return Payload(FileFolder(place), FileStore(os.dup(file.fileno()), "payload", writable=True), named=False)
 
 
 def open_payload(folder: Folder, fill: Fill) -> Store | None:

@@ -16,8 +16,9 @@ from support.commands import Done, command
 from support.mounts import environment_in
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
-from asdffs.document.flat_tree import flat_tree
+from asdffs.document.tree_values import Node, read_values
 from asdffs.errors import InvalidTreeError
+from asdffs.format.block_header import BlockHeader, build_block_header
 
 Call = Callable[..., Done]
 HEAD = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
@@ -109,13 +110,14 @@ def test_types_and_tags_matter(call: Call, pair, a: str, b: str, line: str) -> N
     assert call("diff", "--values", *pair(*files)).out == f"value v: {line}\n"
 
 
-def test_aliases_without_end_are_refused(call: Call, pair) -> None:
+def test_aliases_of_aliases_are_told_once(call: Call, pair) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     bomb = odd_file(tree=HEAD + "\n".join(lines) + "\n...\n", blocks=[])
-    done = call("diff", "--values", *pair(bomb, bomb))
-    assert (done.code, "compare the text" in done.sentence) == (4, True)
-    assert call("diff", "--text", *pair(bomb, bomb)).code == 0
+    assert call("diff", "--values", *pair(bomb, bomb)).code == 0
+    other = odd_file(tree=HEAD + "\n".join(lines).replace("x,", "y,") + "\n...\n", blocks=[])
+    done = call("diff", "--values", *pair(bomb, other))
+    assert (done.code, done.out) == (9, "".join(f"value a0/{n}: 'x' -> 'y'\n" for n in range(8))), "told once"
 
 
 def test_files_of_the_library(tmp_path: Path, call: Call) -> None:
@@ -167,24 +169,70 @@ def test_the_text_is_a_patch(tmp_path_factory: pytest.TempPathFactory, old: list
         assert (folder / "a").read_bytes() == texts[1]
 
 
-def test_flat_tree() -> None:
-    flat = flat_tree("a: &x [1, {b: ~}]\nc: *x\n1: int\n'1': text\n? e\n: {<<: [{f: 1}, {f: 2, g: 3}], g: 4}\n")
-    assert flat == {
-        (): ("", {}),
-        ("a",): ("", []),
-        ("a", 0): ("", 1),
-        ("a", 1): ("", {}),
-        ("a", 1, "b"): ("", None),
-        ("c",): ("", []),
-        ("c", 0): ("", 1),
-        ("c", 1): ("", {}),
-        ("c", 1, "b"): ("", None),
-        ("1",): ("", "int"),
-        ("'1'",): ("", "text"),
-        ("e",): ("", {}),
-        ("e", "f"): ("", 1),
-        ("e", "g"): ("", 4),
+def flat(node: Node) -> object:
+    if isinstance(node.value, dict):
+        return {name: flat(value) for name, value in node.value.items()}
+    return [flat(value) for value in node.value] if isinstance(node.value, list) else node.value
+
+
+def test_values() -> None:
+    found = flat(
+        read_values(
+            b"a: &x [1, {b: ~}]\nc: *x\n1: int\n'1': text\n? e\n: {<<: [{f: 1}, {f: 2, g: 3}], g: 4}\n~: null\n"
+        )
+    )
+    assert found == {
+        "a": [1, {"b": None}],
+        "c": [1, {"b": None}],
+        "1": "int",
+        "'1'": "text",
+        "e": {"g": 4, "f": 1},
+        "null": None,
     }
     with pytest.raises(InvalidTreeError, match="not YAML"):
-        flat_tree("a: [")
-    assert flat_tree("") == {}
+        read_values(b"a: [")
+    with pytest.raises(InvalidTreeError, match="nested"):
+        read_values(b"[" * 3000 + b"]" * 3000)
+    assert flat(read_values(b"")) == {}
+
+
+def test_external_arrays_are_compared_by_their_bytes(tmp_path: Path, call: Call) -> None:
+    for name, content in (("a", b"one"), ("b", b"two"), ("c", b"one")):
+        (tmp_path / name).mkdir()
+        tree = (
+            HEAD + "x: !core/ndarray-1.0.0 {source: x0000.asdf, datatype: uint8, byteorder: big, shape: [3]}\n...\n"
+        )
+        (tmp_path / name / "x.asdf").write_bytes(odd_file(tree=tree, blocks=[]))
+        other = odd_file(tree=None, comments="", blocks=[block_bytes(content)], index="absent")
+        (tmp_path / name / "x0000.asdf").write_bytes(other)
+    done = call("diff", "--values", tmp_path / "a/x.asdf", tmp_path / "b/x.asdf")
+    assert (done.code, "x0000.asdf differ from byte 0 on" in done.out) == (9, True)
+    assert call("diff", "--values", tmp_path / "a/x.asdf", tmp_path / "c/x.asdf").code == 0
+
+
+def test_newlines_matter_as_text(call: Call, pair) -> None:
+    files = pair(odd_file(), odd_file(newline="\r\n"))
+    assert call("diff", "--text", *files).code == 9
+    assert call("diff", "--values", *files).code == 0
+
+
+def test_an_alias_to_an_array_is_that_array(call: Call, pair) -> None:
+    tree = (
+        HEAD + "a: &x !core/ndarray-1.0.0 {source: %d, datatype: uint8, byteorder: big, shape: [100]}\nb: *x\n...\n"
+    )
+    a = odd_file(tree=tree.replace("%d", "0"), blocks=[block_bytes(DATA)])
+    b = odd_file(tree=tree.replace("%d", "1"), blocks=[block_bytes(b"nobody"), block_bytes(DATA)])
+    assert call("diff", "--values", *pair(a, b)).code == 0
+
+
+def test_regression_a_truncated_block_was_compared_for_ever(call: Call, pair) -> None:
+    header = BlockHeader(0, b"zlib", 1 << 45, 1 << 45, 1 << 46, bytes(16))
+    cut = odd_file(blocks=[build_block_header(header) + b"abc"], index="absent")
+    done = call("diff", "--blocks", *pair(cut, cut))
+    assert done.code == 4
+    assert "a.asdf" in done.sentence
+
+
+def test_deep_and_wide_trees_take_no_time(call: Call, pair) -> None:
+    wide = odd_file(tree=HEAD + "a: " + "[" * 200 + "1," * 100_000 + "]" * 200 + "\n...\n", blocks=[])
+    assert call("diff", "--values", *pair(wide, wide)).code == 0

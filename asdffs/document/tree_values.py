@@ -1,0 +1,119 @@
+"""A tree as what it means: order, comments, quotes, anchors and flow style do not matter.
+
+Plain scalars are read as YAML 1.1 has them (``1.0`` is ``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``), others
+are their text; a tag that is written is a part of the value.  An alias stands for what it means, and a merge key for
+what it adds.  Users: ``comparing``.  Pure; memory is O(text): what aliases mean is there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from asdffs.errors import InvalidTreeError
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_RESOLVER: Any = yaml.resolver.Resolver()
+_CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
+_KINDS: Final = ("int", "float", "bool", "null", "timestamp")
+#: Deeper ones no library reads.
+_DEEPEST: Final = 260
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """``tag``: where one is written; ``value``: of a mapping a dict, of a sequence a list of nodes, else a scalar."""
+
+    tag: str
+    value: Any
+
+
+def read_values(text: bytes) -> Node:
+    """The root of a text of header, comments and tree; without one an empty mapping.  Raises ``InvalidTreeError``."""
+    try:
+        return _Reader(yaml.parse(text.decode(), Loader=_Loader)).read()
+    except yaml.YAMLError as err:
+        mark = getattr(err, "problem_mark", None)
+        raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
+    except UnicodeDecodeError as err:
+        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
+
+
+class _Reader:
+    """Follows the events."""
+
+    def __init__(self, events: Iterator[Any]) -> None:
+        self._events = events
+        self._anchors: dict[str, Node] = {}
+
+    def read(self) -> Node:
+        for event in self._events:
+            if isinstance(event, yaml.NodeEvent):
+                return self._node(event, 0)
+        return Node("", {})
+
+    def _node(self, event: Any, depth: int) -> Node:
+        """The node that begins with ``event``."""
+        if isinstance(event, yaml.AliasEvent):
+            return self._anchors.get(str(event.anchor), Node("", None))
+        if depth > _DEEPEST:
+            raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=event.start_mark.line + 1)
+        if isinstance(event, yaml.ScalarEvent):
+            node = _scalar(event)
+        elif isinstance(event, yaml.MappingStartEvent):
+            node = Node(event.tag or "", self._mapping(depth + 1))
+        else:
+            node = Node(event.tag or "", self._sequence(depth + 1))
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _mapping(self, depth: int) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        merged: list[Node] = []
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._node(event, depth)
+            value = self._node(next(self._events), depth)
+            if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<":
+                merged.append(value)
+            else:
+                found[_name(key)] = value
+        for node in merged:
+            for one in node.value if isinstance(node.value, list) else [node]:
+                if isinstance(one.value, dict):
+                    found |= {name: value for name, value in one.value.items() if name not in found}
+        return found
+
+    def _sequence(self, depth: int) -> list[Node]:
+        found: list[Node] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            found.append(self._node(event, depth))
+        return found
+
+
+def _name(key: Node) -> str:
+    """A key as people read it; ``1`` and ``'1'`` are two."""
+    value = key.value
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if not isinstance(value, str):
+        return str(value) if not isinstance(value, (dict, list)) else "a mapping or sequence as a key"
+    return repr(value) if _RESOLVER.resolve(yaml.ScalarNode, value, (True, False)).endswith(_KINDS) else value
+
+
+def _scalar(event: Any) -> Node:
+    if not event.implicit[0]:
+        return Node(event.tag or "", event.value)
+    tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
+    if not tag.endswith(_KINDS):
+        return Node("", event.value)
+    try:
+        return Node("", _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value)))
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, yaml.YAMLError):
+        return Node("", event.value)  # a number in name only
+    finally:
+        _CONSTRUCTOR.constructed_objects.clear()
+        _CONSTRUCTOR.recursive_objects.clear()
