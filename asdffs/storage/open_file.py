@@ -58,7 +58,7 @@ class OpenFile:
         try:
             current = self.is_ours(self.folder.signature(self.store.name))
         except FileNotFoundError as err:
-            raise StaleFileError("the file was removed under the mount", path=self.path) from err
+            raise StaleFileError("the file was removed", path=self.path) from err
         if not current:
             raise self.stale()
 
@@ -124,7 +124,7 @@ class OpenFile:
         """What to raise when another program changed the file."""
         return StaleFileError(
             "another program changed the file since it was read; nothing was written over it: "
-            "save your text elsewhere, unmount, and mount again",
+            "keep your text elsewhere, and open the file again (unmount, and mount again)",
             path=self.path,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -343,3 +344,161 @@ def test_kill_asks_twice(file: Path) -> None:
         save(watch, b"value: 2\n")
     check_saved(file, 2)
     assert run("pgrep", "-f", str(watch.point)).returncode == 1
+
+
+# -- faults that were found ----------------------------------------------------
+
+
+def foreign(file: Path, content: bytes) -> None:
+    """Another program replaces the file."""
+    other = file.parent / "other"
+    other.write_bytes(content)
+    os.replace(other, file)
+
+
+def test_regression_a_change_that_could_not_be_carried_into_the_directory_was_forgotten(file: Path) -> None:
+    """Nothing is carried back before it is there."""
+    with watched(file) as watch:
+        with open(watch.tree, "rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            foreign(file, odd_file().replace(OLD, b"value: 9\n"))
+            watch.until(lambda: "is not in the directory yet" in watch.error)
+        watch.until(lambda: b"value: 9\n" in watch.tree.read_bytes())
+        save(watch, b"value: 10\n", b"value: 9\n")
+        watch.until(has(file, b"value: 10\n"))
+    assert kept(file) == []
+
+
+def test_regression_refused_files_were_overwritten(file: Path) -> None:
+    with watched(file, code=7) as watch:
+        precious = odd_file(tree=None, comments="", blocks=[block_bytes(b"precious")], index="absent")
+        watch.block(5).write_bytes(precious)
+        watch.block(0).write_bytes(b"garbage")
+        watch.tree.write_bytes(odd_file().replace(OLD, b"value: 1  # mine\n"))
+        watch.until(lambda: watch.error.count("\n") == 3)
+        foreign(file, odd_file().replace(OLD, b"value: 9\n"))
+        watch.until(lambda: b"value: 9\n" in watch.tree.read_bytes())
+    assert sorted(text[:20] for text in kept(file)) == sorted([precious[:20], b"garbage", odd_file()[:20]])
+    assert any(b"value: 1  # mine\n" in text for text in kept(file))
+    assert watch.error == ""
+    assert not watch.block(5).exists()
+
+
+def test_regression_a_second_store_into_a_map_was_not_carried(file: Path) -> None:
+    with watched(file) as watch:
+        array = np.memmap(watch.block(0), "u1", "r+", offset=watch.block(0).stat().st_size - 100, shape=(100,))
+        array[:5] = 77
+        array.flush()
+        watch.until(has(file, b"M" * 5 + DATA[5:]))
+        array[50:55] = 78
+        del array
+        watch.until(has(file, b"M" * 5 + DATA[5:50] + b"N" * 5))
+    assert kept(file) == []
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_regression_half_a_file_was_carried(file: Path, number: int) -> None:
+    """Cut off, or damaged when it is decoded: the block is what it was, and no new one is there."""
+    before = file.read_bytes()
+    cut = odd_file(tree=None, comments="", blocks=[block_bytes(b"B" * 5_000_000)], index="absent")[:2_000_000]
+    damaged = bytearray(odd_file(tree=None, comments="", blocks=[zlib_block(os.urandom(3_000_000))], index="absent"))
+    damaged[2_000_000:2_000_100] = bytes(100)
+    with watched(file, code=8) as watch:
+        for content, words in ((cut, "ends inside its block"), (bytes(damaged), "damaged")):
+            watch.block(number).write_bytes(content)
+            watch.until(lambda words=words: words in watch.error)
+            assert file.read_bytes() == before
+        if number:
+            watch.block(number).unlink()
+            watch.until(lambda: watch.error == "")
+            shutil.copy(watch.block(1), watch.block(2))
+            watch.until(lambda: file.read_bytes().count(MASK) == 2)
+        watch.block(number).write_bytes(b"garbage")
+        watch.until(lambda: "not an ASDF file" in watch.error)
+    assert "not an ASDF file" in watch.said
+
+
+def test_regression_files_that_are_missing_are_written_by_the_next_watch(file: Path) -> None:
+    with watched(file) as watch:
+        pass
+    for path in (watch.tree, watch.block(1)):
+        path.unlink()
+    done = asdffs("watch", "--once", watch.point, file, environment=watch.environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    again = command("implode", watch.tree, file.parent / "o.asdf", environment=watch.environment)
+    assert again.code == 0
+    check_saved(file.parent / "o.asdf", 1)
+
+
+def test_regression_another_programs_recompression_was_undone(file: Path) -> None:
+    environment = environment_in(file.parent)
+    with watched(file) as watch:
+        shutil.copy(file, file.parent / "packed")
+        assert command("repack", "--compression", "zlib", file.parent / "packed", environment=environment).code == 0
+        foreign(file, (file.parent / "packed").read_bytes())
+        watch.until(lambda: b"zlib" in watch.block(0).read_bytes())
+        os.utime(watch.block(0))
+        save(watch, b"value: 3\n")
+        watch.until(has(file, b"value: 3\n"))
+    blocks = command("info", "--json", file, environment=environment).json["blocks"]
+    assert {block["compression"] for block in blocks} == {"zlib"}
+
+
+@pytest.mark.parametrize("source", ["-2", "0x0", "&s 0"])
+def test_regression_sources_written_otherwise_were_a_difference(file: Path, source: str) -> None:
+    file.write_bytes(odd_file().replace(b"{source: 0", b"{source: " + source.encode()))
+    before = file.read_bytes()
+    with watched(file) as watch:
+        pass
+    assert file.read_bytes() == before
+    with watched(file) as watch:
+        save(watch, b"value: 2\n")
+        watch.until(has(file, b"value: 2\n"))
+    assert file.read_bytes() == before.replace(OLD, b"value: 2\n")
+
+
+def test_regression_what_is_no_file_hung_the_watch(file: Path) -> None:
+    with watched(file, code=8) as watch:
+        os.mkfifo(watch.block(2))
+        watch.until(lambda: "is no regular file; put the file itself there" in watch.error)
+        foreign(file, odd_file().replace(OLD, b"value: 9\n"))
+        watch.until(lambda: b"value: 9\n" in watch.tree.read_bytes())
+
+
+def test_regression_the_directory_is_renamed(file: Path) -> None:
+    with watched(file, code=3) as watch:
+        watch.point.rename(file.parent / "elsewhere")
+        file.touch()
+        watch.process.wait(60)
+    assert "was removed or renamed while it was watched; what was carried before is in the file" in watch.said
+    check_saved(file, 1)
+
+
+def test_regression_an_error_that_could_not_be_written_ended_the_watch(file: Path) -> None:
+    with watched(file, code=7) as watch:
+        (watch.point / ".asdffs").write_text("a file")
+        save(watch, b"value: [\n")
+        watch.block(0).write_bytes(watch.block(0).read_bytes().replace(DATA, DATA[::-1]))
+        watch.until(has(file, DATA[::-1]))
+    assert b"value: [\n" in kept(file)[0]
+
+
+def test_regression_a_pause_in_a_save_left_a_rejected_text(file: Path) -> None:
+    with watched(file) as watch:
+        text = watch.tree.read_bytes().replace(OLD, b"value: 2\n")
+        with open(watch.tree, "wb", buffering=0) as tree:
+            tree.write(text[:300])
+            watch.until(lambda: "end marker missing" in watch.error)
+            tree.write(text[300:])
+        watch.until(has(file, b"value: 2\n"))
+        watch.until(lambda: watch.error == "")
+    assert kept(file) == []
+
+
+def test_regression_a_directory_of_another_file_is_not_taken(file: Path, call: Call) -> None:
+    with watched(file) as watch:
+        pass
+    other = file.with_name("renamed.asdf")
+    file.rename(other)
+    done = call("watch", "--once", watch.point, other)
+    assert (done.code, "holds other ASDF files (data" in done.sentence) == (2, True)
