@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 def run(arguments: argparse.Namespace) -> int:
     """Write the new file.  Raises ``AsdffsError``, ``OSError``."""
     room = Room(padding_of(arguments.padding), alignment_of(arguments.align))
-    wishes = Wishes(arguments.compression, room, drop=arguments.drop_unreferenced)
     path = os.path.join(*resolve(arguments.file))
     in_place = arguments.out is None or os.path.realpath(arguments.out) == path
     turns = Turns()
     spool = os.path.dirname(path if in_place else os.path.realpath(arguments.out))
+    wishes = Wishes(arguments.compression, room, drop=arguments.drop_unreferenced, directory=spool)
     settings = Settings(spool=spool, relief=turns)
     with ExitStack() as stack, turns.entered():
         if in_place:

@@ -18,6 +18,7 @@ from asdffs.document.assembling import Assembly, Part, Room
 from asdffs.document.document import Document, Foreign
 from asdffs.document.encoding import Encoded
 from asdffs.document.exploded_files import can_share
+from asdffs.document.exploding import moved_source
 from asdffs.document.outline import read_outline
 from asdffs.document.sources import checked_sources
 from asdffs.errors import DamagedBlockError, StaleFileError
@@ -34,12 +35,13 @@ KEEP = "keep"
 class Wishes:
     """What the new file is to be like.  ``compression``: ``keep``, ``none`` or a codec's name.
 
-    ``drop``: leave out blocks that no array refers to.
+    ``drop``: leave out blocks that no array refers to; ``directory``: where it is to be, absolute, or empty: there.
     """
 
     compression: str = KEEP
     room: Room = field(default_factory=Room)
     drop: bool = False
+    directory: str = ""
 
 
 class Repacking:
@@ -59,8 +61,9 @@ class Repacking:
         self.count = document.count_blocks()
         self.kept = list(range(self.count))
         self._text = document.tree.text()
-        if wishes.drop:
-            self._drop()
+        if wishes.room.align and not document.layout.has_tree:
+            self.notes.append("the first block is where it must be: without a tree nothing may come before it")
+        self._edit_sources()
         self._filler = document.tree.padding_byte()
         self._encoded = frozenset(number for number in self.kept if self._is_to_encode(number))
 
@@ -83,21 +86,26 @@ class Repacking:
             if self._document.foreign() is not Foreign.NO:
                 raise StaleFileError("changed while it was read; nothing was written", path=self._document.path)
 
-    def _drop(self) -> None:
-        document, count = self._document, self.count
-        outline = read_outline(self._text, document.dialect.is_ndarray)
+    def _edit_sources(self) -> None:
+        """Numbers are others when blocks are dropped, relative URIs when the new file is elsewhere."""
+        document, count, directory = self._document, self.count, self._wishes.directory
+        if not self._wishes.drop and directory in ("", os.path.dirname(document.path)):
+            return
         arrays = find_arrays(self._text, document.dialect.is_ndarray)
-        self.kept = sorted({number for array in arrays if (number := array.block_in(count)) is not None})
+        if self._wishes.drop:
+            self.kept = sorted({number for array in arrays if (number := array.block_in(count)) is not None})
         places = {number: place for place, number in enumerate(self.kept)}
 
         def wanted(array: Ndarray) -> str | None:
             number = array.block_in(count)
             if number is None or not isinstance(array.source, int):
-                return None
+                return moved_source(array.source, document.path, directory) if directory else None
             new = places[number] - (len(self.kept) if array.source < 0 else 0)
-            return None if new == array.source else str(new)
+            return None if new == array.source or not self._wishes.drop else str(new)
 
-        self._text = checked_sources(outline, wanted, document.dialect.is_ndarray)
+        if any(wanted(array) is not None for array in arrays):
+            outline = read_outline(self._text, document.dialect.is_ndarray)
+            self._text = checked_sources(outline, wanted, document.dialect.is_ndarray)
 
     def _is_to_encode(self, number: int) -> bool:
         """Whether the block is to be stored otherwise, and can be.  Raises ``DamagedBlockError``."""
