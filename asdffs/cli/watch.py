@@ -8,12 +8,13 @@ two looks, a second apart.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
+import select
 import signal
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from asdffs.cli.explode import make_directory
@@ -55,32 +56,43 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-@dataclass(slots=True)
 class _News:
-    """What watches and signals tell the main thread."""
+    """What watches and signals tell the main thread, through a pipe: a signal's handler must not wait for a lock.
 
-    names: set[str] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    came: threading.Event = field(default_factory=threading.Event)
-    ending: bool = False
+    It may have interrupted the main thread while that has the lock.
+    """
+
+    def __init__(self) -> None:
+        self.ending = False
+        self._names: set[str] = set()
+        self._lock = threading.Lock()
+        self._out, self._in = os.pipe()
+        for fd in (self._out, self._in):
+            os.set_blocking(fd, False)
 
     def note(self, name: str) -> None:
         """Something happened to the file ``name``."""
-        with self.lock:
-            self.names.add(name)
-        self.came.set()
+        with self._lock:
+            self._names.add(name)
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the main thread look."""
+        with contextlib.suppress(BlockingIOError):  # it is full: it will look
+            os.write(self._in, b"!")
 
     def end(self, *_: Any) -> None:
         """A signal came."""
         self.ending = True
-        self.came.set()
+        self.wake()
 
     def take(self) -> tuple[set[str], bool]:
         """Wait for news, a second at most; the names, and whether there were none."""
-        came = self.came.wait(_LOOK)
-        self.came.clear()
-        with self.lock:
-            names, self.names = self.names, set()
+        came = bool(select.select([self._out], [], [], _LOOK)[0])
+        if came:
+            os.read(self._out, 1 << 16)
+        with self._lock:
+            names, self._names = self._names, set()
         return names, not came
 
 
@@ -177,7 +189,7 @@ class _Watching:
     def _serve(self) -> None:
         watches = [
             DirectoryWatch(self._mirror.folder.directory, self._news.note),
-            Watch(self._document.path, self._news.came.set),
+            Watch(self._document.path, self._news.wake),
         ]
         for watch in watches:
             watch.start()

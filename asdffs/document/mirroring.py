@@ -23,6 +23,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
 from asdffs.document.arrays import Ndarray
@@ -47,7 +48,7 @@ from asdffs.errors import (
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
-from asdffs.storage.store import Signature
+from asdffs.storage.store import Signature, Store
 
 logger = logging.getLogger(__name__)
 
@@ -96,12 +97,16 @@ class Mirror:
         for name in (*numbered(names, self.stem).values(), self.main):
             with contextlib.suppress(FileNotFoundError):  # gone meanwhile, or not there
                 if stat.S_ISREG(os.lstat(self.folder.path(name)).st_mode):
-                    found[name] = self.folder.signature(name)
+                    found[name] = self._mark(name)
                 else:
                     self.refuse(name, NotPermittedError("is no regular file; put the file itself there"))
         for name in [name for name in self.trouble if name not in names]:
             del self.trouble[name]
         return found
+
+    def _mark(self, name: str) -> Signature:
+        """What tells whether a file was written or replaced."""
+        return _unchanged(self.folder.signature(name))
 
     def waiting(self) -> dict[str, Signature]:
         """Files that may not be the same as in the ASDF file, and were not refused as they are now."""
@@ -142,7 +147,7 @@ class Mirror:
         try:
             before = self._settled(name)
             changed = self._carry(name, before, last=last)
-            if self.folder.signature(name) == before:
+            if self._mark(name) == before:
                 self.seen[name] = before
             for known in (self.trouble, self.tried):
                 known.pop(name, None)
@@ -161,7 +166,7 @@ class Mirror:
         if name != self.main:
             with closing(self.folder.open(name, writable=False)) as store:
                 store.sync()
-        return self.folder.signature(name)
+        return self._mark(name)
 
     def refuse(self, name: str, err: Exception) -> None:
         """Remember why ``name`` could not be carried, and log it once."""
@@ -175,7 +180,7 @@ class Mirror:
         if name != self.main:
             return self._blocks.carry(name, lambda: self._announce(name, b""))
         text = self._text()
-        if text in (b"", self._document.tree.text()) or self.folder.signature(name) != before:
+        if text in (b"", self._document.tree.text()) or self._mark(name) != before:
             return False  # there is nothing to carry, or it was written while it was read
         if not last and not _has_end(text):
             raise InvalidTreeError(_MISSING_END)
@@ -325,16 +330,21 @@ class Mirror:
 
     def _write(self, name: str, before: Signature | None) -> bool:
         """Write a file anew, unless it is not what it was ``before``; whether it was."""
+        written: list[Signature] = []
 
         def check() -> None:
-            if self.folder.signature(name) != before:
+            if self._mark(name) != before:
                 raise StaleFileError("it was saved meanwhile", path=self.folder.path(name))
 
         def write(name: str, fill: Fill) -> None:
+            def filled(new: Store) -> None:
+                fill(new)
+                written.append(new.signature())  # before it has its name, and so before anybody saves it
+
             if before is None:
-                write_new(self.folder, name, fill, durable=False, mode=default_mode())
+                write_new(self.folder, name, filled, durable=False, mode=default_mode())
             else:
-                write_over(self.folder, name, fill, check=check)
+                write_over(self.folder, name, filled, check=check)
 
         try:
             if name == self.main:
@@ -344,16 +354,21 @@ class Mirror:
                 write_block_file(self._document, self.folder, self.stem, number, write)
         except (StaleFileError, NameExistsError, FileNotFoundError):
             return False
-        self.seen[name] = self.folder.signature(name)
+        self.seen[name] = _unchanged(written[-1])
         self.trouble.pop(name, None)
         return True
 
     def _remove(self, name: str, before: Signature) -> bool:
-        if self.folder.signature(name) != before:
+        if self._mark(name) != before:
             return False
         self.folder.remove(name)
         self.seen.pop(name, None)
         return True
+
+
+def _unchanged(signature: Signature) -> Signature:
+    """Without the time of a rename, a chmod or a link."""
+    return replace(signature, ctime_ns=0)
 
 
 def _has_end(text: bytes) -> bool:

@@ -502,3 +502,17 @@ def test_regression_a_directory_of_another_file_is_not_taken(file: Path, call: C
     file.rename(other)
     done = call("watch", "--once", watch.point, other)
     assert (done.code, "holds other ASDF files (data" in done.sentence) == (2, True)
+
+
+def test_regression_a_signal_that_came_while_news_were_taken_hung_the_watch(tmp_path: Path) -> None:
+    """Its handler waited for a lock that the interrupted thread had: here it comes at every line of ``take``."""
+    code = (
+        "import signal, sys\nfrom asdffs.cli.watch import _News\nnews = _News()\n"
+        "signal.signal(signal.SIGTERM, news.end)\n"
+        "def trace(frame, event, argument):\n"
+        "    signal.raise_signal(signal.SIGTERM)\n    return trace\n"
+        "sys.settrace(trace)\nnews.take()\nnews.note('x')\nsys.settrace(None)\n"
+        "assert news.ending and 'x' in news.take()[0]\n"
+    )
+    done = run(sys.executable, "-c", code, env=environment_in(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
