@@ -35,6 +35,16 @@ class Watched(Mounted):
         path = self.point / ".asdffs" / "error"
         return path.read_text() if path.exists() else ""
 
+    def until_said(self, text: str) -> None:
+        """Wait for a line with ``text``."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        line = ""
+        while text not in line:
+            line = self.process.stdout.readline()
+            assert line, self.said
+            self.said += line
+
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that the watch does."""
         end = time.monotonic() + LIMIT
