@@ -24,4 +24,4 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return entries
 
 
-setup(data_files=shared_files())
+setup(data_files=[*shared_files(), ("share/systemd/user", ["packaging/asdffs@.service"])])
