@@ -1,0 +1,84 @@
+"""Every example of the pages for users is run as it is printed; links lead somewhere; what is named exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.pages import NewFile, Runner, Session, can_run, matches, parts
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = ["tutorial", "howto", "python", "comparison", "contributing"]
+ALL = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "docker").glob("*.md")} - {ROOT / "CHANGELOG.md"})
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@pytest.mark.mount
+@pytest.mark.parametrize("name", PAGES)
+def test_examples(tmp_path: Path, name: str) -> None:
+    runner = Runner(tmp_path)
+    count = skipped = 0
+    try:
+        for part in parts((DOCS / f"{name}.md").read_text()):
+            count += 1
+            if isinstance(part, NewFile):
+                runner.write(part)
+            elif isinstance(part, Session):
+                runner.ask(part)
+            elif can_run(part):
+                printed = runner.print(part)
+                assert matches(part.output, printed), f"$ {part.command}\n{printed}\n--- the page says\n{part.output}"
+            else:
+                skipped += 1
+    finally:
+        runner.end()
+    assert count - skipped > 3
+
+
+def test_what_anything_matches() -> None:
+    assert matches("a ... b\n", "a 1 2 b\n")
+    assert not matches("a ... b\n", "a\n1 b\n")
+    assert matches("x\n...\ny\n", "x\n1\n2\ny\n")
+    assert not matches("x\n", "x\ny\n")
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in LINK.findall(text):
+        if re.match(r"https?://", target):
+            assert re.fullmatch(r"https?://[\w.-]+(/[\w./#~-]*)?", target), target
+            continue
+        path, _, place = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{page}: {target}"
+        if place:
+            headings = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
+            assert place in map(anchor, headings), f"{page}: {target}"
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    reached, rest = set(), [ROOT / "README.md"]
+    while rest:
+        page = rest.pop()
+        if page in reached or page.suffix != ".md" or not page.is_file():
+            continue
+        reached.add(page)
+        rest += [(page.parent / target.partition("#")[0]).resolve() for target in LINK.findall(page.read_text())]
+    assert [page for page in ALL if page not in reached] == []
+
+
+def test_conformance_names_tests_that_exist() -> None:
+    page = (DOCS / "conformance.md").read_text()
+    named = re.findall(r"`((?:tests/)?[\w/]+\.py)(?:::(\w+))?`", page)
+    assert len(named) > 25
+    for path, function in named:
+        file = ROOT / path
+        assert file.is_file(), path
+        assert not function or re.search(rf"^def {function}\(", file.read_text(), re.MULTILINE), f"{path}::{function}"
