@@ -42,8 +42,9 @@ _LONG_AGO: Final = 1e-9
 _LOOK: Final = 0.2
 #: Idle threads beyond these end.
 _SPARES: Final = 4
-#: How often Python hands the interpreter from a computing thread to another, in seconds.
-_SWITCH: Final = 0.001
+#: How long a request waits until a computing thread hands it the interpreter, in seconds: several times a request.
+#: Who computes is asked only while somebody waits, so a short time costs nothing otherwise.
+_SWITCH: Final = 0.0002
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -142,6 +143,13 @@ class Loop:
 
     # -- Relief -------------------------------------------------------------
 
+    #: See ``Relief``: whoever answers a request, or is posted, has it.
+    held = True
+
+    def entered(self) -> contextlib.AbstractContextManager[None]:
+        """See ``Relief``."""
+        return contextlib.nullcontext()
+
     @contextlib.contextmanager
     def waiting(self, *, soon: bool = False) -> Iterator[None]:
         """See ``Relief``; ``soon``: what it waits for needs the loop, so another thread leads at once."""
@@ -212,8 +220,7 @@ class Loop:
             sys.setswitchinterval(interval)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            os.close(self._wake)
-            self._wake = -1
+            # the eventfd stays open: who is late, such as a watch that begins, must not write into another file
 
     def _work(self) -> None:
         """Lead, or be idle, until the end."""
