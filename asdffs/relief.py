@@ -4,7 +4,8 @@ One thread at a time touches what a mount shares: whoever holds the turn.  Code 
 to be slow (decode, fsync, copy, validate) gives the turn up with ``waiting`` and takes it back
 for the moments in which it touches something shared with ``resumed``.  The floors below
 ``mount`` only say where they wait; ``mount/relief`` is what serves others meanwhile,
-``Alone`` is for programs with nobody else to serve, ``Turns`` for several threads of one.
+``Alone`` is for programs with nobody else to serve, ``Turns`` for several threads of one that work on one thing,
+``Calls`` for threads of programs that know nothing of turns.
 Users: ``storage``, ``document``, ``vfs``.
 """
 
@@ -14,7 +15,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 
 class Relief(Protocol):
@@ -25,6 +26,13 @@ class Relief(Protocol):
 
     def resumed(self) -> AbstractContextManager[None]:
         """Inside ``waiting``: have the turn for a moment."""
+
+    @property
+    def held(self) -> bool:
+        """Whether this thread has the turn, or needs none."""
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Have the turn inside, in a thread that has it not."""
 
     @property
     def stopping(self) -> bool:
@@ -40,6 +48,11 @@ class Alone:
 
     stopping = False
     wanted = True
+    held = True
+
+    def entered(self) -> AbstractContextManager[None]:
+        """See ``Relief``."""
+        return contextlib.nullcontext()
 
     def waiting(self) -> AbstractContextManager[None]:
         """See ``Relief``."""
@@ -58,23 +71,65 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._holder = 0
 
-    def entered(self) -> AbstractContextManager[Any]:
-        """Have the turn inside."""
-        return self._lock
+    @property
+    def held(self) -> bool:
+        """See ``Relief``."""
+        return self._holder == threading.get_ident()
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """See ``Relief``."""
+        self._take()
+        try:
+            yield
+        finally:
+            self._give()
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
         """See ``Relief``."""
-        self._lock.release()
+        self._give()
         try:
             yield
         finally:
-            self._lock.acquire()
+            self._take()
 
-    def resumed(self) -> AbstractContextManager[Any]:
+    def resumed(self) -> AbstractContextManager[None]:
         """See ``Relief``."""
-        return self._lock
+        return self.entered()
+
+    def _take(self) -> None:
+        self._lock.acquire()
+        self._holder = threading.get_ident()
+
+    def _give(self) -> None:
+        self._holder = 0
+        self._lock.release()
+
+
+class Calls(Alone):
+    """Threads of a program that share something: one call at a time, whole, whatever it waits for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._holder = 0
+
+    @property
+    def held(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+        """See ``Relief``."""
+        return self._holder == threading.get_ident()
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """See ``Relief``."""
+        with self._lock:
+            before, self._holder = self._holder, threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = before
 
 
 class Exclusive:

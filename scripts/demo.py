@@ -122,6 +122,24 @@ def show_commands(folder: Path, arrays: dict[str, np.ndarray]) -> None:
         print("  the asdf library: exposure_time is 1292.0, dq is equal")
 
 
+def show_python(folder: Path) -> None:
+    say("10. The same from Python: asdffs.open, and what is mounted")
+    lines = [
+        "import asdffs",
+        "with asdffs.open('small.asdf', 'r+') as document:",
+        "    document.arrays['data'][0, :4] = [1, 2, 3, 4]",
+        "    document.tree_text = document.tree_text.replace('1292.0', '1293.5')",
+        "    print(document.arrays['data'], document.blocks[0].compression)",
+    ]
+    (folder / "edit.py").write_text("\n".join(lines) + "\n")
+    shell("cat edit.py && python edit.py && asdffs check --deep small.asdf", folder)
+    shell("asdffs mount small.asdf x && asdffs ls | grep -o 'small.asdf.*' && asdffs umount x", folder)
+    with asdf.open(folder / "small.asdf", validate_checksums=True, lazy_load=False) as found:
+        assert found["meta"]["exposure"]["exposure_time"] == 1293.5
+        assert found["data"][0, :4].tolist() == [1, 2, 3, 4]
+        print("  the asdf library: exposure_time is 1293.5, the four pixels are 1, 2, 3, 4")
+
+
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="asdffs-demo-"))
     mount = folder / "x"
@@ -167,6 +185,7 @@ def main() -> None:
         show_blocks(folder, file, arrays)
         show_views(folder, arrays)
         show_commands(folder, arrays)
+        show_python(folder)
     finally:
         if os.path.ismount(mount):
             subprocess.run(["umount", "-l", mount], check=False)

@@ -17,10 +17,11 @@ from typing import BinaryIO, Final
 
 from asdffs.cli.bars import shown
 from asdffs.cli.writing import opened_to_write
+from asdffs.document.blocks import Block
+from asdffs.document.contents import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError
-from asdffs.storage.store import Extent
 
 _PIECE: Final = 1 << 20
 _STDIN: Final = "-"
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _number(text: str, document: Document, *, new: bool) -> int:
     """The number that the user gave; with ``new`` it may be one more than the last.  Raises ``UsageError``."""
     document.settle_index()
-    count = document.block_count
+    count = len(document.blocks)
     if text == "new" and new:
         return count
     if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER:
@@ -68,15 +69,13 @@ def _print(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # 'asdffs block f 0 | head -c 10' ends as cat would
     with closing(open_document(arguments.file, writable=False)) as document:
         number = _number(arguments.number, document, new=False)
-        read = document.read_stored_extent if arguments.stored else document.read_block
+        block = document.blocks[number]
+        read = block.read_stored if arguments.stored else block.read_at
         offset, out = 0, sys.stdout.buffer
         with shown(document.report.progress.facts, f"reading {arguments.file}"):
-            while found := read(number, offset, _PIECE):
-                length = found.length if isinstance(found, Extent) else len(found)
-                if not length:
-                    break
-                out.write(os.pread(found.fd, length, found.offset) if isinstance(found, Extent) else found)
-                offset += length
+            while piece := read(offset, _PIECE):
+                out.write(piece)
+                offset += len(piece)
         out.flush()
     return 0
 
@@ -110,37 +109,41 @@ def _opened(name: str) -> BinaryIO:
 def _change(arguments: argparse.Namespace, document: Document, source: BinaryIO | None) -> None:
     number = _number(arguments.number, document, new=source is not None)
     if arguments.remove:
-        document.remove_block(number)
+        document.blocks[number].remove()
         return
     if source is not None:
         _write(document, number, source, append=arguments.replace is None)
     if arguments.compression is not None:
-        document.set_compression(number, arguments.compression)
+        document.blocks[number].set_compression(arguments.compression)
     if arguments.number == "new":
         print(number)
 
 
 def _write(document: Document, number: int, source: BinaryIO, *, append: bool) -> None:
     size = source.seek(0, os.SEEK_END)
-    if number == document.block_count:
-        document.append_block()
-    elif not append:
-        document.replace_block(number, size, lambda offset, length: os.pread(source.fileno(), length, offset))
-        return
-    start = document.block_size(number)
+
+    def read(offset: int, length: int) -> bytes:
+        return os.pread(source.fileno(), length, offset)
+
+    content = Readable(size, read)
+    if number == len(document.blocks):
+        document.blocks.add(content)
+    elif append:
+        _append(document, document.blocks[number], content)
+    else:
+        document.blocks[number].replace(content)
+
+
+def _append(document: Document, block: Block, content: Readable) -> None:
+    start = block.size
     try:
-        _append(document, number, source, size)
+        with document.report.progress.over("writing", content.size, block.number) as step:
+            for place in range(0, content.size, _PIECE):
+                piece = content.read(place, _PIECE)
+                block.write_at(start + place, piece)
+                step(len(piece))
     except BaseException:  # an interrupt as well: all of it or nothing, and it goes on
         with contextlib.suppress(AsdffsError, OSError):
-            document.truncate_block(number, start)
+            block.truncate(start)
         raise
-    document.settle_block(number, durable=True)
-
-
-def _append(document: Document, number: int, source: BinaryIO, size: int) -> None:
-    start = document.block_size(number)
-    with document.report.progress.over("writing", size, number) as step:
-        for place in range(0, size, _PIECE):
-            piece = os.pread(source.fileno(), _PIECE, place)
-            document.write_block(number, start + place, piece)
-            step(len(piece))
+    block.settle(durable=True)

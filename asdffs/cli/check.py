@@ -13,6 +13,7 @@ from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.logs import told_here
 from asdffs.document.checking import Finding, Level, check_document
 from asdffs.document.opening import open_document, resolve
+from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.leftovers import find_leftovers
@@ -21,6 +22,8 @@ from asdffs.storage.leftovers import find_leftovers
 def run(arguments: argparse.Namespace) -> int:
     """Check each file; the worst exit code."""
     told_here("asdffs.document.tree_fit")
+    if arguments.schema:
+        check_available()
     results = [_check_or_say(path, arguments) for path in arguments.files]
     if arguments.json:
         print(json.dumps([facts for facts, _ in results], indent=2))
@@ -44,14 +47,14 @@ def _check_or_say(path: str, arguments: argparse.Namespace) -> tuple[dict[str, A
 
 
 def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], ExitCode]:
-    findings = _find(path, deep=arguments.deep)
+    findings = _find(path, arguments)
     repaired: list[str] = []
     wanted = [finding for finding in findings if finding.repairable]
     if arguments.repair and wanted:
         for finding in wanted:
             _say(arguments, path, f"will put right: {finding.sentence}")
         repaired = _repair(path)
-        findings = _find(path, deep=arguments.deep)
+        findings = _find(path, arguments)
     worst = max((finding.level for finding in findings), default=Level.NOTE)
     for finding in findings:
         _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{finding.sentence}")
@@ -62,11 +65,11 @@ def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], Ex
     return facts, {Level.ERROR: ExitCode.NOT_ASDF, Level.WARNING: ExitCode.FINDINGS}.get(worst, ExitCode.OK)
 
 
-def _find(path: str, *, deep: bool) -> list[Finding]:
+def _find(path: str, arguments: argparse.Namespace) -> list[Finding]:
     document = open_document(path, writable=False)
     try:
         with shown(document.report.progress.facts, f"checking {path}"):
-            return [*check_document(document, deep=deep), *_leftovers(path)]
+            return [*check_document(document, deep=arguments.deep, schema=arguments.schema), *_leftovers(path)]
     finally:
         document.close()
 

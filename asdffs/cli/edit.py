@@ -22,6 +22,7 @@ from asdffs.document.keeping import Keeper
 from asdffs.document.opening import Settings
 from asdffs.document.places import DRAFT, Places
 from asdffs.document.report import raise_report
+from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, InvalidTreeError, StaleFileError, UnfinishedError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -34,8 +35,13 @@ _TAKE_LINE: Final = frozenset({"vi", "vim", "nvim", "view", "nano", "emacs", "em
 def run(arguments: argparse.Namespace) -> int:
     """Edit until the tree is committed, or kept beside the file.  Raises ``AsdffsError``, ``OSError``."""
     editor = _editor()
+    if arguments.schema:
+        check_available()
     told_here("asdffs.document.report")
-    with opened_to_write(arguments.file, "edit", Settings(strict=arguments.strict)) as (document, places):
+    with opened_to_write(arguments.file, "edit", Settings(strict=arguments.strict, schema=arguments.schema)) as (
+        document,
+        places,
+    ):
         document.report.settled = False
         session = _Session(document, places, editor)
         try:

@@ -54,7 +54,7 @@ def patches(document: Document) -> list[Patch]:
 def _block_patches(document: Document, number: int, span: Span) -> list[Patch]:
     kind = "next block" if number % 2 else "block"
     try:
-        header = document.block_header(number)
+        header = document.blocks[number].header
     except DamagedBlockError:
         return [Patch("rest", f"block {number}, damaged", span)]
     stop = span.stop if header.streamed else min(span.stop, span.start + header.full_size + header.used_size)

@@ -20,7 +20,6 @@ from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.header import standard_version
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import read_owner
-from asdffs.views.blocks import block_facts
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,7 +58,7 @@ def _print(what: Any) -> None:
 def describe(document: Document) -> dict[str, Any]:
     """All facts, as ``--json`` prints them."""
     document.settle_index()
-    blocks = [_block(document, number) for number in range(document.block_count)]
+    blocks = [_block(document, number) for number in range(len(document.blocks))]
     layout = document.layout
     comments = document.tree.text()[: layout.text_start]
     return {
@@ -86,12 +85,13 @@ def _mount(path: str) -> dict[str, Any] | None:
 
 
 def _block(document: Document, number: int) -> dict[str, Any]:
+    block = document.blocks[number]
     try:
-        header, facts = document.block_header(number), block_facts(document, number)
+        header, facts = block.header, block.facts()
     except DamagedBlockError as err:
         return {"index": number, "error": str(err)}
     more = {"streamed": header.streamed, "slack": header.slack, "has_checksum": header.checksum != NO_CHECKSUM}
-    return {**facts, **more, "obstacle": document.block_obstacle(number)}
+    return {**facts, **more, "obstacle": block.obstacle}
 
 
 def _array(document: Document, array: Ndarray) -> dict[str, Any]:
@@ -100,11 +100,11 @@ def _array(document: Document, array: Ndarray) -> dict[str, Any]:
 
 def _shape(document: Document, array: Ndarray) -> tuple[int, ...] | None:
     """With ``*`` in it, of what the block has now."""
-    number = array.block_in(document.block_count)
+    number = array.block_in(len(document.blocks))
     if array.row is None or number is None:
         return array.shape
     try:
-        return array.shape_in(document.block_size(number))
+        return array.shape_in(document.blocks[number].size)
     except DamagedBlockError:
         return None
 

@@ -32,14 +32,17 @@ def check_log(place: str) -> None:
         raise MountError(f"log={place}: cannot be written: {err.strerror}") from err
 
 
-def log_to(place: str, *, keep: bool) -> None:
+def log_to(place: str, *, keep: bool, also: bool = False) -> None:
     """From now on into the file ``place``, or the system's log; without ``keep`` the file begins anew.
 
-    Raises ``OSError``.
+    ``also``: as well as where it goes now.  Raises ``OSError``.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
-        root.removeHandler(handler)
+        if also:
+            handler.setLevel(root.level)
+        else:
+            root.removeHandler(handler)
     root.setLevel(logging.INFO)
     if place == SYSLOG:
         handler = logging.handlers.SysLogHandler(_SYSLOG_SOCKET)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import importlib
 import logging
+import os
 import sys
+from typing import Any
 
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.parser import COMMANDS, build_parser
+from asdffs.cli.standard import forget_output, settle_streams
 from asdffs.errors import AsdffsError, UsageError
 
 _MOUNT_WORDS = 2
@@ -23,13 +27,16 @@ _ADVICE = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command in ``argv`` (default: of the process); the exit code."""
-    sys.stdout.reconfigure(errors="surrogateescape") if hasattr(sys.stdout, "reconfigure") else None
+    settle_streams()
     arguments = build_parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
     level = logging.INFO if arguments.verbose else logging.WARNING
     logging.basicConfig(format="asdffs: %(message)s", level=level, stream=sys.stderr)
     command = importlib.import_module(f"asdffs.cli.{arguments.command}")
     try:
-        return int(command.run(arguments))
+        return _run(command, arguments)
+    except BrokenPipeError:
+        forget_output()
+        return 141  # 128 + SIGPIPE, as shells count
     except AsdffsError as err:
         if not isinstance(err, UsageError):
             err.path = err.path or getattr(arguments, "file", None)
@@ -44,7 +51,15 @@ def main(argv: list[str] | None = None) -> int:
         return 130  # 128 + SIGINT, as shells count
 
 
+def _run(command: Any, arguments: argparse.Namespace) -> int:
+    code = int(command.run(arguments))
+    sys.stdout.flush()
+    return code
+
+
 def _with_command(argv: list[str]) -> list[str]:
-    """mount(8) and fstab call ``asdffs FILE MNT -o OPTIONS``: that is a mount."""
+    """mount(8) and fstab call ``asdffs FILE MNT -o OPTIONS``: that is a mount, and not a command that is mistyped."""
     first = argv[0] if argv else "-"
-    return argv if first.startswith("-") or first in COMMANDS or len(argv) < _MOUNT_WORDS else ["mount", *argv]
+    if first.startswith("-") or first in COMMANDS or len(argv) < _MOUNT_WORDS:
+        return argv
+    return ["mount", *argv] if "/" in first or os.path.exists(first) else argv

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import logging
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from asdffs.cli.logs import check_log, log_to
+from asdffs.cli.notify import notify
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import (
     clear,
@@ -22,10 +25,11 @@ from asdffs.cli.places import (
 from asdffs.document.contents import Care
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.document.places import Places
-from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError
+from asdffs.document.schema import check_available
+from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError, UsageError
 from asdffs.mount.binding import load_binding
 from asdffs.mount.daemon import run_in_background, serve
-from asdffs.mount.mounts import filesystem_of
+from asdffs.mount.mounts import filesystem_of, resolved, topmost
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.mount.relief import Loop
 
@@ -37,36 +41,74 @@ _HELPER_PLACES = tuple(f"{folder}/{name}" for folder in ("/usr/bin", "/bin") for
 #: Why nothing is mounted inside an asdffs mount, and on one.
 _NESTED = {
     False: "the mount point lies inside another asdffs mount; choose a directory outside",
-    True: "the mount point is a mount already; unmount it first",
+    True: "the mount point is a mount already; unmount it first, with 'umount -l' if 'asdffs ls' calls it dead",
 }
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Mount; returns when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
+    if arguments.quiet or arguments.debug:
+        logging.getLogger().setLevel(logging.DEBUG if arguments.debug else logging.ERROR)
     options = parse_options(arguments.options)
+    if options.schema:
+        check_available()
     path = os.path.join(*resolve(arguments.file))
-    mountpoint = _check_mountpoint(arguments.mountpoint)
+    mountpoint = _check_mountpoint(arguments.mountpoint, nonempty=options.nonempty)
     _check_outside(mountpoint, path, options)
     if options.log is not None:
         check_log(options.log)
     _check_device()
     _check_helper()
     options = _downgraded(options, path)
+    claim = _claim(mountpoint, arguments.mountpoint)
     wanted = arguments.binding or wanted_binding()
     places = private_places(options.spool) if options.read_only else places_of(path, options.spool)
 
     def work(ready: Callable[[], None]) -> int:
         try:
-            _serve(path, mountpoint, options, wanted, places, ready)
+            _serve(path, mountpoint, options, wanted, places, lambda: _give_up(claim, ready))
         finally:
             if options.read_only:
                 clear(places)
         return 0
 
-    if arguments.foreground:
-        return work(lambda: print(f"mounted {path} at {mountpoint}", file=sys.stderr))
+    if arguments.foreground or arguments.debug or arguments.systemd:
+        if options.log is not None:
+            log_to(options.log, keep=True, also=True)
+        return work(lambda: _say_mounted(f"mounted {path} at {mountpoint}", quiet=arguments.quiet))
     log, keep = options.log or places.log, options.log is not None
     return run_in_background(_reporting(work), lambda: log_to(log, keep=keep))
+
+
+def _claim(mountpoint: str, given: str) -> int:
+    """A descriptor that keeps other mounts of ours from this mount point until it is one.  Raises ``MountError``."""
+    claim = os.open(mountpoint, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        os.close(claim)
+        raise MountError("another asdffs is mounting there just now", path=given) from err
+    if filesystem_of(mountpoint) == "fuse.asdffs":  # it was quicker, after we had looked
+        os.close(claim)
+        raise MountError(_NESTED[True], path=given)
+    return claim
+
+
+def _give_up(claim: int, ready: Callable[[], None]) -> None:
+    """The mount is there: the descriptor is of the directory below it, and would keep that busy."""
+    fcntl.flock(claim, fcntl.LOCK_UN)
+    os.close(claim)
+    ready()
+
+
+def _say_mounted(sentence: str, *, quiet: bool) -> None:
+    notify("READY=1", f"STATUS={sentence}")
+    if not quiet:
+        print(sentence, file=sys.stderr)
+
+
+def _say_leaving(path: str) -> None:
+    notify("STOPPING=1", f"STATUS=finishing {path}")
 
 
 def wanted_binding() -> Any:
@@ -86,6 +128,7 @@ def _serve(
         spool_max=options.spool_max,
         care=Care(keep=options.keep_checksums, verify=options.verify),
         strict=options.strict,
+        schema=options.schema,
         growth=options.growth,
         journal=options.journal,
     )
@@ -96,7 +139,7 @@ def _serve(
             document.report.settled = False
             for sentence in tell_the_past(document, places):
                 logger.warning("%s: %s", document.path, sentence)
-        serve(document, mountpoint, options, binding, places, loop, ready=ready)
+        serve(document, mountpoint, options, binding, places, loop, ready=ready, leaving=lambda: _say_leaving(path))
     finally:
         if document.report.settled:
             clear(places)
@@ -126,14 +169,19 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
     return wrapped
 
 
-def _check_mountpoint(path: str) -> str:
-    real = os.path.realpath(path)
+def _check_mountpoint(path: str, *, nonempty: bool) -> str:
+    if not path:
+        raise UsageError("the name of the mount point is empty")
+    real = resolved(path)
+    there = topmost(real)
+    if there is not None and there.kind == "fuse.asdffs":
+        raise MountError(_NESTED[True], path=path)
     try:
         found = os.listdir(real)
         kind = filesystem_of(real)
         if kind == "fuse.asdffs":
             raise MountError(_NESTED[os.path.ismount(real)], path=path)
-        if found:
+        if found and not nonempty:
             raise MountError("the mount point is not empty; choose an empty directory", path=path)
     except NotADirectoryError as err:
         raise MountError("the mount point is not a directory", path=path) from err
@@ -146,7 +194,7 @@ def _check_mountpoint(path: str) -> str:
 
 def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
     """The daemon must not touch its own mount: it would wait for itself, for good."""
-    for place in (path, options.spool, options.log, state_home()):
+    for place in (path, options.spool, options.log, state_home(), tempfile.gettempdir()):
         if place is not None and os.path.commonpath([os.path.realpath(place), mountpoint]) == mountpoint:
             raise MountError("lies inside the mount point; choose another place for one of them", path=place)
 

@@ -16,7 +16,7 @@ from asdffs.cli.arguments.base import make_parser
 from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
 from asdffs.cli.arguments.looking import add_check, add_diff, add_info
-from asdffs.cli.arguments.mounting import add_mount, add_umount
+from asdffs.cli.arguments.mounting import add_doctor, add_ls, add_mount, add_umount
 
 _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and safe against crashes."
 _EPILOG = """\
@@ -38,6 +38,7 @@ exit codes:
 COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "mount": add_mount,
     "umount": add_umount,
+    "ls": add_ls,
     "info": add_info,
     "check": add_check,
     "diff": add_diff,
@@ -48,6 +49,7 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "repack": add_repack,
     "watch": add_watch,
     "recover": add_recover,
+    "doctor": add_doctor,
 }
 
 

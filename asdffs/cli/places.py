@@ -8,16 +8,21 @@ temporary directory where there is no home.  Users: ``mount``, ``umount``.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import pwd
 import shutil
+import stat
 import tempfile
 
 from asdffs.document.places import Places
+from asdffs.errors import MountError
 
 #: In the state directory of a file: the spools of mounts whose scratch may not be kept yet.
 _SPOOLS = "spools.json"
+_REPORT = "report.json"
 
 
 def places_of(path: str, spool: str | None = None) -> Places:
@@ -31,7 +36,7 @@ def places_of(path: str, spool: str | None = None) -> Places:
         os.path.join(top, "rejected"),
         os.path.join(top, "history"),
         os.path.join(top, "log"),
-        os.path.join(top, "report.json"),
+        os.path.join(top, _REPORT),
         os.path.join(top, "editing"),
         os.path.join(top, "mirrors"),
     )
@@ -76,8 +81,19 @@ def private_places(spool: str | None = None) -> Places:
 
 
 def _top_of(path: str) -> str:
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
-    return os.path.join(_usable_state_home(), "asdffs", name)
+    return os.path.join(state_home(), "asdffs", _id_of(os.path.realpath(path)))
+
+
+def _id_of(real: str) -> str:
+    return hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+
+
+def is_report_of(report: str, path: str) -> bool:
+    """Whether ``report`` is the name of a report about the file that was at ``path``, in any state directory.
+
+    ``path``: without symbolic links, as it was when the file was opened.
+    """
+    return os.path.isabs(report) and report.endswith(f"/asdffs/{_id_of(path)}/{_REPORT}")
 
 
 def make(places: Places) -> None:
@@ -108,19 +124,38 @@ def take_report(path: str) -> tuple[list[str], list[str]] | None:
 
 
 def state_home() -> str:
-    """Where the user wants state: ``$XDG_STATE_HOME``, else ``~/.local/state``."""
-    return os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    """Where the user wants state: ``$XDG_STATE_HOME``, else ``~/.local/state``; absolute, and maybe not there.
+
+    The first that this user may have; mount(8) starts us with the home of root, or without one.  Relative values mean
+    nothing, as the XDG specification says.  Where there is none: a temporary directory.
+    """
+    homes = [os.environ.get("HOME", ""), _home_of_user()]
+    wanted = [os.environ.get("XDG_STATE_HOME", ""), *(os.path.join(home, ".local/state") for home in homes if home)]
+    return next((place for place in wanted if os.path.isabs(place) and _is_usable(place)), "") or _own_temporary()
 
 
-def _usable_state_home() -> str:
-    chosen = state_home()
+def _home_of_user() -> str:
     try:
-        os.makedirs(chosen, mode=0o700, exist_ok=True)
-    except OSError:
-        return _own_temporary()
-    return chosen if os.access(chosen, os.W_OK) else _own_temporary()
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def _is_usable(place: str) -> bool:
+    """Whether it can be written, or made."""
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    return os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)
 
 
 def _own_temporary() -> str:
-    """Of this user alone: another one's would not let us in."""
-    return os.path.join(tempfile.gettempdir(), f"asdffs-of-{os.getuid()}")
+    """Of this user alone: one that another user made, who might read or redirect what we write, is not used."""
+    place = os.path.join(tempfile.gettempdir(), f"asdffs-of-{os.getuid()}")
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(place, 0o700)
+    facts = os.lstat(place)
+    if facts.st_uid == os.getuid() and stat.S_ISDIR(facts.st_mode) and not facts.st_mode & 0o022:
+        return place
+    raise MountError(
+        "belongs to somebody else, and there is no other place for state; set XDG_STATE_HOME", path=place
+    )

@@ -1,9 +1,10 @@
-"""``asdffs umount MNT``: finish the file, unmount, wait for the daemon, tell the result."""
+"""``asdffs umount MNT``: finish the file, unmount, wait for the daemon, tell the result; ``-a``: for all mounts."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import logging
 import os
@@ -11,53 +12,123 @@ import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from asdffs.cli.bars import Facts, shown
-from asdffs.cli.places import take_report
+from asdffs.cli.live import LiveMount, asked, live_mounts
+from asdffs.cli.places import is_report_of, take_report
 from asdffs.document.report import raise_report
-from asdffs.errors import InUseError, MountError, UnfinishedError
+from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
+from asdffs.mount.mounts import Mount, pid_namespace, resolved, topmost
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.journal import read_owner
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE_MS = 1000
+#: Seconds after an unmount in which a daemon hears of it, unless the mount is seen elsewhere too.
+_DEAF = 5
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Finish, unmount and wait.  Raises ``AsdffsError``."""
-    mountpoint = os.path.realpath(arguments.mountpoint)
-    status = _status(mountpoint, arguments.mountpoint)
-    with _watched(int(status["pid"])) as process:
+    if arguments.all == bool(arguments.mountpoints):
+        raise UsageError("give mount points, or -a for all mounts of yours")
+    if not arguments.all and len(arguments.mountpoints) == 1:
+        return _take_away(arguments.mountpoints[0])
+    chosen = _all_mountpoints() if arguments.all else arguments.mountpoints
+    return max((_take_away_or_say(one) for one in chosen), default=0)
+
+
+def _all_mountpoints() -> list[str]:
+    """Of this user, of root everybody's; what was mounted last first, for one may lie in another."""
+    mine = os.geteuid()
+    return [one.mount.point for one in reversed(live_mounts()) if mine in (0, one.mount.owner)]
+
+
+def _take_away_or_say(mountpoint: str) -> int:
+    """One that fails holds up no other."""
+    from asdffs.cli.exit_codes import exit_code_of
+
+    try:
+        return _take_away(mountpoint)
+    except AsdffsError as err:
+        print(f"asdffs: {err}", file=sys.stderr)
+        return exit_code_of(err)
+
+
+def _take_away(given: str) -> int:
+    if not given:
+        raise UsageError("the name of the mount point is empty")
+    mountpoint = resolved(given)
+    found = topmost(mountpoint)
+    if found is None or found.kind != "fuse.asdffs":
+        raise MountError("no asdffs mount is there; 'asdffs ls' lists them", path=given)
+    if os.geteuid() == 0 and found.owner:  # root itself may not look into it
+        return _as_user(found.owner, found.group or 0, lambda: _take_away_or_say(given))
+    status = _status(found, given)
+    with _watched(status) as process:
         with _status_of(mountpoint) as facts, shown(facts, f"finishing {status['file']}"):
             _finish(mountpoint)
         _unmount(mountpoint)
-        _wait(process, str(status["file"]))
+        _wait(process, status)
     if process is not None and status["report"]:
-        _tell(str(status["file"]), str(status["report"]))
+        _tell(status["file"], status["report"])
     return 0
 
 
+def _as_user(user: int, group: int, work: Callable[[], int]) -> int:
+    """What ``work`` returns, done with the rights of ``user`` in ``group`` and nothing more."""
+    if sys.stderr.isatty():
+        importlib.import_module("rich.progress")  # the user may not be able to read where it lies
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = 1
+    try:
+        _become(user, group)
+        code = work()
+    except OSError as err:
+        print(f"asdffs: the rights of user {user} cannot be taken: {err.strerror}", file=sys.stderr)
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _become(user: int, group: int) -> None:
+    os.setgroups([])
+    os.setgid(group)
+    os.setuid(user)
+    for name in ("HOME", "XDG_STATE_HOME"):  # of root
+        os.environ.pop(name, None)
+
+
 def _tell(path: str, report: str) -> None:
+    if not is_report_of(report, path):  # any program may mount something that calls itself asdffs
+        raise UnfinishedError("the mount names a report that is none of asdffs's; its result is not known", path=path)
     found = take_report(report)
     if found is None:
         raise UnfinishedError("the daemon ended before the file was finished; mount it again to recover", path=path)
     raise_report(path, *found)
 
 
-def _status(mountpoint: str, shown: str) -> dict[str, Any]:
-    try:
-        with open(os.path.join(mountpoint, ".asdffs", "status.json")) as file:
-            status: dict[str, Any] = json.load(file)
-    except OSError as err:
-        raise MountError("no asdffs mount is there; 'mount -t fuse.asdffs' lists them", path=shown) from err
-    return status
+def _status(found: Mount, given: str) -> dict[str, Any]:
+    (one,) = asked([LiveMount(found)])
+    if one.state == "dead":
+        raise MountError("its daemon is gone; take it away with 'umount -l', then 'asdffs recover FILE'", path=given)
+    if one.state != "serving":
+        raise MountError(f"the mount cannot be asked to finish its file: {one.state}", path=given)
+    return one.status
 
 
 @contextlib.contextmanager
-def _watched(pid: int) -> Iterator[int | None]:
+def _watched(status: dict[str, Any]) -> Iterator[int | None]:
     """A descriptor that tells when the daemon is gone; None when it lives in another PID namespace."""
+    pid = status["pid"]
     try:
+        if status.get("namespace", pid_namespace()) != pid_namespace():
+            raise ProcessLookupError
         process = os.pidfd_open(pid)
     except OSError:
         logger.warning("the daemon (process %d) cannot be watched; its result is not known", pid)
@@ -106,15 +177,34 @@ def _unmount(mountpoint: str) -> None:
         raise MountError("fusermount3 is missing; install it, for example with 'apt install fuse3'", path=mountpoint)
     command = [helper, mountpoint] if helper == "umount" else [helper, "-u", mountpoint]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    left = topmost(mountpoint)
+    if done.returncode != 0 and left is not None and left.kind == "fuse.asdffs":  # else another umount was quicker
         raise InUseError(f"the file is finished, but not unmounted: {done.stderr.strip()}", path=mountpoint)
 
 
-def _wait(process: int | None, path: str) -> None:
+def _wait(process: int | None, status: dict[str, Any]) -> None:
+    """Until the daemon is gone.  Raises ``InUseError`` where it goes on, because the mount is seen elsewhere."""
     if process is None:
         return
     poll = select.poll()
     poll.register(process, select.POLLIN)
-    if not poll.poll(_PATIENCE_MS):
-        print(f"asdffs: waiting for the daemon to finish {path}", file=sys.stderr)
-        poll.poll()
+    waited = 0
+    while not poll.poll(_PATIENCE_MS):
+        waited += 1
+        if waited == 1:
+            print(f"asdffs: waiting for the daemon to finish {status['file']}", file=sys.stderr)
+        if waited >= _DEAF and _is_serving(status):
+            raise InUseError(
+                "unmounted here, and finished as it is now; but it is also seen at another place, by a bind mount or "
+                "in another namespace, and served there",
+                path=status["file"],
+            )
+
+
+def _is_serving(status: dict[str, Any]) -> bool:
+    """Whether the daemon does not know of the end, as far as its note beside the file says."""
+    if not status.get("writable"):
+        return True  # it has nothing to finish
+    folder, name = os.path.split(status["file"])
+    note = read_owner(FileFolder(folder), name)
+    return note.get("state") == "serving" and note.get("pid") == status["pid"]

@@ -7,14 +7,19 @@ through ``Document.arrays``.  One thread at a time has the turn; others are serv
 
 from __future__ import annotations
 
+import functools
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from asdffs.document.array import Array, Mask
 from asdffs.document.branch import Branch, Outline
 from asdffs.document.changes import TREE
+from asdffs.document.listing import name_of
 from asdffs.document.outline import read_outline
 from asdffs.document.tree import Path
+from asdffs.document.turn import in_turn
 from asdffs.errors import InvalidTreeError
 from asdffs.relief import Exclusive
 from asdffs.storage.store import read_bytes
@@ -26,10 +31,15 @@ logger = logging.getLogger(__name__)
 
 _ALL: Final = 1 << 62
 _EMPTY: Final = Outline("", None, ())
+_MASK: Final = "mask"
 
 
-class ArrayIndex:
-    """The arrays of ``document``."""
+class ArrayIndex(Mapping[str, Array]):
+    """The arrays of ``document``, by their place in the tree as it is now: ``"roman/data"``, ``"stack/0"``.
+
+    Keys are the names that the mount has in ``arrays/``, without ``.npy``: ``listing`` says how odd keys are written;
+    a mask that is a value is at ``.../mask``.  An alias and a ``$ref`` lead to what they mean, and are not listed.
+    """
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -37,6 +47,38 @@ class ArrayIndex:
         self._version = -1
         self._outline = _EMPTY
         self._facts: dict[Path, tuple[Any, int]] = {}
+
+    @in_turn
+    def __getitem__(self, path: str) -> Array:
+        """The array at ``path``, live.  Raises ``KeyError``, ``OSError``."""
+        keys, mask = self._keys(path)
+        return (Mask if mask else Array)(self._document, functools.partial(self.branch, keys))
+
+    @in_turn
+    def __iter__(self) -> Iterator[str]:
+        return iter(["/".join(map(name_of, branch.path)) for branch in self.outline().arrays])
+
+    @in_turn
+    def __len__(self) -> int:
+        return len(self.outline().arrays)
+
+    def _keys(self, path: str) -> tuple[Path, bool]:
+        """Of the branch that ``path`` leads to, and whether its mask is meant."""
+        if self.outline().root is None:
+            raise KeyError(path)
+        branch, names = self.branch(()), path.split("/") if path else []
+        keys: list[str | int] = []
+        for name in names:
+            if name == names[-1] == _MASK and branch.array is not None and _MASK in branch.scalars:
+                return tuple(keys), True
+            key = next((key for key in branch.children if name_of(key) == name), None)
+            if key is None:
+                raise KeyError(path)
+            branch = branch.children[key]
+            keys.append(key)
+        if branch.array is None:
+            raise KeyError(path)
+        return tuple(keys), False
 
     def outline(self) -> Outline:
         """The outline of the committed tree; empty when that is not valid YAML.  Raises ``OSError``."""

@@ -15,6 +15,7 @@ from asdffs.document.validation import complete_last_line
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
 from asdffs.format.padding import Padding
+from asdffs.format.tree_extent import ends_with_tree
 from asdffs.storage.sharing import Stretch, misplaced, transfer
 from asdffs.storage.store import Folder, Store
 
@@ -60,7 +61,7 @@ class Assembly:
         self._step = step
         self._newline = b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
         text = complete_last_line(text)
-        self._has_tree = text.rstrip(b"\r\n").endswith(b"\n...")
+        self._has_tree = ends_with_tree(text)
         self._clones = clones
         self._offsets: list[int] = []
         self._last: BlockHeader | None = None

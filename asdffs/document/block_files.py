@@ -6,18 +6,17 @@ file is carried only when all of it can be read.  User: ``mirroring``.  One thre
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Final
 
-from asdffs.codecs.base import name_of
+from asdffs.document.contents import Readable
 from asdffs.document.document import Document
 from asdffs.document.exploded_files import numbered
 from asdffs.document.opening import open_document
-from asdffs.errors import AsdffsError, DamagedBlockError, MissingFileError, NotPermittedError
+from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.format.plan import difference
-from asdffs.storage.store import Folder, read_bytes
+from asdffs.storage.store import Folder
 
 _PIECE: Final = 1 << 20
 #: A block of which more than this part differs is replaced as a whole.
@@ -40,69 +39,55 @@ class BlockFiles:
     def differs(self, name: str) -> bool:
         """Whether a file has something that its block has not: bytes, size, compression."""
         document, number = self._document, self._number(name)
-        if number >= document.block_count:
+        if number >= len(document.blocks):
             return True
         with closing(self._opened(name)) as other:
-            mine = document.block_header(number)
-            if other.block_header(0).compression != mine.compression and not mine.streamed:
+            mine = document.blocks[number].header
+            if other.blocks[0].header.compression != mine.compression and not mine.streamed:
                 return True
-            return other.block_size(0) != document.block_size(number) or any(self._differences(other, number))
+            return other.blocks[0].size != document.blocks[number].size or any(self._differences(other, number))
 
     def carry(self, name: str, announce: Callable[[], None]) -> bool:
         """Have the block what the file has; whether it had not.  ``announce`` is called before it changes."""
         document, number = self._document, self._number(name)
-        if number > document.block_count:
-            raise NotPermittedError(f"the next block is number {document.block_count}; no number is left out")
+        if number > len(document.blocks):
+            raise NotPermittedError(f"the next block is number {len(document.blocks)}; no number is left out")
         with closing(self._opened(name)) as other:
             _check_decodable(other)
-            if number == document.block_count:
+            if number == len(document.blocks):
                 announce()
-                self._append(other, number)
+                document.blocks.add(_content(other))
                 changed = True
             else:
                 changed = self._carry_content(other, number, announce)
             changed = self._carry_compression(other, number, announce) or changed
         if changed:
-            document.settle_block(number, durable=True)
+            document.blocks[number].settle(durable=True)
         return changed
 
-    def _append(self, other: Document, number: int) -> None:
-        """All of it or nothing."""
-        self._document.append_block()
-        try:
-            self._replace(other, number)
-        except BaseException:  # an interrupt as well, and it goes on
-            with contextlib.suppress(AsdffsError, OSError):
-                self._document.remove_block(number)
-            raise
-
-    def _replace(self, other: Document, number: int) -> None:
-        size = other.block_size(0)
-        self._document.replace_block(number, size, lambda at, count: read_bytes(other.read_block(0, at, count)))
-
     def _carry_content(self, other: Document, number: int, announce: Callable[[], None]) -> bool:
-        document, size = self._document, other.block_size(0)
+        block, size = self._document.blocks[number], other.blocks[0].size
         places = [(place, len(piece)) for place, piece in self._differences(other, number)]
-        resized = size != document.block_size(number)
+        resized = size != block.size
         if not places and not resized:
             return False
         announce()
         little = not resized and sum(count for _, count in places) <= size // _LITTLE
-        if not (little or document.block_header(number).streamed):
-            self._replace(other, number)
+        if not (little or block.header.streamed):
+            block.replace(_content(other))
             return True
         for place, count in places:
-            document.write_block(number, place, read_bytes(other.read_block(0, place, count)))
+            block.write_at(place, other.blocks[0].read_at(place, count))
         if resized:
-            document.truncate_block(number, size)
+            block.truncate(size)
         return True
 
     def _carry_compression(self, other: Document, number: int, announce: Callable[[], None]) -> bool:
-        header, mine = other.block_header(0), self._document.block_header(number)
-        if header.compression == mine.compression or mine.streamed:
+        wanted, block = other.blocks[0].compression, self._document.blocks[number]
+        if wanted == block.compression or block.header.streamed:
             return False
         announce()
-        self._document.set_compression(number, name_of(header.compression))
+        block.set_compression(wanted)
         return True
 
     def _number(self, name: str) -> int:
@@ -120,9 +105,9 @@ class BlockFiles:
 
     def _differences(self, other: Document, number: int) -> Iterator[tuple[int, bytes]]:
         """Offsets in block ``number``, and what ``other`` has there; not what the block has beyond it."""
-        for place in range(0, other.block_size(0), _PIECE):
-            new = read_bytes(other.read_block(0, place, _PIECE))
-            old = read_bytes(self._document.read_block(number, place, _PIECE))
+        for place in range(0, other.blocks[0].size, _PIECE):
+            new = other.blocks[0].read_at(place, _PIECE)
+            old = self._document.blocks[number].read_at(place, _PIECE)
             same = min(len(old), len(new))
             if found := difference(old[:same], new[:same]):
                 yield place + found[0], found[1]
@@ -130,18 +115,22 @@ class BlockFiles:
                 yield place + same, new[same:]
 
 
+def _content(other: Document) -> Readable:
+    """That of its block."""
+    block = other.blocks[0]
+    return Readable(block.size, block.read_at)
+
+
 def _check_one_block(other: Document) -> None:
-    if not other.block_count:
+    if not len(other.blocks):
         raise MissingFileError("has no block", path=other.path)
-    if other.block_count > 1:
-        raise NotPermittedError(f"has {other.block_count} blocks; each needs a file of its own", path=other.path)
-    header = other.block_header(0)
-    if not header.streamed and other.contents.stored_stretch(0).length < header.used_size:
-        raise DamagedBlockError("the file ends inside its block", path=other.path)
+    if len(other.blocks) > 1:
+        raise NotPermittedError(f"has {len(other.blocks)} blocks; each needs a file of its own", path=other.path)
+    other.contents.stored_stretch(0)  # there is all of it
 
 
 def _check_decodable(other: Document) -> None:
     """Decode all of a compressed block: what is damaged is found before a byte of it is carried."""
-    if other.block_header(0).compressed and not other.block_obstacle(0):
-        for place in range(0, other.block_size(0), _PIECE):
-            other.read_block(0, place, _PIECE)
+    if other.blocks[0].header.compressed and not other.blocks[0].obstacle:
+        for place in range(0, other.blocks[0].size, _PIECE):
+            other.blocks[0].read_extent(place, _PIECE)

@@ -9,9 +9,11 @@ Users: ``document``.  One thread.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.errors import DamagedBlockError, NoRoomError
@@ -22,6 +24,10 @@ from asdffs.format.span import Span
 from asdffs.storage.store import Store
 
 logger = logging.getLogger(__name__)
+
+_FOREIGN_TAIL: Final = (
+    "what follows the last block is no sound block and no index, and would be lost; 'asdffs check' says more"
+)
 
 
 class BlockTable:
@@ -88,6 +94,23 @@ class BlockTable:
                 return
             if number + 1 < len(self) and self._end(number, header) != self.offset(number + 1):
                 raise NoRoomError("unused bytes follow this block; the blocks cannot be moved", block=number)
+
+    def settle(self) -> None:
+        """Look at each header that can be read: an index that lies is found out."""
+        for number in range(len(self)):
+            with contextlib.suppress(DamagedBlockError):
+                self.header(number)
+
+    def check_whole(self) -> None:
+        """Check that the blocks are all there is: every header can be read, and only an index follows the last.
+
+        Raises ``DamagedBlockError``, or ``NoRoomError`` where bytes lie between blocks.
+        """
+        for number in range(len(self)):
+            self.header(number)
+        self.check_all()
+        if not self.layout.removable:
+            raise DamagedBlockError(_FOREIGN_TAIL, offset=self.layout.blocks_end)
 
     def update(self, layout: Layout) -> None:
         """The layout changed by a change of ours: the headers stay what they are.

@@ -15,6 +15,7 @@ from typing import Final
 
 from asdffs.document.document import Document
 from asdffs.document.external import find_externals
+from asdffs.document.schema import check_schemas
 from asdffs.document.validation import check_text
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
@@ -42,15 +43,27 @@ class Finding:
     repairable: bool = False
 
 
-def check_document(document: Document, *, deep: bool) -> Iterator[Finding]:
-    """Everything that is found; with ``deep`` compressed blocks are decoded as well.  Raises ``OSError``."""
+def check_document(document: Document, *, deep: bool, schema: bool = False) -> Iterator[Finding]:
+    """Everything that is found.  Raises ``OSError``.
+
+    ``deep``: compressed blocks are decoded; ``schema``: the tree is compared with the schemas of its tags.
+    """
     yield from _check_tree(document)
+    if schema and document.layout.has_tree:
+        yield from _check_schemas(document)
     sound = True
-    for number in range(document.block_count):
+    for number in range(len(document.blocks)):
         found = list(_check_block(document, number, deep=deep))
         sound = sound and not found
         yield from found
     yield from _check_tail(document, sound=sound)
+
+
+def _check_schemas(document: Document) -> Iterator[Finding]:
+    try:
+        check_schemas(document.tree.text())
+    except InvalidTreeError as err:
+        yield Finding(Level.WARNING, str(err))
 
 
 def _check_tree(document: Document) -> Iterator[Finding]:
@@ -72,9 +85,9 @@ def _check_tree(document: Document) -> Iterator[Finding]:
 
 
 def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Finding]:
-    offset = document.block_offset(number)
+    offset = document.blocks[number].offset
     try:
-        header = document.block_header(number)
+        header = document.blocks[number].header
     except DamagedBlockError as err:
         yield Finding(Level.ERROR, err.sentence, number, offset)
         return
@@ -88,27 +101,28 @@ def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Fin
 
 def _check_place(document: Document, number: int, header: BlockHeader) -> Iterator[Finding]:
     """The next block follows at once (section Blocks)."""
-    if header.streamed and number + 1 < document.block_count:
-        yield Finding(Level.ERROR, "a streamed block is not the last one", number, document.block_offset(number))
-    elif not header.streamed and number + 1 < document.block_count:
-        end = document.block_offset(number) + header.full_size + header.allocated_size
-        unused = document.block_offset(number + 1) - end
+    if header.streamed and number + 1 < len(document.blocks):
+        yield Finding(Level.ERROR, "a streamed block is not the last one", number, document.blocks[number].offset)
+    elif not header.streamed and number + 1 < len(document.blocks):
+        end = document.blocks[number].offset + header.full_size + header.allocated_size
+        unused = document.blocks[number + 1].offset - end
         if unused:
             sentence = f"{unused} bytes between this block and the next belong to neither; only the index leads on"
             yield Finding(Level.WARNING, sentence, number, end)
 
 
 def _check_content(document: Document, number: int, header: BlockHeader, *, deep: bool) -> Iterator[Finding]:
-    offset = document.block_offset(number)
-    obstacle = document.block_obstacle(number)
+    offset = document.blocks[number].offset
+    obstacle = document.blocks[number].obstacle
     if obstacle:
         yield Finding(Level.NOTE, obstacle, number, offset)
     try:
-        fault = document.find_checksum_fault(number)
+        fault = document.blocks[number].find_checksum_fault()
         if not fault and deep and header.compressed and not obstacle:
             _decode(document, number, header.data_size)
     except (AsdffsError, OSError) as err:
-        yield Finding(Level.ERROR, f"it cannot be decoded: {err}", number, offset)
+        reason = err.sentence if isinstance(err, AsdffsError) else err
+        yield Finding(Level.ERROR, f"it cannot be decoded: {reason}", number, offset)
         return
     if fault:
         yield Finding(Level.ERROR, fault, number, offset)
@@ -117,7 +131,7 @@ def _check_content(document: Document, number: int, header: BlockHeader, *, deep
 def _decode(document: Document, number: int, size: int) -> None:
     with document.report.progress.over("decoding", size, number) as step:
         for place in range(0, max(1, size), _PIECE):
-            document.read_block(number, place, _PIECE)
+            document.blocks[number].read_extent(place, _PIECE)
             step(_PIECE)
 
 
@@ -126,11 +140,11 @@ def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
     layout = document.layout
     if layout.index is not None or layout.first_block is None:
         return
-    start = min(layout.blocks_end, layout.size) if document.block_count else layout.first_block
+    start = min(layout.blocks_end, layout.size) if len(document.blocks) else layout.first_block
     tail = document.read_raw(start, len(INDEX_TOKEN))
     if tail.startswith(BLOCK_MAGIC):
         sentence = "a block begins here whose header is damaged; what follows it cannot be found"
-        yield Finding(Level.ERROR, sentence, document.block_count, start)
+        yield Finding(Level.ERROR, sentence, len(document.blocks), start)
     elif tail.startswith(INDEX_TOKEN):
         yield Finding(Level.WARNING, "the block index is wrong", offset=start, repairable=sound)
     elif tail.strip(b"\0") and not layout.removable:

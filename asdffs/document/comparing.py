@@ -20,7 +20,6 @@ from asdffs.document.tree_values import Node, read_values
 from asdffs.document.uris import resolve
 from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
-from asdffs.storage.store import read_bytes
 
 _PIECE: Final = 1 << 20
 #: Some bytes from an offset on.
@@ -89,9 +88,9 @@ class Comparison:
 
     def blocks(self) -> Iterator[BlockDifference]:
         """Blocks of the same number that decode to other bytes.  Raises ``DamagedBlockError``, ``OSError``."""
-        for number in range(max(self._a.block_count, self._b.block_count)):
+        for number in range(max(len(self._a.blocks), len(self._b.blocks))):
             a, b = _size(self._a, number), _size(self._b, number)
-            blocks = Block(self._a, number), Block(self._b, number)
+            blocks = Side(self._a, number), Side(self._b, number)
             first = None if a is None or b is None else self._compare_known(*blocks)
             if a is None or b is None or first is not None:
                 yield BlockDifference(number, a, b, first)
@@ -107,21 +106,21 @@ class Comparison:
             note = f"{self._name_of(one)} and {self._name_of(other)} differ from byte {first} on"
             yield ValueDifference(_name(path), _shown(a), _shown(b), note)
 
-    def _name_of(self, block: Block) -> str:
+    def _name_of(self, block: Side) -> str:
         return f"block {block.number}" if block.document in (self._a, self._b) else block.document.path
 
-    def _bytes_of(self, document: Document, source: Any) -> Block | None:
+    def _bytes_of(self, document: Document, source: Any) -> Side | None:
         """The block that a source means; of a URI that leads to a file here, its first."""
-        count = document.block_count
+        count = len(document.blocks)
         if isinstance(source, int):
-            return Block(document, source % count) if -count <= source < count else None
+            return Side(document, source % count) if -count <= source < count else None
         path = resolve(source, document.path) if isinstance(source, str) else None
         if path is None:
             return None
         if path not in self._others:
             self._others[path] = _opened(path)
         other = self._others[path]
-        return None if other is None else Block(other, 0)
+        return None if other is None else Side(other, 0)
 
     def close(self) -> None:
         """Close files that were looked at."""
@@ -129,14 +128,14 @@ class Comparison:
             if other is not None:
                 other.close()
 
-    def _compare_known(self, a: Block, b: Block) -> int | None:
+    def _compare_known(self, a: Side, b: Side) -> int | None:
         """The first byte of the content that differs; the size of the shorter one where all of it is the same."""
         key = a.key, b.key
         if key not in self._known:
             self._known[key] = self._first_difference(a, b)
         return self._known[key]
 
-    def _first_difference(self, a: Block, b: Block) -> int | None:
+    def _first_difference(self, a: Side, b: Side) -> int | None:
         """Where both are stored alike, they need not be decoded."""
         headers = a.header, b.header
         alike = headers[0].compression == headers[1].compression and headers[0].data_size == headers[1].data_size
@@ -160,8 +159,8 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Block ``number`` of ``document``.  Errors name its file."""
+class Side:
+    """One side of a comparison: block ``number`` of ``document``.  Errors name its file."""
 
     document: Document
     number: int
@@ -175,13 +174,13 @@ class Block:
     def header(self) -> BlockHeader:
         """Its header."""
         with self._naming():
-            return self.document.block_header(self.number)
+            return self.document.blocks[self.number].header
 
     @property
     def size(self) -> int:
         """Bytes of content."""
         with self._naming():
-            return self.document.block_size(self.number)
+            return self.document.blocks[self.number].size
 
     @property
     def stored_size(self) -> int:
@@ -192,16 +191,16 @@ class Block:
     def read(self, offset: int) -> bytes:
         """Some bytes of the content."""
         with self._naming():
-            return read_bytes(self.document.read_block(self.number, offset, _PIECE))
+            return self.document.blocks[self.number].read_at(offset, _PIECE)
 
     def read_stored(self, offset: int) -> bytes:
         """Some stored bytes."""
         with self._naming():
-            return self.document.read_stored(self.number, offset, _PIECE)
+            return self.document.blocks[self.number].read_stored(offset, _PIECE)
 
     def check_decodable(self) -> None:
         """Bytes that are stored in an unknown way say nothing of the content.  Raises ``DamagedFileError``."""
-        if self.document.block_obstacle(self.number):
+        if self.document.blocks[self.number].obstacle:
             compression = name_of(self.header.compression)
             sentence = f"cannot be compared: the compression {compression!r} is not understood here"
             raise DamagedFileError(sentence, path=self.document.path, block=self.number)
@@ -216,7 +215,7 @@ class Block:
 
 
 def _size(document: Document, number: int) -> int | None:
-    return document.block_size(number) if number < document.block_count else None
+    return document.blocks[number].size if number < len(document.blocks) else None
 
 
 def _values(document: Document) -> Node:
@@ -233,7 +232,7 @@ def _opened(path: str) -> Document | None:
         other = open_document(path, writable=False)
     except (AsdffsError, OSError):
         return None
-    if other.block_count:
+    if len(other.blocks):
         return other
     other.close()
     return None

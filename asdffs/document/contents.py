@@ -14,9 +14,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Final
 
 from asdffs.codecs.base import Codec
 from asdffs.document.block_editor import BlockEditor
+from asdffs.document.block_locks import BlockLocks
 from asdffs.document.block_table import BlockTable
 from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.document.checksums import find_fault
@@ -35,6 +37,7 @@ from asdffs.storage.payload import Payload, create_unnamed
 from asdffs.storage.sharing import Stretch
 from asdffs.storage.store import Extent, read_bytes
 
+_CUT_OFF: Final = "the file ends inside this block; 'asdffs block FILE N --stored' prints what is left of it"
 #: Sizes of files have 63 bits.
 _LARGEST = (1 << 63) - 1
 
@@ -48,8 +51,8 @@ class Care:
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
-    """New content of a block: ``size`` bytes, that ``read(offset, length)`` gives."""
+class Readable:
+    """What is to be in a block: ``size`` bytes, that ``read(offset, length)`` gives."""
 
     size: int
     read: Callable[[int, int], bytes]
@@ -81,8 +84,7 @@ class Contents:
         self._progress = progress
         self._verify = care.verify
         self._checked: dict[int, str] = {}
-        self._locks: dict[int, Exclusive] = {}
-        self._overwritten: dict[int, Exclusive] = {}
+        self._locks = BlockLocks(relief, lambda: transaction.moving)
         self._editor = BlockEditor(transaction, table, policy, relief=relief, progress=progress, checksums=care.keep)
         self._compressed = CompressedBlocks(
             codecs, room, relief, progress=progress, header=table.header, read_stored=self.read_stored
@@ -108,11 +110,11 @@ class Contents:
     @property
     def busy(self) -> bool:
         """Whether something is under way that a change of the file by others must wait for."""
-        return self._compressed.busy or any(lock.taken for lock in self._locks.values())
+        return self._compressed.busy or self._locks.taken
 
     def header(self, number: int) -> BlockHeader:
         """The header as it is on disk.  Raises ``DamagedBlockError``."""
-        self._await_move()
+        self._locks.await_move()
         return self._table.header(number)
 
     def size(self, number: int) -> int:
@@ -139,7 +141,7 @@ class Contents:
 
     def _read(self, number: int, offset: int, length: int) -> bytes | Extent:
         while True:
-            self._await_steady(number, also=not self._compressed.is_dirty(number))
+            self._locks.await_steady(number, also=not self._compressed.is_dirty(number))
             compressed = self._table.header(number).compressed
             length = max(0, min(length, self.size(number) - offset))
             decoded = self._compressed.block(number) if compressed else None
@@ -154,21 +156,23 @@ class Contents:
 
     def read_stored_extent(self, number: int, offset: int, length: int) -> bytes | Extent:
         """As ``read_stored``, or where the bytes are."""
-        self._await_steady(number)
+        self._locks.await_steady(number)
         span = self._table.content(number).clip(offset, length)
         return self._transaction.store.extent(span.start, len(span)) if span else b""
 
     def stored_stretch(self, number: int) -> Stretch:
-        """Where the stored bytes of a block are, as far as the file has them.  Raises ``DamagedBlockError``."""
-        self._await_steady(number)
-        span = self._table.content(number)
+        """Where the stored bytes of a block are.  Raises ``DamagedBlockError``, also when the file ends there."""
+        self._locks.await_steady(number)
+        span, header = self._table.content(number), self._table.header(number)
+        if not header.streamed and len(span) < header.used_size:
+            raise DamagedBlockError(_CUT_OFF, block=number, offset=self._table.layout.size)
         return Stretch(self._transaction.store, span.start, len(span))
 
     # -- changes ----------------------------------------------------------
 
     def check_writable(self, number: int) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
-        self._await_move()
+        self._locks.await_move()
         self._editor.check_writable(number)
         obstacle = self.obstacle(number)
         if obstacle:
@@ -187,6 +191,8 @@ class Contents:
     def truncate(self, number: int, size: int) -> None:
         """Set the size of the content.  Raises as ``write``."""
         with self._changing(number):
+            if size < self.size(number):
+                self._transaction.pins.check(number)
             decoded = self._decoded(number)
             if decoded is not None:
                 if size != decoded.size:
@@ -198,7 +204,7 @@ class Contents:
     def settle(self, number: int, *, durable: bool) -> None:
         """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
         self._transaction.check_conflict()  # what was written before it is beside the file, not in it
-        with self._lock(number).entered():
+        with self._locks.of(number).entered():
             if number in self._compressed.dirty:
                 self._store(number, self._compressed.codec_of(self._table.header(number)))
                 return
@@ -220,8 +226,8 @@ class Contents:
                 self._check_sound(number)
                 self._store(number, codec)
 
-    def replace(self, number: int, size: int, read: Callable[[int, int], bytes]) -> None:
-        """Have ``size`` bytes that ``read(offset, length)`` gives in the block: all of them or the old ones, durably.
+    def replace(self, number: int, content: Readable) -> None:
+        """Have ``content`` in the block: all of it or what was there, durably.
 
         In the block's own compression.  Raises as ``set_compression``.
         """
@@ -230,7 +236,7 @@ class Contents:
             if header.streamed:
                 raise NotPermittedError("a streamed block is not replaced as a whole; append to it", block=number)
             codec = self._compressed.codec_of(header) if header.compressed else None
-            self._store(number, codec, Replacement(size, read))
+            self._store(number, codec, content)
 
     def codec(self, name: str) -> Codec | None:
         """What users call ``name``; None for ``none``.  Raises ``NameRefusedError``, ``NotSupportedError``."""
@@ -246,24 +252,16 @@ class Contents:
         Raises ``DamagedBlockError``, ``NotSupportedError``, ``AbandonedError``, ``OSError``.
         """
         self._check_sound(number)
-        return encode(
-            number,
-            codec,
-            self.size(number),
-            lambda offset, length: self._read_bytes(number, offset, length),
-            payload,
-            relief=self._relief,
-            progress=self._progress,
-        )
+        return self._encode(number, codec, self._own(number), payload, needed=False)
 
     def reserve(self, number: int, size: int) -> None:
         """Allocate ``size`` bytes for the block.  Raises as ``BlockEditor.reserve``."""
-        with self._lock(number).entered(), self._change.entered():
+        with self._locks.of(number).entered(), self._change.entered():
             self._editor.reserve(number, size)
 
     def revert(self, number: int) -> None:
         """Forget what was written to a compressed block and is not stored."""
-        with self._lock(number).entered():
+        with self._locks.of(number).entered():
             self._compressed.forget(number)
             self._changes.note_content(number)
 
@@ -276,11 +274,12 @@ class Contents:
 
     def locked(self, number: int) -> AbstractContextManager[None]:
         """Nobody stores the block or writes to it inside."""
-        return self._lock(number).entered()
+        return self._locks.of(number).entered()
 
     def remove_last(self) -> None:
         """Remove the last block.  Under ``change``.  Raises as ``BlockEditor.remove_last``."""
         number = len(self._table) - 1
+        self._transaction.pins.check(number)
         self._editor.remove_last()
         self._compressed.forget(number)
         self._checked.pop(number, None)
@@ -313,13 +312,12 @@ class Contents:
 
     def _extent(self, number: int, offset: int, length: int) -> bytes | Extent:
         header = self._table.header(number)
+        if not length:
+            return b""
         start = self._table.offset(number) + header.full_size + offset
         if start + length > self._table.layout.size:
-            raise DamagedBlockError("the file ends inside this block", block=number, offset=self._table.layout.size)
+            raise DamagedBlockError(_CUT_OFF, block=number, offset=self._table.layout.size)
         return self._transaction.store.extent(start, length)
-
-    def _read_bytes(self, number: int, offset: int, length: int) -> bytes:
-        return read_bytes(self._read(number, offset, length))
 
     def _decoded(self, number: int) -> DecodedBlock | None:
         """The block if it is compressed, about to be written; ``_changing`` has looked whether it may be."""
@@ -330,13 +328,10 @@ class Contents:
         self._table.pinned = True
         return self._compressed.block(number)
 
-    def _lock(self, number: int) -> Exclusive:
-        return self._locks.setdefault(number, Exclusive(self._relief))
-
     @contextlib.contextmanager
     def _changing(self, number: int, *, content: bool = True) -> Iterator[None]:
         """It is written, or (without ``content``) stored in another way: its old checksum says nothing any more."""
-        with self._lock(number).entered():
+        with self._locks.of(number).entered():
             self.check_writable(number)
             try:
                 yield
@@ -345,27 +340,36 @@ class Contents:
                     self._changes.note_content(number)
             self._checked[number] = ""
 
-    def _store(self, number: int, codec: Codec | None, other: Replacement | None = None) -> None:
-        """Encode the block, or ``other`` content, and overwrite it with that.  Under its lock."""
+    def _own(self, number: int) -> Readable:
+        """The content of the block as it is."""
+        return Readable(self.size(number), lambda offset, length: read_bytes(self._read(number, offset, length)))
+
+    def _encode(
+        self, number: int, codec: Codec | None, content: Readable, payload: Payload, *, needed: bool
+    ) -> Encoded:
+        return encode(
+            number,
+            codec,
+            content.size,
+            content.read,
+            payload,
+            relief=self._relief,
+            progress=self._progress,
+            needed=needed,
+        )
+
+    def _store(self, number: int, codec: Codec | None, new: Readable | None = None) -> None:
+        """Encode the block, or ``new`` content, and overwrite it with that.  Under its lock."""
+        self._transaction.pins.check(number)
         self._transaction.check_healthy()
         self._transaction.check_conflict()
-        own = Replacement(self.size(number), lambda offset, length: self._read_bytes(number, offset, length))
-        content = other or own
         payload = self._transaction.create_payload(self._room.directory)
         try:
-            encoded = encode(
-                number,
-                codec,
-                content.size,
-                content.read,
-                payload,
-                relief=self._relief,
-                progress=self._progress,
-                needed=other is not None or self._compressed.is_dirty(number),
-            )
+            needed = new is not None or self._compressed.is_dirty(number)
+            encoded = self._encode(number, codec, new or self._own(number), payload, needed=needed)
             with self._overwriting(number), self._change.entered():
                 kept = self._editor.store(number, encoded)
-                self._stored(number, same=other is None and encoded.compression != NO_COMPRESSION)
+                self._stored(number, same=new is None and encoded.compression != NO_COMPRESSION)
                 self._editor.return_room(number, kept)
         finally:
             keep = bool(self._transaction.failure)
@@ -379,7 +383,7 @@ class Contents:
         with contextlib.ExitStack() as stack:
             if decoded is not None:  # first: who decodes may have to wait for an overwrite, for its next piece
                 stack.enter_context(decoded.exclusive.entered())
-            stack.enter_context(self._overwritten.setdefault(number, Exclusive(self._relief)).entered())
+            stack.enter_context(self._locks.overwriting(number))
             yield
 
     def _stored(self, number: int, *, same: bool) -> None:
@@ -390,25 +394,10 @@ class Contents:
             self._compressed.forget(number)
         self._changes.note(stored(number))
 
-    def _await_move(self) -> None:
-        """While blocks move within the file nobody reads them: they are neither at the old nor at the new offsets."""
-        if self._transaction.moving.taken:
-            with self._transaction.moving.entered(patiently=True):
-                pass
-
-    def _await_steady(self, number: int, *, also: bool = True) -> None:
-        """While blocks move, or (``also``) this one is overwritten, nobody reads its bytes."""
-        overwritten = self._overwritten.get(number) if also else None
-        while self._transaction.moving.taken or (overwritten is not None and overwritten.taken):
-            self._await_move()
-            if overwritten is not None and overwritten.taken:
-                with overwritten.entered(patiently=True):
-                    pass
-
     def _check_sum(self, number: int) -> None:
         """Before the first read: raise ``DamagedBlockError`` when the checksum is wrong."""
         if number not in self._checked:
-            with self._lock(number).entered():
+            with self._locks.of(number).entered():
                 self._checked[number] = self._checked.get(number) or self.find_fault(number)
         if self._checked.get(number):
             raise DamagedBlockError(self._checked[number], block=number)
@@ -423,13 +412,12 @@ class Contents:
     def find_fault(self, number: int) -> str:
         """A sentence when the block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
         header = self.header(number)
-        if not header.streamed and self._editor.start(number) + header.used_size > self._table.layout.size:
-            raise DamagedBlockError("the file ends inside this block", block=number)
+        self.stored_stretch(number)  # there is all of it
         with self._progress.over("verification", header.used_size, number) as step:
             return find_fault(
                 header,
                 lambda offset, length: self.read_stored(number, offset, length),
-                lambda offset, length: self._read_bytes(number, offset, length),
+                lambda offset, length: read_bytes(self._read(number, offset, length)),
                 relief=self._relief,
                 step=step,
             )

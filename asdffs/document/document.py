@@ -1,32 +1,36 @@
-"""Document: one open ASDF file, and the only way the floors above touch it.
+"""Document: one open ASDF file, and the only way the floors above, and programs, touch it.
 
-Users: ``views`` (reading, writing nodes), ``vfs`` (saves, finishing), ``cli/info``.  One
-thread at a time, whoever has the turn (``asdffs.relief``).  Changes are exclusive: one that
-waits for the disk lets others read, and a second change, or a reader of the text, queues.
-Several documents may be open in one process; they share nothing.
+Users: ``views`` (reading, writing nodes), ``vfs`` (saves, finishing), ``cli``, and programs through ``asdffs.open``,
+for which ``tree_text``, ``blocks``, ``arrays`` and ``commit`` are meant (docs/python.md).  One thread at a time,
+whoever has the turn (``asdffs.relief``); calls of a program's threads take turns.  Changes are exclusive: one that
+waits for the disk lets others read, and a second change, or a reader of the text, queues.  Several documents may be
+open in one process; they share nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.array_index import ArrayIndex
+from asdffs.document.arrays import Ndarray
 from asdffs.document.block_table import BlockTable
+from asdffs.document.blocks import Blocks
 from asdffs.document.changes import Changes
 from asdffs.document.contents import Care, Contents
+from asdffs.document.for_programs import ForPrograms
+from asdffs.document.pins import Pins
 from asdffs.document.report import Report
+from asdffs.document.schema import check_schemas
 from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Foreign, Transaction
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.tree_fit import TreeFit
-from asdffs.errors import AsdffsError, DamagedBlockError, InUseError, NoRoomError
-from asdffs.format.block_header import BlockHeader
+from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
@@ -38,10 +42,6 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Document", "Foreign", "Parts"]
 
-_FOREIGN_TAIL: Final = (
-    "what follows the last block is no sound block and no index, and would be lost; 'asdffs check' says more"
-)
-
 
 @dataclass(slots=True)
 class Parts:
@@ -52,8 +52,11 @@ class Parts:
     dialect: Dialect
 
 
-class Document:
-    """One open file.  ``path`` is absolute, without symbolic links; ``room``: for decoded blocks."""
+class Document(ForPrograms):
+    """One open file.  ``path`` is absolute, without symbolic links; ``room``: for decoded blocks.
+
+    ``blocks``, ``arrays``: what is in it; ``contents``, ``table``, ``fit``, ``change``: for the parts of this floor.
+    """
 
     def __init__(
         self,
@@ -67,31 +70,33 @@ class Document:
         room: SpoolRoom,
         care: Care | None = None,
         strict: bool = False,
+        schema: bool = False,
     ) -> None:
+        super().__init__()
         self.path = path
         self.report = Report()
         self.relief = relief
         self.changes = Changes()
-        self._change = Exclusive(relief)
+        self.change = Exclusive(relief)
         self._strict = strict
+        self._schema = schema
         self._codecs = codecs
         self._reopen = reopen
         self._policy = policy
         self._room = room
         self._care = care or Care()
         self._generation = 0
-        self._note: dict[str, Any] = {}
-        self._noted_growth = ""
         self._adopt(parts)
+        self.blocks = Blocks(self)
         self.arrays = ArrayIndex(self)
-        self._fit = TreeFit(self)
+        self.fit = TreeFit(self)
 
     # -- what is there ----------------------------------------------------
 
     @property
     def layout(self) -> Layout:
         """What lies where now."""
-        return self._table.layout
+        return self.table.layout
 
     @property
     def dialect(self) -> Dialect:
@@ -104,24 +109,19 @@ class Document:
         return self._transaction.writable
 
     @property
+    def pins(self) -> Pins:
+        """What programs have mapped."""
+        return self._transaction.pins
+
+    @property
     def tree(self) -> TreeEditor:
         """The committed text, for its size, arrays and version.  Change it with ``commit_tree``."""
         return self._tree
 
-    @property
-    def contents(self) -> Contents:
-        """The contents of the blocks, for who writes whole files of them: stretches, codecs, encoding."""
-        return self._contents
-
     def read_text(self, offset: int, length: int) -> bytes | Extent:
         """Bytes of the committed text, fewer at its end; not while it is being changed.  Raises ``OSError``."""
-        with self._change.entered(patiently=True):
+        with self.change.entered(patiently=True):
             return self._tree.read(offset, length)
-
-    @property
-    def block_count(self) -> int:
-        """Number of blocks."""
-        return len(self._table)
 
     @property
     def signature(self) -> Signature:
@@ -134,145 +134,47 @@ class Document:
         return self._transaction.known
 
     def settle_index(self) -> None:
-        """Look at each header that can be read: an index that lies is found out, and numbers stay what they are."""
-        for number in range(self.block_count):
-            with contextlib.suppress(DamagedBlockError):
-                self.block_header(number)
+        """Find out now whether the index lies: numbers of blocks stay what they are from here on."""
+        self.table.settle()
 
     def count_blocks(self) -> int:
-        """Number of blocks of a file that is to be written anew: each header was read, and nothing follows the last.
-
-        An index that lies is found out.  Raises ``DamagedBlockError``, or ``NoRoomError`` where bytes lie between
-        blocks.
-        """
+        """Number of blocks of a file that is to be written anew.  Raises as ``BlockTable.check_whole``."""
         try:
-            for number in range(self.block_count):
-                self.block_header(number)
-            self._table.check_all()
+            self.table.check_whole()
         except (DamagedBlockError, NoRoomError) as err:
             err.path = err.path or self.path
             raise
-        if not self.layout.removable:
-            raise DamagedBlockError(_FOREIGN_TAIL, path=self.path, offset=self.layout.blocks_end)
-        return self.block_count
-
-    def block_offset(self, number: int) -> int:
-        """Offset of the block's magic, in bytes from the start of the file."""
-        return self._table.offset(number)
-
-    def block_header(self, number: int) -> BlockHeader:
-        """The header as it is on disk.  Raises ``DamagedBlockError``."""
-        return self._contents.header(number)
-
-    def block_size(self, number: int) -> int:
-        """Decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
-        return self._contents.size(number)
-
-    def block_obstacle(self, number: int) -> str:
-        """Why a block can only be shown as it is stored, and not written; empty when it can be decoded."""
-        return self._contents.obstacle(number)
-
-    # -- reading and writing ----------------------------------------------
-
-    def read_block(self, number: int, offset: int, length: int) -> bytes | Extent:
-        """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
-        return self._contents.read(number, offset, length)
-
-    def read_stored(self, number: int, offset: int, length: int) -> bytes:
-        """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
-        return self._contents.read_stored(number, offset, length)
-
-    def read_stored_extent(self, number: int, offset: int, length: int) -> bytes | Extent:
-        """As ``read_stored``, or where the bytes are."""
-        return self._contents.read_stored_extent(number, offset, length)
-
-    def find_checksum_fault(self, number: int) -> str:
-        """A sentence when a block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
-        return self._contents.find_fault(number)
-
-    def check_block_readable(self, number: int) -> None:
-        """Raise ``DamagedBlockError`` when nothing of the block can be read."""
-        self._contents.check_readable(number)
-
-    def check_block_writable(self, number: int) -> None:
-        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
-        self._contents.check_writable(number)
-
-    def write_block(self, number: int, offset: int, payload: bytes | memoryview) -> None:
-        """Write content.  Raises as ``Contents.write``."""
-        self._contents.write(number, offset, payload)
-        self._note_growth()
-
-    def truncate_block(self, number: int, size: int) -> None:
-        """Set the size of the content.  Raises as ``Contents.write``."""
-        self._contents.truncate(number, size)
-        self._note_growth()
-
-    def settle_block(self, number: int, *, durable: bool) -> None:
-        """Have the file hold what was written; with ``durable`` sync.  Raises as ``Contents.settle``."""
-        self._contents.settle(number, durable=durable)
-        self._note_growth()
-
-    def set_compression(self, number: int, name: str) -> None:
-        """Store a block in the compression ``name``, durably.  Raises as ``Contents.set_compression``."""
-        self._contents.set_compression(number, name)
-        self._note_growth()
-
-    def replace_block(self, number: int, size: int, read: Callable[[int, int], bytes]) -> None:
-        """Have ``size`` bytes that ``read(offset, length)`` gives in a block, durably, all or none.
-
-        Raises as ``Contents.replace``.
-        """
-        self._contents.replace(number, size, read)
-        self._note_growth()
-
-    def revert_block(self, number: int) -> None:
-        """Forget what was written to a compressed block and is not stored."""
-        self._contents.revert(number)
-
-    def reserve_block(self, number: int, size: int) -> None:
-        """Allocate ``size`` bytes for a block.  Raises as ``BlockEditor.reserve``."""
-        self._contents.reserve(number, size)
-        self._note_growth()
-
-    def append_block(self) -> int:
-        """Add an empty block behind the last one; its number.  Raises as ``BlockEditor.append``."""
-        with self._change.entered():
-            return self._contents.append(self._tree.padding_byte())
-
-    def remove_block(self, number: int) -> None:
-        """Remove the last block, to which nothing in the tree may refer.
-
-        Raises ``InUseError`` with the reason, or as ``BlockEditor.remove_last``.
-        """
-        with self._contents.locked(number), self._change.entered():
-            if number + 1 != self.block_count:
-                raise InUseError("only the last block can be removed", block=number)
-            self._fit.check_unreferenced(number)
-            self._contents.remove_last()
+        return len(self.blocks)
 
     def commit_tree(self, draft: bytes) -> None:
         """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``."""
-        with self._change.entered():
-            self._contents.settle_appended()
-            arrays = self._tree.commit(draft, self._fit.refuse if self._strict else None)
-            self._note_growth()
-            self._fit.warn(arrays)
+        with self.change.entered():
+            self.contents.settle_appended()
+            arrays = self._tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
+            self.fit.warn(arrays)
+
+    def _refuse(self, draft: bytes, arrays: tuple[Ndarray, ...]) -> None:
+        """Raise ``InvalidTreeError`` for what the user wants refused."""
+        if self._strict:
+            self.fit.refuse(arrays)
+        if self._schema:
+            with self.relief.waiting():
+                check_schemas(draft)
 
     def rewrite(self, fill: Callable[[Folder, Store], None]) -> None:
-        """Replace the file by the one that ``fill(folder, store)`` writes into an empty store; nothing may be
-        pending.
+        """Replace the file by the one that ``fill(folder, store)`` writes into an empty store.
 
-        Whole or not at all, and durably; mode, owner and attributes stay.  Raises as ``Transaction.rewrite``.
+        Nothing may be pending.  Whole or not at all, and durably; mode, owner and attributes stay.  Raises as
+        ``Transaction.rewrite``.
         """
-        with self._change.entered():
+        with self.change.entered():
             self._transaction.rewrite(fill, self._adopt_rewritten)
 
     def _adopt_rewritten(self) -> None:
         """Also in the state FAILED: what is read from now on is the new file."""
         store = self._transaction.store
         layout = drive(scan_layout(store.size()), store.read_at)
-        self._contents.close()
+        self.contents.close()
         self._adopt(Parts(self._transaction, layout, self._dialect))
         self.changes.note_all()
 
@@ -286,10 +188,10 @@ class Document:
         """
         failure: AsdffsError | OSError | None = None
         try:
-            self._contents.store_all()
+            self.contents.store_all()
         except (AsdffsError, OSError) as err:  # the rest is finished all the same
             failure = err
-        with self._change.entered():
+        with self.change.entered():
             self._finish()
         if failure is not None:
             raise failure
@@ -297,13 +199,13 @@ class Document:
     def _finish(self) -> None:
         self._transaction.check_healthy()
         self._transaction.check_conflict()
-        if not self._transaction.changed and not self._contents.pending:
+        if not self._transaction.changed and not self.contents.pending:
             return
         self._transaction.check_unchanged()
-        self._contents.finish()
-        if self._table.moved and self.layout.index is None and self.may_have_index:
+        self.contents.finish()
+        if self.table.moved and self.layout.index is None and self.may_have_index:
             self._write_index()
-        self._table.moved = False
+        self.table.moved = False
 
     def descriptor(self) -> int:
         """The open file's descriptor; another one after a growth by a new file."""
@@ -322,22 +224,22 @@ class Document:
     @property
     def busy(self) -> bool:
         """Whether something is under way that a change of the file must wait for."""
-        return self._change.taken or self._contents.busy
+        return self.change.taken or self.contents.busy
 
     @property
     def pending(self) -> bool:
         """Whether blocks were written since the file was last finished, or cannot be any more."""
-        return self._contents.pending or bool(self._transaction.failure)
+        return self.contents.pending or bool(self._transaction.failure)
 
     @property
     def written_blocks(self) -> tuple[int, ...]:
         """Numbers of the blocks that were written since the file was last finished."""
-        return self._contents.written
+        return self.contents.written
 
     @property
     def unstored_blocks(self) -> tuple[int, ...]:
         """Numbers of the blocks of which the file has not what was written."""
-        return self._contents.unstored
+        return self.contents.unstored
 
     @property
     def conflict(self) -> str:
@@ -352,7 +254,7 @@ class Document:
         """Read the file as another program left it.  Raises ``OSError`` and as ``open_document``."""
         conflict = self.conflict
         parts = self._reopen(self._transaction)
-        self._contents.close()
+        self.contents.close()
         self._adopt(parts)
         self.changes.note_all()
         self.conflict = conflict
@@ -370,23 +272,23 @@ class Document:
 
     def note_owner(self, note: dict[str, Any]) -> None:
         """Tell others, through the journal's note, who holds the file.  Raises ``OSError``."""
-        self._note = note
-        self._transaction.note_owner({**note, "growth": self.growth})
-
-    def _note_growth(self) -> None:
-        if self._note and self.growth != self._noted_growth:
-            self._noted_growth = self.growth
-            with contextlib.suppress(OSError):  # the note is information for others, the change is not
-                self.note_owner(self._note)
+        self._transaction.note_owner(note)
 
     def check_tree(self) -> None:
         """Look for sources and shapes that do not fit the blocks; into ``report.warnings``."""
-        self._fit.warn(self._tree.arrays())
+        self.fit.warn(self._tree.arrays())
 
     def close(self) -> None:
-        """Close the file as it is.  ``finish`` comes before."""
-        self._contents.close()
-        self._transaction.close()
+        """Close the file as it is; ``finish`` comes before.  Harmless a second time, and in a fork of the process."""
+        with self.relief.entered():
+            if self._closed:
+                return
+            self._closed = True
+            self.contents.close()
+            if self.is_opener:
+                self._transaction.close()
+            else:
+                self._transaction.leave()
 
     def read_raw(self, offset: int, length: int) -> bytes:
         """Bytes of the file, fewer at its end.  Raises ``OSError``."""
@@ -394,8 +296,8 @@ class Document:
 
     def repair_index(self) -> bool:
         """Write the block index where it is missing or wrong; whether it was.  Raises as ``Transaction``."""
-        with self._change.entered():
-            self._table.check_all()
+        with self.change.entered():
+            self.table.check_all()
             if self.layout.index is not None or not self.may_have_index:
                 return False
             self._write_index()
@@ -406,7 +308,7 @@ class Document:
         """Section Block index: not without blocks, not with a streamed one, nothing foreign in its place."""
         if not self.layout.offsets or not self.layout.removable:
             return False
-        return not self._table.header(self.block_count - 1).streamed
+        return not self.table.header(len(self.blocks) - 1).streamed
 
     def _write_index(self) -> None:
         cut = plan_cut_tail(self.layout)
@@ -415,18 +317,18 @@ class Document:
         self._commit(plan, self.layout.with_index(plan.new_size - plan.old_size))
 
     def _commit(self, plan: Plan, layout: Layout) -> None:
-        self._transaction.commit(plan, lambda: self._table.update(layout))
+        self._transaction.commit(plan, lambda: self.table.update(layout))
 
     def _adopt(self, parts: Parts) -> None:
         self._transaction, self._dialect = parts.transaction, parts.dialect
-        self._table = BlockTable(lambda: parts.transaction.store, parts.layout, self.changes)
-        self._contents = Contents(
+        self.table = BlockTable(lambda: parts.transaction.store, parts.layout, self.changes)
+        self.contents = Contents(
             parts.transaction,
-            self._table,
+            self.table,
             self._codecs,
             self._room,
             policy=self._policy,
-            change=self._change,
+            change=self.change,
             relief=self.relief,
             progress=self.report.progress,
             care=self._care,
@@ -435,7 +337,7 @@ class Document:
         self._generation += 1 << 32
         self._tree = TreeEditor(
             self._transaction,
-            self._table,
+            self.table,
             self._dialect,
             self._policy,
             relief=self.relief,

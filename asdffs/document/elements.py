@@ -69,7 +69,7 @@ class Placement:
 
 def block_of(document: Document, array: Ndarray) -> int:
     """Number of the block that has the array.  Raises ``InvalidArrayError``."""
-    count = document.block_count
+    count = len(document.table)
     number = array.block_in(count)
     if number is not None:
         return number
@@ -86,13 +86,13 @@ def place(document: Document, array: Ndarray, *, rows_first: bool = False) -> Pl
     Raises ``InvalidArrayError`` when the array cannot be, ``DamagedBlockError``.
     """
     number, item = block_of(document, array), item_size(array.datatype)
-    obstacle = document.block_obstacle(number)
+    obstacle = document.contents.obstacle(number)
     if array.odd or obstacle:
         raise InvalidArrayError(f"its {array.odd}, which means nothing" if array.odd else obstacle)
     if item is None:
         descr_of(array.datatype, array.byteorder)  # says what is wrong with it
         raise InvalidArrayError("its datatype is not known")
-    size = document.block_size(number)
+    size = document.contents.size(number)
     shape = array.shape_in(size)
     if shape is None or len(shape) > _MOST_AXES or min(shape, default=0) < 0:
         raise InvalidArrayError("its shape is not one that an array can have")
@@ -181,7 +181,7 @@ class Elements:
         raise NotImplementedError
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write within the array.  Raises ``NotPermittedError``, or as ``Document.write_block``."""
+        """Write within the array.  Raises ``NotPermittedError``, or as ``Block.write_at``."""
         raise NotPermittedError("the elements of this array have no single place; write its block or edit the tree")
 
 
@@ -202,7 +202,7 @@ class BlockElements(Elements):
         where = self.placement
         length = max(0, min(length, self.size - offset))
         if where.window:
-            return self._document.read_block(where.number, where.offset + offset, length)
+            return self._document.contents.read(where.number, where.offset + offset, length)
         if not length:
             return b""
         first, last = offset // where.item, -(-(offset + length) // where.item)
@@ -220,11 +220,11 @@ class BlockElements(Elements):
             super().write(offset, payload)
         if offset + len(payload) > self.size:
             raise NotPermittedError("the array ends there; its shape is in the tree")
-        self._document.write_block(self.placement.number, self.placement.offset + offset, payload)
+        self._document.blocks[self.placement.number].write_at(self.placement.offset + offset, payload)
 
     def _fetch(self, offset: int, length: int) -> bytes:
         with self._document.relief.resumed():
-            return read_bytes(self._document.read_block(self.placement.number, offset, length))
+            return self._document.blocks[self.placement.number].read_at(offset, length)
 
 
 def gather(
@@ -324,4 +324,4 @@ def subjects_of(document: Document, branch: Branch) -> tuple[Subject, ...]:
         return ()
     if array.source >= 0:
         return (content(array.source),)
-    return (content(array.source + document.block_count), BLOCKS)
+    return (content(array.source + len(document.blocks)), BLOCKS)

@@ -40,7 +40,7 @@ class Content:
     step: Callable[[int], None]
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Bytes from ``offset``, fewer where the content ends.  Raises as ``Document.read_block``."""
+        """Bytes from ``offset``, fewer where the content ends.  Raises as ``Block.read_extent``."""
         with self.relief.resumed():
             found = self.read(offset, min(length, max(0, self.size - offset)))
         self.step(len(found))

@@ -1,11 +1,10 @@
 """Writes the exploded form of a document as real files: ``STEM.asdf``, and ``STEM0000.asdf`` ... for its blocks.
 
 Guarantee: all of it is written under temporary names first, so that where that fails, or is interrupted, what was
-there
-is as it was.  Then an old ``STEM.asdf`` is taken away, the block files get their names, and ``STEM.asdf`` the last:
-when it is there all of it is.  What is exploded is never written over.  Stored bytes do not pass through Python
-(``storage/sharing``).  Users: ``cli/explode``, ``watching``.  Block files are written by several threads, each its
-own; one explosion at a time in a directory.
+there is as it was.  Then an old ``STEM.asdf`` is taken away, the block files get their names, and ``STEM.asdf`` the
+last: when it is there all of it is, and no more.  What is exploded is never written over.  Stored bytes do not pass
+through Python (``storage/sharing``).  Users: ``cli``, ``mirroring``.  Block files are written by several threads,
+each its own; one explosion at a time in a directory.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from asdffs.document.outline import read_outline
 from asdffs.document.sources import checked_sources
 from asdffs.errors import (
     AsdffsError,
-    DamagedBlockError,
     LockedError,
     NameExistsError,
     NotPermittedError,
     StaleFileError,
 )
 from asdffs.storage.file_store import FileFolder
+from asdffs.storage.new_file import remove_stale
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.sharing import Stretch, misplaced, transfer
 from asdffs.storage.store import Folder, Store
@@ -57,7 +56,7 @@ def is_block_file(path: str) -> bool:
     """Whether it has one block and no tree: then it is nothing else."""
     try:
         with closing(open_document(path, writable=False)) as document:
-            return document.block_count == 1 and not document.layout.has_tree
+            return len(document.blocks) == 1 and not document.layout.has_tree
     except AsdffsError:
         return False
 
@@ -65,7 +64,7 @@ def is_block_file(path: str) -> bool:
 def tree_text(document: Document, directory: str, stem: str) -> bytes:
     """The text of ``STEM.asdf`` in ``directory``.  Raises ``InvalidTreeError``."""
     outline = read_outline(document.tree.text(), document.dialect.is_ndarray)
-    wanted = exploded_sources(stem, document.block_count, document.path, directory)
+    wanted = exploded_sources(stem, len(document.blocks), document.path, directory)
     return checked_sources(outline, wanted, document.dialect.is_ndarray)
 
 
@@ -81,7 +80,7 @@ def explode(
     count = document.count_blocks()
     text = tree_text(document, folder.directory, stem)
     files = [block_file(document, number) for number in range(count)]
-    stretches = [_stretch(document, file) for file in files]
+    stretches = [document.contents.stored_stretch(number) for number in range(count)]
     targets = [main_name(stem), *(block_file_name(stem, number) for number in range(count))]
     total = sum(stretch.length for stretch in stretches)
     with document.report.progress.over("exploding", total) as step, folder.exclusive():
@@ -92,8 +91,6 @@ def explode(
             if document.foreign() is not Foreign.NO:
                 raise StaleFileError("changed while it was read; nothing was written", path=document.path)
             temporaries.place(targets, force=force)
-        if force:
-            _remove_rest(folder, stem, count)
     return targets
 
 
@@ -108,7 +105,7 @@ def write_block_file(
 ) -> None:
     """Have ``write(name, fill)`` write the file of block ``number`` anew.  Raises as ``explode``."""
     file = block_file(document, number)
-    stretch = _stretch(document, file)
+    stretch = document.contents.stored_stretch(number)
 
     def fill(new: Store) -> None:
         prefix = _placed(file, stretch, new).prefix
@@ -120,18 +117,6 @@ def write_block_file(
 
 #: Writes the content of a new file.
 Fill = Callable[[Store], None]
-
-
-def _stretch(document: Document, file: BlockFile) -> Stretch:
-    stretch = document.contents.stored_stretch(file.number)
-    if stretch.length < file.length:
-        raise DamagedBlockError(
-            f"the file ends inside this block; 'asdffs block FILE {file.number}' gives what is left of it",
-            path=document.path,
-            block=file.number,
-            offset=document.layout.size,
-        )
-    return stretch
 
 
 def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
@@ -153,30 +138,27 @@ def _check_targets(document: Document, folder: FileFolder, targets: list[str], *
                 raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
 
 
-def _remove_rest(folder: FileFolder, stem: str, number: int) -> None:
-    """Files of more blocks, from ``number`` on, that an exploded form had which was written over."""
-    names = numbered(folder.names(), stem)
-    while number in names and is_block_file(folder.path(names[number])):
-        folder.remove(names[number])
-        number += 1
-
-
 @dataclass(slots=True)
 class _Temporaries:
-    """The files while they are written: that of the tree has number -1."""
+    """The files while they are written: that of the tree has number -1.
 
-    folder: Folder
+    Their names are of nobody else: who writes ``STEM.asdf`` in another way must not take them for leftovers.
+    """
+
+    folder: FileFolder
     stem: str
     mode: int
     durable: bool
     names: dict[int, str] = field(default_factory=dict)
 
+    @property
+    def _purpose(self) -> str:
+        return f"{self.stem}, exploded"
+
     @contextlib.contextmanager
     def removed(self) -> Iterator[_Temporaries]:
         """What has no name of its own at the end is removed, and what a crash left at the beginning."""
-        for name in self.folder.names():
-            if name.startswith(temporary_prefix(main_name(self.stem))) and name.endswith(_SUFFIX):
-                self.folder.remove(name)
+        remove_stale(self.folder, self._purpose)
         try:
             yield self
         finally:
@@ -189,7 +171,7 @@ class _Temporaries:
 
     def write_blocks(self, files: list[tuple[BlockFile, Stretch]], step: Callable[[int], object]) -> None:
         """Several at a time: the kernel copies, and each waits for another file."""
-        probe = temporary_prefix(main_name(self.stem)) + "probe" + _SUFFIX
+        probe = f"{temporary_prefix(self._purpose)}probe{_SUFFIX}"
         clones = can_share(self.folder, probe, [stretch for _, stretch in files])
 
         def fill(file: BlockFile, stretch: Stretch, new: Store) -> None:
@@ -210,7 +192,7 @@ class _Temporaries:
                 raise
 
     def _write(self, number: int, fill: Fill) -> None:
-        name = f"{temporary_prefix(main_name(self.stem))}{number}{_SUFFIX}"
+        name = f"{temporary_prefix(self._purpose)}{number}{_SUFFIX}"
         new = self.folder.open(name, writable=True, create=True)
         self.names[number] = name
         with closing(new):
@@ -220,17 +202,30 @@ class _Temporaries:
                 new.sync()
 
     def place(self, targets: list[str], *, force: bool) -> None:
-        """Give all of them their names, that of the tree the last."""
+        """Give all of them their names, that of the tree the last; with ``force`` nothing of an old form stays."""
+        tree, *blocks = targets
         if force:
             with contextlib.suppress(FileNotFoundError):
-                self.folder.remove(targets[0])
-        for number, target in enumerate([*targets[1:], targets[0]]):
-            key = number if number < len(targets) - 1 else -1
-            with closing(self.folder.open(self.names[key], writable=False)) as store:
-                (self.folder.replace if force else self.folder.place)(store, target).close()
-            del self.names[key]
+                self.folder.remove(tree)
+        for number, name in enumerate(blocks):
+            self._place(number, name, force=force)
+        if force:
+            self._remove_rest(len(blocks))
+        self._place(-1, tree, force=force)
         if self.durable:
             self.folder.sync()
+
+    def _place(self, number: int, name: str, *, force: bool) -> None:
+        with closing(self.folder.open(self.names[number], writable=False)) as store:
+            (self.folder.replace if force else self.folder.place)(store, name).close()
+        del self.names[number]
+
+    def _remove_rest(self, number: int) -> None:
+        """Files of blocks from ``number`` on, that the old form had."""
+        names = numbered(self.folder.names(), self.stem)
+        while number in names and is_block_file(self.folder.path(names[number])):
+            self.folder.remove(names[number])
+            number += 1
 
 
 def _placed(file: BlockFile, stretch: Stretch, new: Store) -> BlockFile:

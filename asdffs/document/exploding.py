@@ -92,8 +92,8 @@ class BlockFile:
     def read(self, document: Document, offset: int, length: int) -> bytes | Extent:
         """Bytes of the content from ``offset`` of it.  Raises ``AsdffsError``, ``OSError``."""
         length = max(0, min(length, self.length - offset))
-        read = document.read_block if self.decoded else document.read_stored_extent
-        return read(self.number, offset, length)
+        block = document.blocks[self.number]
+        return (block.read_extent if self.decoded else block.read_stored_extent)(offset, length)
 
     def moved(self, size: int) -> BlockFile:
         """This file with a content that begins ``size`` bytes (not 1) later, behind a comment of spaces."""
@@ -103,13 +103,14 @@ class BlockFile:
 
 def block_file(document: Document, number: int) -> BlockFile:
     """The file for block ``number``.  Raises ``DamagedBlockError``."""
-    header = document.block_header(number)
+    block = document.blocks[number]
+    header = block.header
     decoded = not header.compressed or number in document.unstored_blocks
     if header.compressed and not decoded:
         new = replace(header, allocated_size=header.used_size)
     else:
-        new = _plain(header, document.block_size(number))
-    length = document.block_size(number) if decoded else new.used_size
+        new = _plain(header, block.size)
+    length = block.size if decoded else new.used_size
     return BlockFile(number, _HEADER + build_block_header(replace(new, extra=b"")), length, decoded)
 
 

@@ -62,7 +62,7 @@ def _first_block_size(path: str) -> int | str:
     except (AsdffsError, OSError) as err:
         return f"its source cannot be read: {err}"
     try:
-        return other.block_size(0)
+        return other.blocks[0].size
     except (AsdffsError, OSError) as err:
         return f"its source {path} cannot be read: {err}"
     finally:

@@ -4,7 +4,7 @@ Order: the blocks that ``STEM.asdf`` has itself, ``STEM0000.asdf`` ... by their 
 to them.  The text is edited where sources are written, so what asdffs exploded comes back to the byte, and so do the
 stored bytes of the blocks.  A URI that is no file on this machine stays.  A file of a number that the tree does not
 refer to comes along when it is a block's and nothing else's, and no number is left out before it.  Users:
-``cli/implode``, ``watching``.  One thread.
+``cli/implode``, ``mirroring``.  One thread.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def read_exploded(path: str) -> Exploded:
 
 def _numbering(main: Document, numbers: dict[str, int], total: int) -> Wanted:
     """Sources as they are in one file of ``total`` blocks; ``numbers``: of the first block of each file."""
-    count = main.block_count
+    count = len(main.blocks)
 
     def wanted(array: Ndarray) -> str | None:
         if isinstance(array.source, int):
@@ -143,19 +143,17 @@ def _files(main: Document, outline: Outline) -> list[str]:
 
 def _first_piece(path: str) -> Piece:
     with closing(open_document(path, writable=False)) as document:
-        if not document.block_count:
+        if not len(document.blocks):
             raise DamagedBlockError("has no block, and the tree says that an array's bytes are in it", path=path)
         return _piece(document, 0)
 
 
 def _piece(document: Document, number: int) -> Piece:
     try:
-        header, length = document.block_header(number), document.contents.stored_stretch(number).length
+        header, length = document.blocks[number].header, document.contents.stored_stretch(number).length
     except DamagedBlockError as err:
         err.path = err.path or document.path
         raise
-    if not header.streamed and length < header.used_size:
-        raise DamagedBlockError("the file ends inside this block", path=document.path, block=number)
     return Piece(document.path, number, document.signature, header, length)
 
 

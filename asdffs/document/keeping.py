@@ -4,7 +4,7 @@
 scratch that is no editor's, ``NAME.unsaved-N.block-NNNN.bin`` for a block that was written and
 could not be stored, ``NAME.conflict-N.yaml`` and ``NAME.conflict-N.block-NNNN.bin`` for
 what another program's change of the file has overtaken.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/edit``,
-``watching``, ``cli/past`` (for the spool of a daemon that was killed).
+``mirroring``, ``cli/past`` (for the spool of a daemon that was killed).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from asdffs.document.document import Document
 from asdffs.document.places import DRAFT
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_store import FileFolder
-from asdffs.storage.store import read_bytes
 
 _PIECE: Final = 1 << 20
 #: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
@@ -235,8 +234,8 @@ def _create_new(name_of: Callable[[int], str], mode: int) -> tuple[str, int]:
 
 
 def _copy_block(document: Document, number: int, new: BinaryIO) -> None:
-    for place in range(0, document.block_size(number), _PIECE):
-        piece = read_bytes(document.read_block(number, place, _PIECE))
+    for place in range(0, document.blocks[number].size, _PIECE):
+        piece = document.blocks[number].read_at(place, _PIECE)
         with document.relief.waiting():
             new.write(piece)
     with document.relief.waiting():

@@ -37,6 +37,7 @@ from asdffs.document.outline import read_outline
 from asdffs.document.sources import Wanted, checked_sources
 from asdffs.document.tree import Path
 from asdffs.document.uris import resolve
+from asdffs.document.validation import MISSING_END
 from asdffs.errors import (
     AsdffsError,
     InvalidTreeError,
@@ -46,6 +47,7 @@ from asdffs.errors import (
     UnfinishedError,
 )
 from asdffs.format.scanner import drive, scan_layout
+from asdffs.format.tree_extent import ends_with_tree
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
 from asdffs.storage.store import Signature, Store
@@ -54,7 +56,6 @@ logger = logging.getLogger(__name__)
 
 #: How often the directory is written anew while somebody else writes it too.
 _PATIENCE: Final = 100
-_MISSING_END: Final = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 _OWN_BLOCKS: Final = (
     "has blocks of its own; in a directory that is watched each is a file of its own: "
     "save it with all_array_storage='external'"
@@ -122,7 +123,7 @@ class Mirror:
     def is_whole(self, name: str) -> bool:
         """Whether a file has all that it says it has: its end marker, or its stored bytes."""
         try:
-            return _has_end(self._raw_text()) if name == self.main else self._blocks.is_whole(name)
+            return ends_with_tree(self._raw_text()) if name == self.main else self._blocks.is_whole(name)
         except (AsdffsError, OSError):
             return False
 
@@ -182,8 +183,8 @@ class Mirror:
         text = self._text()
         if text in (b"", self._document.tree.text()) or self._mark(name) != before:
             return False  # there is nothing to carry, or it was written while it was read
-        if not last and not _has_end(text):
-            raise InvalidTreeError(_MISSING_END)
+        if not last and not ends_with_tree(text):
+            raise InvalidTreeError(MISSING_END)
         self._announce(name, text)
         self._drafts.commit(text)
         return True
@@ -221,7 +222,7 @@ class Mirror:
         """What sources of the directory are in the ASDF file: as they are written there, where they mean the same."""
         document = self._document
         outline = document.arrays.outline()
-        exploded = exploded_sources(self.stem, document.block_count, document.path, self.folder.directory)
+        exploded = exploded_sources(self.stem, len(document.blocks), document.path, self.folder.directory)
         written: dict[Path, tuple[str | None, str]] = {}
         for branch in outline.arrays:
             if branch.array is not None and branch.source is not None:
@@ -244,7 +245,7 @@ class Mirror:
         if path is None or os.path.dirname(path) != self.folder.directory:
             return None
         number = next(iter(numbered([os.path.basename(path)], self.stem)), None)
-        if number is not None and number >= self._document.block_count:
+        if number is not None and number >= len(self._document.blocks):
             raise InvalidTreeError(f"{array.name}: there is no {os.path.basename(path)} yet", line=array.line)
         return number
 
@@ -293,7 +294,7 @@ class Mirror:
 
     def _names(self) -> list[str]:
         """Of all files that the ASDF file makes."""
-        return [*(block_file_name(self.stem, number) for number in range(self._document.block_count)), self.main]
+        return [*(block_file_name(self.stem, number) for number in range(len(self._document.blocks))), self.main]
 
     def _has_news(self, name: str) -> bool:
         try:
@@ -369,7 +370,3 @@ class Mirror:
 def _unchanged(signature: Signature) -> Signature:
     """Without the time of a rename, a chmod or a link."""
     return replace(signature, ctime_ns=0)
-
-
-def _has_end(text: bytes) -> bool:
-    return text.rstrip(b"\r\n").endswith(b"\n...")

@@ -19,13 +19,13 @@ from asdffs.document.contents import Care
 from asdffs.document.document import Document, Parts
 from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Manner, Transaction
-from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError
+from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, UsageError
 from asdffs.format.header import Header
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.registry import plugins
-from asdffs.relief import Alone, Relief
+from asdffs.relief import Alone, Calls, Relief
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.gap import AUTO
 from asdffs.storage.journal import Journal, journal_name, read_progress, read_record
@@ -46,6 +46,8 @@ PATIENCE = 600.0
 
 def resolve(path: str) -> tuple[str, str]:
     """Directory and name of the regular file that ``path`` leads to.  Raises ``MissingFileError``."""
+    if not path:
+        raise UsageError("the name of the file is empty")
     real = os.path.realpath(path)
     try:
         mode = os.stat(real).st_mode
@@ -63,9 +65,9 @@ class Settings:
     """How a document behaves.  ``spool``: directory for decoded blocks, or None for the system's;
     ``spool_max``: bytes that they may take there, or None for half of what is free; ``care``: of checksums.
 
-    ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``growth``: the
-    strategy by which blocks are moved, or ``auto``; ``journal``: False where none can be kept, and crashes
-    in the middle of a change may leave half of it.
+    ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``schema``: it must fit the
+    schemas of its tags; ``growth``: the strategy by which blocks are moved, or ``auto``; ``journal``: False where
+    none can be kept, and crashes in the middle of a change may leave half of it.
     """
 
     spool: str | None = None
@@ -74,6 +76,7 @@ class Settings:
     spool_max: int | None = None
     care: Care = field(default_factory=Care)
     strict: bool = False
+    schema: bool = False
     growth: str = AUTO
     journal: bool = True
 
@@ -85,6 +88,14 @@ def open_document(path: str, *, writable: bool, settings: Settings | None = None
     """
     directory, name = resolve(path)
     return open_in_folder(FileFolder(directory), name, writable=writable, settings=settings)
+
+
+def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
+    """As ``open_document``, for the threads of a program: their calls take turns.  User: ``asdffs.open``."""
+    document = open_document(os.fspath(path), writable=writable, settings=Settings(relief=Calls()))
+    if writable:
+        document.note_owner({"pid": os.getpid(), "command": "a Python program"})
+    return document
 
 
 def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Settings | None = None) -> Document:
@@ -109,6 +120,7 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
         room=SpoolRoom(chosen.spool, chosen.spool_max),
         care=chosen.care,
         strict=chosen.strict,
+        schema=chosen.schema,
     )
     document.report.recovery = "; ".join(story)
     return document
@@ -139,6 +151,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
     try:
         if writable:
             journal = _open_recovered(folder, store, story, create=settings.journal)
+        known = store.signature()  # before it is read: a change from then on is another program's
         layout, dialect = _scan(store)
         if journal is not None:
             journal.reserve(2 * min(layout.padding.stop, _LARGEST_RESERVE) + _LEAST_RESERVE)
@@ -148,7 +161,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
         store.close()
         raise
     manner = Manner(writable, settings.growth)
-    return Parts(Transaction(folder, store, journal, settings.relief, manner), layout, dialect)
+    return Parts(Transaction(folder, store, journal, settings.relief, manner, known), layout, dialect)
 
 
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
@@ -159,12 +172,13 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
     elif folder.signature(name).inode != store.signature().inode:
         store = open_locked(folder, name, patience=0)
     try:
+        known = store.signature()
         layout, dialect = _scan(store)
     except BaseException:  # as above
         if store is not current.store:
             store.close()
         raise
-    return Parts(current.hand_over(store), layout, dialect)
+    return Parts(current.hand_over(store, known), layout, dialect)
 
 
 def _scan(store: Store) -> tuple[Layout, Dialect]:

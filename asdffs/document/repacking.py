@@ -21,7 +21,7 @@ from asdffs.document.exploded_files import can_share
 from asdffs.document.exploding import moved_source
 from asdffs.document.outline import read_outline
 from asdffs.document.sources import checked_sources
-from asdffs.errors import DamagedBlockError, StaleFileError
+from asdffs.errors import StaleFileError
 from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION
 from asdffs.relief import Turns
 from asdffs.storage.sharing import Stretch, probe_name
@@ -110,13 +110,11 @@ class Repacking:
     def _is_to_encode(self, number: int) -> bool:
         """Whether the block is to be stored otherwise, and can be.  Raises ``DamagedBlockError``."""
         document = self._document
-        header = document.block_header(number)
-        if not header.streamed and document.contents.stored_stretch(number).length < header.used_size:
-            raise DamagedBlockError("the file ends inside this block", path=document.path, block=number)
+        header = document.blocks[number].header
         wanted = self._codec.id if self._codec is not None else NO_COMPRESSION
         if self._wishes.compression == KEEP or header.compression == wanted:
             return False
-        why = "it is streamed" if header.streamed else document.block_obstacle(number)
+        why = "it is streamed" if header.streamed else document.blocks[number].obstacle
         if why:
             self.notes.append(f"block {number} stays as it is stored: {why}")
         return not why
@@ -151,11 +149,11 @@ class Repacking:
 
     def _part(self, number: int) -> Part:
         with self._turns.resumed():
-            return Part(self._document.block_header(number), self._document.contents.stored_stretch(number))
+            return Part(self._document.blocks[number].header, self._document.contents.stored_stretch(number))
 
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
         with self._turns.resumed():
-            old = self._document.block_header(number)
+            old = self._document.blocks[number].header
         checksum = encoded.digest if old.checksum != NO_CHECKSUM else NO_CHECKSUM
         header = replace(old.with_used(encoded.payload.size), data_size=encoded.size)
         header = replace(header, compression=encoded.compression, checksum=checksum)
@@ -167,7 +165,7 @@ class Repacking:
             payload = self._document.contents.create_payload()
             try:
                 encoded = self._document.contents.encoded(number, self._codec, payload)
-                self._document.revert_block(number)  # what was decoded for it needs no room any more
+                self._document.blocks[number].revert()  # what was decoded for it needs no room any more
             except BaseException:
                 payload.discard()
                 raise

@@ -27,9 +27,14 @@ class SpoolRoom:
     """
 
     def __init__(self, directory: str | None, most: int | None = None) -> None:
-        self.directory = directory or tempfile.gettempdir()
+        self._directory = directory
         self._most = most
         self._used: dict[DecodedBlock, None] = {}  # the least recently used first
+
+    @property
+    def directory(self) -> str:
+        """Where spool files are.  Raises ``OSError`` where the system has no such place."""
+        return self._directory or tempfile.gettempdir()
 
     @property
     def most(self) -> int:

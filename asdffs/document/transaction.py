@@ -40,6 +40,7 @@ While it waits for the disk others have the turn (``relief``); one change at a t
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import errno
 import logging
@@ -47,6 +48,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from asdffs.document.pins import Pins
 from asdffs.errors import ReadOnlyError, StorageError
 from asdffs.format.plan import Plan
 from asdffs.relief import Alone, Exclusive, Relief
@@ -88,7 +90,10 @@ class Foreign(enum.Enum):
 
 
 class Transaction:
-    """All changes of one open file.  ``journal`` is None for one that is only read, or by the user's choice."""
+    """All changes of one open file.  ``journal`` is None for one that is only read, or by the user's choice.
+
+    ``pins``: of blocks that a program has mapped, which do not move meanwhile.
+    """
 
     def __init__(
         self,
@@ -97,12 +102,19 @@ class Transaction:
         journal: Journal | None,
         relief: Relief | None = None,
         manner: Manner | None = None,
+        known: Signature | None = None,
     ) -> None:
+        """``known``: the signature of what was read of it; None: of what it is now."""
         self._file = OpenFile(folder, store, journal, relief or Alone())
+        if known is not None:
+            self._file.signature = known
         self._manner = manner or Manner(writable=journal is not None)
         self.changed = False
         self._resized = False
         self.grown_by = ""
+        self.pins = Pins()
+        self._note: dict[str, Any] = {}
+        self._noted = ""
 
     @property
     def store(self) -> Store:
@@ -140,6 +152,8 @@ class Transaction:
         if plan.empty:
             adopt()
             return
+        if plan.move is not None:
+            self.pins.check_all()
         self._carry_out(plan, lambda: self._in_place(plan) if plan.move is None else self._grow(plan), adopt)
 
     def fill(self, plan: Plan, payload: Payload, offset: int, adopt: Callable[[], None], step: Step) -> None:
@@ -175,6 +189,7 @@ class Transaction:
         self.check_healthy()
         if stale:  # it is in the file that was open, which another program changed or replaced meanwhile
             raise self._file.stale()
+        self._note_growth()
         logger.info("committed %d bytes, size %d -> %d", plan.written, plan.old_size, plan.new_size)
 
     def rewrite(self, fill: Callable[[Folder, Store], None], adopt: Callable[[], None]) -> None:
@@ -182,6 +197,7 @@ class Transaction:
 
         ``fill`` may raise anything; the file is as it was then.
         """
+        self.pins.check_all()
         self._check_ready()
         self._file.check_unchanged()  # invariant 1
         file, before = self._file, self._file.store
@@ -270,26 +286,40 @@ class Transaction:
         self._file.check_unchanged()
 
     def note_owner(self, note: dict[str, Any]) -> None:
-        """Write the owner note, if there is a journal.  Raises ``OSError``."""
+        """Write the owner note, if there is a journal, also when blocks move another way.  Raises ``OSError``."""
+        self._note, self._noted = note, self.grown_by
         if self._file.journal is not None:
-            self._file.journal.note_owner(note)
+            self._file.journal.note_owner({**note, "growth": self.grown_by})
+
+    def _note_growth(self) -> None:
+        if self._note and self.grown_by != self._noted:
+            with contextlib.suppress(OSError):  # the note is information for others, the change is not
+                self.note_owner(self._note)
 
     def reserve(self, size: int) -> None:
         """Have room in the journal for changes of ``size`` bytes.  Raises ``OSError``."""
         if self._file.journal is not None:
             self._file.journal.reserve(size)
 
-    def hand_over(self, store: Store) -> Transaction:
+    def hand_over(self, store: Store, known: Signature) -> Transaction:
         """The same file as another program left it, in ``store``; this object is done with.
+
+        ``known``: its signature when it was read.  What programs have mapped is of the old file, and holds up
+        nobody any more.
 
         Raises ``FailedFileError``: the journal stays, and whoever opens the file next needs it.
         """
         self.check_healthy()
         if store is not self.store:
             self.store.close()
-        new = Transaction(self._file.folder, store, self._file.journal, self._file.relief, self._manner)
+        new = Transaction(self._file.folder, store, self._file.journal, self._file.relief, self._manner, known)
+        new._note = self._note
         self._file.journal = None
         return new
+
+    def leave(self) -> None:
+        """Close the file and nothing more: in a process that was forked from the one that opened it."""
+        self.store.close()
 
     def close(self) -> None:
         """Remove the journal (kept when FAILED) and close the file, which unlocks it."""

@@ -69,7 +69,7 @@ class TreeEditor:
         """The ndarrays of the committed tree.  Raises ``InvalidTreeError`` when it is not valid YAML."""
         return find_arrays(self.text(), self._dialect.is_ndarray)
 
-    def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None] | None = None) -> tuple[Ndarray, ...]:
+    def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None]) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, durably; the arrays of the new tree.
 
         ``check`` may refuse the arrays.  Raises ``InvalidTreeError`` when it must not become the tree, else as
@@ -79,8 +79,7 @@ class TreeEditor:
         new = complete_last_line(draft)
         with self._relief.waiting():
             header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree)
-        if check is not None:
-            check(arrays)
+        check(arrays)
         self._transaction.check_healthy()
         self._transaction.check_unchanged()
         old = self.text()

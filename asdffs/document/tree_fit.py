@@ -51,11 +51,11 @@ class TreeFit:
 
     def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
         with self._document.relief.waiting():
-            return find_warnings(arrays, self._document.block_count, self._size_or_none)
+            return find_warnings(arrays, len(self._document.blocks), self._size_or_none)
 
     def _size_or_none(self, number: int) -> int | None:
         with self._document.relief.resumed():
             try:
-                return self._document.block_size(number)
+                return self._document.blocks[number].size
             except (DamagedBlockError, OSError):
                 return None

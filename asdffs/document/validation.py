@@ -18,7 +18,8 @@ from asdffs.format.tree_extent import find_comments_end, find_tree_end
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
 _LARGEST = 1 << 63
-_MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
+#: Why a text without its last line is refused.
+MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 
 
 def complete_last_line(text: bytes) -> bytes:
@@ -39,7 +40,7 @@ def check_text(text: bytes, dialect: Dialect, *, had_tree: bool) -> tuple[Header
     start = find_comments_end(text, header.size)
     if start is None:
         if had_tree or not text.endswith(b"\n"):
-            raise InvalidTreeError(_MISSING_END, line=text.count(b"\n") + 1)
+            raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
         return header, len(text), ()
     _check_extent(text, start)
     return header, start, find_arrays(text, dialect.is_ndarray)
@@ -94,7 +95,7 @@ def _check_extent(text: bytes, start: int) -> None:
         raise InvalidTreeError("after the comments the tree must begin with the line '%YAML 1.1'", line=line)
     end = find_tree_end(text, start, at_eof=False)
     if end is None:
-        raise InvalidTreeError(_MISSING_END, line=text.count(b"\n") + 1)
+        raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
     if end != len(text):
         line = text.count(b"\n", 0, end) + 1
         raise InvalidTreeError("text follows the end marker '...'; the tree must end there", line=line)

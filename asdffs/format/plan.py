@@ -14,6 +14,7 @@ from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
+from asdffs.format.tree_extent import ends_with_tree
 
 #: How many bytes are compared at once to find where two texts differ.
 _COMPARE = 1 << 16
@@ -104,10 +105,10 @@ def plan_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: by
     if layout.first_block is None:
         return _plan_last_text(layout, old_text, padding_byte, new_text)
     room = layout.first_block
-    if len(new_text) == room or (len(new_text) < room and _ends_with_tree(new_text)):
+    if len(new_text) == room or (len(new_text) < room and ends_with_tree(new_text)):
         return _plan_fitting_text(layout, old_text, padding_byte, new_text)
     # section Blocks: without a tree the first block follows the header without padding
-    target = room + policy.shift(room, len(new_text)) if _ends_with_tree(new_text) else len(new_text)
+    target = room + policy.shift(room, len(new_text)) if ends_with_tree(new_text) else len(new_text)
     return _plan_moved_blocks(layout, room, new_text, padding_byte, target)
 
 
@@ -173,10 +174,6 @@ def plan_index(layout: Layout) -> Plan:
     text = build_block_index(layout.offsets, newline=layout.header.newline)
     writes = (Write(layout.blocks_end, text),)
     return Plan(layout.size, layout.blocks_end + len(text), writes, steady=layout.padding.stop)
-
-
-def _ends_with_tree(text: bytes) -> bool:
-    return text.rstrip(b"\r\n").endswith(b"\n...")
 
 
 def _plan_last_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes) -> Plan:

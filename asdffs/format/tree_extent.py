@@ -31,6 +31,11 @@ def find_comments_end(text: bytes, start: int) -> int | None:
     return start if start < len(text) else None
 
 
+def ends_with_tree(text: bytes) -> bool:
+    """Whether the last line of ``text`` is the end marker of a tree."""
+    return text.rstrip(b"\r\n").endswith(b"\n...")
+
+
 def find_tree_end(text: bytes | bytearray, start: int, *, at_eof: bool) -> int | None:
     """Offset just after the end marker of the tree that begins at or before ``start``, or None.
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from asdffs.errors import MountError
+from asdffs.errors import MountError, UsageError
 from asdffs.mount.mending import mended2, mended3
 from asdffs.mount.session import Session, main_of
 
@@ -47,6 +47,8 @@ class Binding:
 def load_binding(wanted: BindingName = "auto") -> Binding:
     """The binding ``wanted``.  Raises ``MountError`` saying what to install."""
     loaders = {"mfusepy": _load_mfusepy, "fusepy": _load_fusepy}
+    if wanted not in ("auto", *loaders):
+        raise UsageError(f"the binding is auto, mfusepy or fusepy, not {wanted!r}; see $ASDFFS_BINDING")
     names = list(loaders) if wanted == "auto" else [wanted]
     reasons = []
     for name in names:
@@ -66,7 +68,7 @@ def describe_binding(wanted: BindingName = "auto") -> str:
 
     try:
         binding = load_binding(wanted)
-    except MountError as err:
+    except (MountError, UsageError) as err:
         return str(err)
     return f"{binding.name} {metadata.version(binding.name)}, libfuse {binding.libfuse}"
 

@@ -22,6 +22,7 @@ from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
 from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.mounts import pid_namespace
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
@@ -48,15 +49,17 @@ def serve(
     loop: Loop,
     *,
     ready: Callable[[], None],
+    leaving: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve ``document``, whose relief is ``loop``, until it is unmounted, then finish it; the caller closes it.
 
-    Raises ``MountError`` when FUSE refuses, ``KeptEditsError`` or ``UnfinishedError`` when not
-    everything that was typed is in the file.
+    ``ready`` is called when it can be used, ``leaving`` when it cannot any more.  Raises ``MountError`` when FUSE
+    refuses, ``KeptEditsError`` or ``UnfinishedError`` when not everything that was typed is in the file.
     """
     vfs = Vfs(document, places, options.shown)
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
-    document.report.mount = {**note, "log": places.log, "report": places.report}
+    more = {"namespace": pid_namespace(), "log": places.log, "report": places.report}
+    document.report.mount = note | more
     document.note_owner({**note, "state": "serving"})
 
     loop.caller_pid = binding.caller_pid
@@ -70,6 +73,7 @@ def serve(
         logger.info("%s is mounted at %s (%s)", document.path, mountpoint, binding.name)
 
     def ended() -> None:
+        leaving()
         others.stop()
         invalidator.stop()
         with contextlib.suppress(OSError):  # the note is information for others, the end is not

@@ -1,7 +1,7 @@
 """What is mounted where: the kernel's list (proc(5), mountinfo).
 
 Reading it asks no file system anything, so a daemon may look its own mount up.  Users:
-``read_ahead``, ``cli/mount``.
+``read_ahead``, ``cli``.
 """
 
 from __future__ import annotations
@@ -16,26 +16,68 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One line: where, ``device`` as ``MAJOR:MINOR``, and the type of the file system."""
+    """One line: where, ``device`` as ``MAJOR:MINOR``, the type of the file system, and what was mounted.
+
+    ``options``: of this mount and of the file system.
+    """
 
     point: str
     device: str
     kind: str
+    source: str
+    options: frozenset[str]
+
+    @property
+    def writable(self) -> bool:
+        """Whether it is mounted for writing."""
+        return "ro" not in self.options
+
+    @property
+    def owner(self) -> int | None:
+        """The user who mounted it, by FUSE."""
+        return self._number("user_id=")
+
+    @property
+    def group(self) -> int | None:
+        """And that user's group then: who is in another one may not look into it."""
+        return self._number("group_id=")
+
+    def _number(self, key: str) -> int | None:
+        return next((int(word.removeprefix(key)) for word in self.options if word.startswith(key)), None)
+
+
+def pid_namespace() -> int:
+    """Which one this process is in: a number of a process means nothing in another."""
+    return os.stat("/proc/self/ns/pid").st_ino
 
 
 def mounts() -> Iterator[Mount]:
     """All mounts of this process's namespace, the ones on top last."""
     with open("/proc/self/mountinfo", "rb") as file:
-        for line in file:
-            fields, _, rest = os.fsdecode(line).partition(" - ")
-            words = fields.split()
-            point = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), words[4])
-            yield Mount(point, words[2], rest.split()[0])
+        for line in file:  # a name may have any white space but a space or a newline as it is, and be empty
+            fields, _, rest = os.fsdecode(line.rstrip(b"\n")).partition(" - ")
+            words, (kind, source, options) = fields.split(" "), rest.split(" ")[:3]
+            found = frozenset((*words[5].split(","), *options.split(",")))
+            yield Mount(_unescaped(words[4]), words[2], kind, _unescaped(source), found)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), text)
 
 
 def topmost(point: str) -> Mount | None:
     """The mount that is seen at ``point``, an absolute path without symbolic links."""
     return next((mount for mount in reversed(list(mounts())) if mount.point == point), None)
+
+
+def resolved(path: str) -> str:
+    """``path`` without symbolic links; without a question to what is mounted there, which may not answer.
+
+    The name of a mount point that is a link itself is followed.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    place = os.path.join(os.path.realpath(folder), name)
+    return place if topmost(place) is not None else os.path.realpath(path)
 
 
 def filesystem_of(path: str) -> str:

@@ -18,9 +18,14 @@ from asdffs.views.base import Options
 
 #: mount(8) and fstab pass these; they mean nothing here or are the kernel's.
 _TOLERATED: Final = (
-    *("dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "strictatime"),
-    *("diratime", "nodiratime", "sync", "async", "auto", "noauto", "user", "nouser", "users", "_netdev", "defaults"),
+    *("dev", "nodev", "suid", "nosuid", "exec", "atime", "relatime", "strictatime", "lazytime", "nolazytime"),
+    *("diratime", "nodiratime", "async", "auto", "noauto", "user", "nouser", "users", "_netdev", "defaults"),
+    *("nofail", "group", "owner", "silent", "loud", "mand", "nomand", "nosymfollow"),
 )
+#: What libfuse gives to the kernel, which sees to it.
+_KERNEL: Final = ("noexec", "noatime", "sync", "dirsync")
+#: Of users and groups; the last one means none.
+_LARGEST_ID: Final = (1 << 32) - 2
 #: A part of a block that can only be decoded as a whole, and what lies around a reader, must fit.
 _LEAST_SPOOL: Final = 16 << 20
 #: How long the kernel keeps names, and attributes of what changes only through it, in seconds (libfuse 3):
@@ -34,8 +39,9 @@ class MountOptions:
 
     ``fsname``: the source shown by mount(8), or None for the file; ``spool``: directory for
     scratch and decoded blocks, or None; ``log``: a file, ``syslog``, or None for the default; ``growth``: how
-    blocks are moved; ``journal``: whether there is one; ``lease``: whether others' opens of the file wait;
-    ``spool_max``: bytes that decoded blocks may take, or None; ``keep_checksums``: whether
+    blocks are moved; ``schema``: whether trees must fit their schemas; ``nonempty``: whether the mount point may have
+    files; ``kernel``: flags for it; ``journal``: whether there is one; ``lease``: whether others' opens of the file
+    wait; ``spool_max``: bytes that decoded blocks may take, or None; ``keep_checksums``: whether
     changed blocks get a new one; ``verify``: whether checksums are looked at before the first read.
     """
 
@@ -44,6 +50,8 @@ class MountOptions:
     allow_root: bool = False
     default_permissions: bool = False
     strict: bool = False
+    schema: bool = False
+    nonempty: bool = False
     fsname: str | None = None
     spool: str | None = None
     log: str | None = None
@@ -53,6 +61,7 @@ class MountOptions:
     spool_max: int | None = None
     keep_checksums: bool = True
     verify: bool = False
+    kernel: tuple[str, ...] = ()
     padding: Padding = field(default_factory=Padding)
     shown: Shown = field(default_factory=Shown)
 
@@ -65,7 +74,9 @@ def parse_options(texts: list[str]) -> MountOptions:
     chosen = MountOptions()
     for word in (word for text in texts for word in text.split(",") if word):
         name, equals, value = word.partition("=")
-        if name in _FLAGS and not equals:
+        if word in _KERNEL:
+            chosen = replace(chosen, kernel=(*chosen.kernel, word))
+        elif name in _FLAGS and not equals:
             chosen = replace(chosen, **_FLAGS[name])
         elif name in _VALUES and value:
             chosen = _VALUES[name][1](chosen, value)
@@ -84,8 +95,8 @@ def _usage(name: str) -> str:
 
 def _set_id(name: str) -> Setter:
     def set_it(options: MountOptions, value: str) -> MountOptions:
-        if not value.isascii() or not value.isdigit():
-            raise UsageError(f"{name}={value}: a {name} is a number")
+        if not value.isascii() or not value.isdigit() or int(value) > _LARGEST_ID:
+            raise UsageError(f"{name}={value}: a {name} is a number, at most {_LARGEST_ID}")
         number: dict[str, Any] = {name: int(value)}
         return replace(options, shown=replace(options.shown, **number))
 
@@ -145,6 +156,8 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "allow_root": {"allow_root": True},
     "default_permissions": {"default_permissions": True},
     "strict": {"strict": True},
+    "schema": {"schema": True},
+    "nonempty": {"nonempty": True},
     "nojournal": {"journal": False},
     "lease": {"lease": True},
     "verify": {"verify": True},
@@ -186,6 +199,8 @@ def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> dict[st
         "allow_root": options.allow_root,
         "default_permissions": options.default_permissions or options.allow_other or options.allow_root,
     }
+    chosen |= dict.fromkeys(options.kernel, True)
     if libfuse2:
         chosen["big_writes"] = True  # else writes arrive in pieces of 4 KiB
+        chosen["nonempty"] = options.nonempty  # libfuse 3 has no such check
     return chosen

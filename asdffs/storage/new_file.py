@@ -72,7 +72,7 @@ def write_over(
 def _write(
     folder: Folder, name: str, fill: Callable[[Store], None], finish: Callable[[Store], Store], *, durable: bool
 ) -> None:
-    _remove_stale(folder, name)
+    remove_stale(folder, name)
     temporary = create_temporary(folder, name, _SUFFIX)
     try:
         folder.lock(temporary)  # it is nobody's leftover
@@ -88,8 +88,11 @@ def _write(
         folder.sync()
 
 
-def _remove_stale(folder: Folder, name: str) -> None:
-    """Remove what was left for the same name by a program that was killed; a living one has the lock."""
+def remove_stale(folder: Folder, name: str) -> None:
+    """Remove temporary files that a program left which was killed while it wrote ``name``; a living one's are locked.
+
+    Raises ``OSError`` when the folder cannot be read.
+    """
     for found in folder.names():
         if found.startswith(temporary_prefix(name)) and found.endswith(_SUFFIX):
             with contextlib.suppress(OSError):

@@ -45,6 +45,20 @@ def read_bytes(found: bytes | Extent) -> bytes:
     return b"".join(pieces)
 
 
+def read_into(found: bytes | Extent, buffer: memoryview) -> int:
+    """As ``read_bytes``, into ``buffer``, which has room; how many bytes.  Raises ``OSError``."""
+    if isinstance(found, bytes):
+        buffer[: len(found)] = found
+        return len(found)
+    done = 0
+    while done < found.length:
+        count = os.preadv(found.fd, [buffer[done : found.length]], found.offset + done)
+        if not count:
+            break
+        done += count
+    return done
+
+
 @dataclass(frozen=True, slots=True)
 class PhysicalExtent:
     """``length`` bytes of the file from ``logical`` on lie on the disk from address ``physical`` on.

@@ -30,13 +30,15 @@ class DirectoryWatch:
         self._directory = directory
         self._noticed = noticed
         self._observer: Any = None
+        self._stopped = False
 
     def start(self) -> None:
         """Begin, without waiting until it has begun; where nothing can be watched, the log says so."""
         threading.Thread(target=self._start, name="watch", daemon=True).start()
 
     def stop(self) -> None:
-        """End.  Harmless when it has not begun."""
+        """End.  Harmless when it has not begun: it does not begin then."""
+        self._stopped = True
         if self._observer is not None:
             self._observer.stop()
 
@@ -65,7 +67,10 @@ class DirectoryWatch:
             )
             return
         self._observer = observer
-        self._noticed("")
+        if self._stopped:
+            observer.stop()
+        else:
+            self._noticed("")
 
     def _look_at(self, event: Any) -> None:
         for path in (event.src_path, getattr(event, "dest_path", "")):

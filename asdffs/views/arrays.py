@@ -21,12 +21,12 @@ from typing import Final
 from asdffs.document.branch import Branch
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
+from asdffs.document.listing import directory_name_of, name_of
 from asdffs.document.tree import Path
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.fits import ENDING as FITS_ENDING
 from asdffs.views.fits import FitsFile, takes
 from asdffs.views.fits_cards import is_installed
-from asdffs.views.listing import directory_name_of, name_of
 from asdffs.views.npy import ENDING, MaskFile, NpyFile
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from asdffs.codecs.base import name_of
+from asdffs.document.blocks import Block
 from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError
@@ -26,25 +26,6 @@ def block_name(number: int) -> str:
     return f"{number:04d}.bin"
 
 
-def block_facts(document: Document, number: int) -> dict[str, int | str]:
-    """The block header as it is on disk; sizes and offset in bytes.  Raises ``DamagedBlockError``.
-
-    Of a streamed block, whose sizes mean nothing there, ``data_size`` is what it has now.
-    """
-    header = document.block_header(number)
-    return {
-        "index": number,
-        "offset": document.block_offset(number),
-        "header_size": header.header_size,
-        "flags": header.flags,
-        "compression": name_of(header.compression),
-        "allocated_size": header.allocated_size,
-        "used_size": header.used_size,
-        "data_size": document.block_size(number) if header.streamed else header.data_size,
-        "checksum": header.checksum.hex(),
-    }
-
-
 class BlockFile(ViewFile):
     """One block."""
 
@@ -53,6 +34,7 @@ class BlockFile(ViewFile):
     def __init__(self, document: Document, number: int) -> None:
         self._document = document
         self._number = number
+        self._block = Block(document, number)
         self._subjects = (content(number),)
 
     def subjects(self) -> tuple[Subject, ...]:
@@ -66,42 +48,42 @@ class BlockFile(ViewFile):
     def size(self) -> int:
         """Decoded size; 0 for a block whose header cannot be read."""
         try:
-            return self._document.block_size(self._number)
+            return self._block.size
         except DamagedBlockError:
             return 0
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Decoded bytes."""
-        return self._document.read_block(self._number, offset, length)
+        return self._block.read_extent(offset, length)
 
     def open_for_reading(self) -> None:
         """A block whose header is damaged is an error, not an empty file."""
-        self._document.check_block_readable(self._number)
+        self._block.check_readable()
 
     @property
     def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """A compressed block is encoded as a whole."""
-        return self._document.block_header(self._number).compressed
+        return self._block.header.compressed
 
     def open_for_writing(self) -> None:
         """Damaged blocks, and those that cannot be decoded, cannot be written."""
-        self._document.check_block_writable(self._number)
+        self._block.check_writable()
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write in place."""
-        self._document.write_block(self._number, offset, payload)
+        self._block.write_at(offset, payload)
 
     def truncate(self, size: int) -> None:
         """Shrink, or grow with zeros."""
-        self._document.truncate_block(self._number, size)
+        self._block.truncate(size)
 
     def revert(self) -> None:
         """A compressed block is what it was before; another has been overwritten."""
-        self._document.revert_block(self._number)
+        self._block.revert()
 
     def settle(self, *, durable: bool) -> None:
         """Have the file hold what was written: the size, or all of a compressed block."""
-        self._document.settle_block(self._number, durable=durable)
+        self._block.settle(durable=durable)
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """Reserve room, or write zeros."""
@@ -116,12 +98,12 @@ class BlockFile(ViewFile):
 
     def _reserve(self, size: int, *, needed: bool) -> None:
         """At least ``size`` bytes; of a block that has no room of its own only ``needed`` ones are refused."""
-        header = self._document.block_header(self._number)
+        header = self._block.header
         if header.compressed or header.streamed:
             if needed:
                 raise NotPermittedError("a compressed or streamed block has no room to reserve", block=self._number)
         elif size > header.allocated_size:
-            self._document.reserve_block(self._number, size)
+            self._block.reserve(size)
 
     def set_attribute(self, name: str, value: bytes) -> None:
         """``user.asdf.compression`` stores the block anew, ``user.asdf.allocated_size`` reserves room."""
@@ -129,11 +111,11 @@ class BlockFile(ViewFile):
         if not self._document.writable:
             raise ReadOnlyError("the mount is read-only")
         if name == _PREFIX + "compression":
-            self._document.set_compression(self._number, text)
+            self._block.set_compression(text)
         elif name == _PREFIX + "allocated_size":
             if not text.isascii() or not text.isdigit():
                 raise NameRefusedError(f"allocated_size is a number of bytes, not {text[:40]!r}", block=self._number)
-            self._document.reserve_block(self._number, int(text))
+            self._block.reserve(int(text))
         elif name in self.attributes():
             raise NotPermittedError(f"{name} tells what is in the file and cannot be set", block=self._number)
         else:
@@ -144,8 +126,8 @@ class BlockFile(ViewFile):
         return self._number, 0
 
     def attributes(self) -> Mapping[str, bytes]:
-        """``user.asdf.*``: what ``block_facts`` tells, as text."""
-        facts = block_facts(self._document, self._number)
+        """``user.asdf.*``: what ``Block.facts`` tells, as text."""
+        facts = self._block.facts()
         return {_PREFIX + name: str(fact).encode() for name, fact in facts.items()}
 
 
@@ -169,7 +151,7 @@ class Blocks:
 
     def names(self) -> Iterator[str]:
         """``0000.bin`` and so on."""
-        return map(block_name, range(self._document.block_count))
+        return map(block_name, range(len(self._document.blocks)))
 
     def directories(self) -> int:
         """None."""
@@ -178,7 +160,7 @@ class Blocks:
     def child(self, name: str) -> BlockFile:
         """The block of that name.  Raises ``KeyError``."""
         match = _NAME.fullmatch(name)
-        if match is None or int(match[1]) >= self._document.block_count:
+        if match is None or int(match[1]) >= len(self._document.blocks):
             raise KeyError(name)
         return BlockFile(self._document, int(match[1]))
 
@@ -189,19 +171,19 @@ class Blocks:
             return None
         if self.takes(name):
             return None
-        return NameRefusedError(f"the next free block is {block_name(self._document.block_count)}")
+        return NameRefusedError(f"the next free block is {block_name(len(self._document.blocks))}")
 
     def takes(self, name: str) -> bool:
         """The next block, and no other."""
-        return name == block_name(self._document.block_count)
+        return name == block_name(len(self._document.blocks))
 
     def add(self, name: str) -> None:
         """Append an empty block."""
-        self._document.append_block()
+        self._document.blocks.append()
 
     def remove(self, name: str) -> None:
         """Remove the last block, to which nothing in the tree refers."""
-        self._document.remove_block(int(name.partition(".")[0]))
+        self._document.blocks[int(name.partition(".")[0])].remove()
 
 
 PLUGIN = Blocks

@@ -41,7 +41,7 @@ class ExplodedTree(ViewFile):
         return self._text()[offset : offset + length]
 
     def _text(self) -> bytes:
-        outline, count = self._document.arrays.outline(), self._document.block_count
+        outline, count = self._document.arrays.outline(), len(self._document.blocks)
         if self._known is None or self._known[0] != (outline, count):
             self._known = (outline, count), exploded_text(outline, self._stem, count)
         return self._known[1]
@@ -79,7 +79,7 @@ class ExplodedBlock(ViewFile):
 
     def open_for_reading(self) -> None:
         """A block whose header is damaged is an error, not an empty file."""
-        self._document.check_block_readable(self._number)
+        self._document.blocks[self._number].check_readable()
 
     def _file(self) -> BlockFile:
         return block_file(self._document, self._number)
@@ -97,7 +97,7 @@ class Exploded(ReadOnlyDirectory):
     def names(self) -> Iterator[str]:
         """The tree's file first."""
         yield f"{self._stem}.asdf"
-        for number in range(self._document.block_count):
+        for number in range(len(self._document.blocks)):
             yield block_file_name(self._stem, number)
 
     def directories(self) -> int:
@@ -117,8 +117,8 @@ class Exploded(ReadOnlyDirectory):
         if name == f"{self._stem}.asdf":
             return ExplodedTree(self._document, self._stem)
         digits = name.removeprefix(self._stem).removesuffix(".asdf")
-        number = int(digits) if digits.isascii() and digits.isdigit() else self._document.block_count
-        if number >= self._document.block_count or name != block_file_name(self._stem, number):
+        number = int(digits) if digits.isascii() and digits.isdigit() else len(self._document.blocks)
+        if number >= len(self._document.blocks) or name != block_file_name(self._stem, number):
             raise KeyError(name)
         return ExplodedBlock(self._document, number)
 

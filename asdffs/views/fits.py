@@ -146,9 +146,9 @@ class FitsFile(ArrayFile):
         document = self._document
         with understood(branch.line):
             sizes = [
-                document.block_size(subject.number) for subject in self.subjects() if _is_there(document, subject)
+                document.blocks[subject.number].size for subject in self.subjects() if _is_there(document, subject)
             ]
-            key = (branch, document.arrays.outline(), document.block_count, sizes)
+            key = (branch, document.arrays.outline(), len(document.blocks), sizes)
             if self._known is None or self._known[0] != key:
                 import_numpy(document.relief)
                 self._known = key, list(_Units(document).of(branch))
@@ -320,7 +320,7 @@ def _arrays_in(branch: Branch) -> Iterator[Branch]:
 
 
 def _is_there(document: Document, subject: Subject) -> bool:
-    return subject.kind == "content" and 0 <= subject.number < document.block_count
+    return subject.kind == "content" and 0 <= subject.number < len(document.blocks)
 
 
 def _is_image(array: Ndarray) -> bool:

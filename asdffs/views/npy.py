@@ -12,20 +12,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from asdffs.document.array import Array, Mask
 from asdffs.document.branch import Branch
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
-from asdffs.document.elements import (
-    BlockElements,
-    Elements,
-    MadeElements,
-    ValueMask,
-    block_of,
-    subjects_of,
-    understood,
-)
-from asdffs.document.inline import inline_array
-from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError, StaleFileError
+from asdffs.document.elements import BlockElements, Elements, subjects_of, understood
+from asdffs.errors import AsdffsError, NotPermittedError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.base import ViewFile
 
@@ -58,22 +50,17 @@ class ArrayFile(ViewFile):
     ``find()`` is the branch of the array: asked at each use, because a commit may change it.
     """
 
+    #: What the array is.
+    kind: type[Array] = Array
+
     def __init__(self, document: Document, find: Callable[[], Branch]) -> None:
         self._document = document
-        self._find = find
-        self._last: Branch | None = None
-        self._gone = False
+        self._array = self.kind(document, find)
 
     @property
     def branch(self) -> Branch:
-        """The array; what it was last when the tree has none there any more."""
-        try:
-            self._last, self._gone = self._find(), False
-        except KeyError:
-            if self._last is None:
-                raise InvalidArrayError("the tree has no such array any more") from None
-            self._gone = True
-        return self._last
+        """Its branch of the tree; what it was last when the tree has none there any more."""
+        return self._array.branch
 
     def version(self) -> int:
         """When the tree or the block last changed it, in ns."""
@@ -103,7 +90,7 @@ class NpyFile(ArrayFile):
         super().__init__(document, find)
         self._written: set[int] = set()
 
-    _known: tuple[Any, Elements, bytes] | None = None
+    _known: tuple[Elements, bytes] | None = None
 
     @property
     def writable(self) -> bool:  # type: ignore[override]  # a constant elsewhere
@@ -142,7 +129,7 @@ class NpyFile(ArrayFile):
         elements = self.elements()
         if not isinstance(elements, BlockElements) or not elements.writable:
             raise NotPermittedError("the elements of this array have no single place; it is read-only")
-        self._document.check_block_writable(elements.placement.number)
+        self._document.blocks[elements.placement.number].check_writable()
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Into the block; of the header nothing else than what it is."""
@@ -155,7 +142,7 @@ class NpyFile(ArrayFile):
     def store(self, offset: int, payload: bytes | memoryview) -> None:
         """Into the block.  A page of a map may have the header in it, maybe an older one, which nobody stored."""
         elements, header = self._parts()
-        if self._gone:
+        if self._array.gone:
             raise StaleFileError("the tree has no such array any more; its block may be another's")
         body = memoryview(payload)[max(0, len(header) - offset) :]
         if body and isinstance(elements, BlockElements):
@@ -178,42 +165,29 @@ class NpyFile(ArrayFile):
     @property
     def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """As the blocks that were written through it."""
-        return any(self._document.block_header(number).compressed for number in self._written)
+        return any(self._document.blocks[number].header.compressed for number in self._written)
 
     def settle(self, *, durable: bool) -> None:
         """As these blocks: the tree may have given the array another one since."""
         for number in sorted(self._written):
-            self._document.settle_block(number, durable=durable)
+            self._document.blocks[number].settle(durable=durable)
             self._written.discard(number)
 
     def _parts(self) -> tuple[Elements, bytes]:
         """Elements and header, as they are now."""
-        branch = self.branch
-        with understood(branch.line):
-            key = (branch, *self._changing(branch))
-            if self._known is None or self._known[0] != key:
-                elements = self._make(branch)
+        elements = self._array.elements()
+        if self._known is None or self._known[0] is not elements:
+            branch = self.branch
+            with understood(branch.line):
                 growing = branch.array is not None and branch.array.row is not None
-                self._known = key, elements, header_of(elements, growing=growing)
-            return self._known[1:]
-
-    def _changing(self, branch: Branch) -> tuple[int, ...]:
-        """What may change of the array without the tree."""
-        if branch.inline is not None or branch.array is None:
-            return ()
-        number = block_of(self._document, branch.array)
-        return number, self._document.block_size(number)
-
-    def _make(self, branch: Branch) -> Elements:
-        if branch.inline is not None or branch.array is None:
-            outline = self._document.arrays.outline()
-            with self._document.relief.waiting():
-                return MadeElements(inline_array(outline, branch))
-        return BlockElements(self._document, branch.array)
+                self._known = elements, header_of(elements, growing=growing)
+        return self._known
 
 
 class MaskFile(NpyFile):
     """The mask of an array that the tree gives as a value: a bool for each element; ``find()`` is the array."""
+
+    kind = Mask
 
     def open_for_writing(self) -> None:
         """It is computed."""
@@ -230,9 +204,6 @@ class MaskFile(NpyFile):
     def attributes(self) -> Mapping[str, bytes]:
         """What it is made by."""
         return {_PREFIX + "source": b"inline", _PREFIX + "datatype": b"bool8"}
-
-    def _make(self, branch: Branch) -> Elements:
-        return ValueMask(super()._make(branch), branch.scalars["mask"])
 
 
 def _as_text(fact: Any) -> bytes:

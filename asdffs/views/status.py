@@ -56,7 +56,7 @@ class StatusFile(_Rendered):
             "file": document.path,
             "writable": document.writable,
             "size": document.layout.size,
-            "blocks": document.block_count,
+            "blocks": len(document.blocks),
             "tree_size": document.tree.size,
             "padding": len(document.layout.padding),
             "index": document.layout.index is not None,

@@ -26,7 +26,6 @@ from asdffs.document.opening import open_document
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.storage import linux_calls
 from asdffs.storage.file_store import FileFolder
-from asdffs.storage.store import read_bytes
 
 Call = Callable[..., Done]
 
@@ -39,14 +38,14 @@ def call(tmp_path: Path) -> Call:
 def contents(path: Path) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """The text, and of each block its compression and stored bytes."""
     document = open_document(str(path), writable=False)
-    blocks = [stored(document, number) for number in range(document.block_count)]
+    blocks = [stored(document, number) for number in range(len(document.blocks))]
     found = document.tree.text(), blocks
     document.close()
     return found
 
 
 def stored(document: Document, number: int) -> tuple[bytes, bytes]:
-    return document.block_header(number).compression, document.read_stored(number, 0, 1 << 30)
+    return document.blocks[number].header.compression, document.blocks[number].read_stored(0, 1 << 30)
 
 
 @pytest.mark.parametrize("name", ODD_FILES)
@@ -259,10 +258,12 @@ def test_refusals(tmp_path: Path, call: Call, real: Path) -> None:
     done = call("implode", main, out, "--padding", "lots")
     assert (done.code, "--padding lots" in done.sentence) == (2, True)
     (tmp_path / "parts/real0001.asdf").write_bytes((tmp_path / "parts/real0001.asdf").read_bytes()[:-5])
+    size = (tmp_path / "parts/real0001.asdf").stat().st_size
     done = call("implode", main, out)
     assert (done.code, done.sentence) == (
         4,
-        f"{tmp_path}/parts/real0001.asdf: block 0: the file ends inside this block",
+        f"{tmp_path}/parts/real0001.asdf: block 0, offset {size}: the file ends inside this block; "
+        "'asdffs block FILE N --stored' prints what is left of it",
     )
     os.unlink(tmp_path / "parts/real0001.asdf")
     done = call("implode", main, out)
@@ -275,7 +276,11 @@ def test_refusals(tmp_path: Path, call: Call, real: Path) -> None:
     broken.write_bytes(odd_file()[:-60])
     done = call("explode", broken, tmp_path / "b")
     assert done.code == 4
-    assert "the file ends inside this block; 'asdffs block FILE 1' gives what is left of it" in done.sentence
+    assert (
+        "the file ends inside this block; 'asdffs block FILE N --stored' prints what is left of it" in done.sentence
+    )
+    left = asdffs("block", broken, "1", "--stored", environment=environment_in(tmp_path))
+    assert (left.returncode, len(left.stdout) > 0) == (0, True), "the advice is right"
     assert list((tmp_path / "b").iterdir()) == []
 
 
@@ -308,5 +313,5 @@ def test_a_pending_change_of_a_killed_mount_is_seen(tmp_path: Path) -> None:
     done = asdffs("explode", tmp_path / NAME, tmp_path / "parts", environment=environment)
     assert done.returncode == 0, done.stderr
     document = open_document(str(tmp_path / "parts/f0000.asdf"), writable=False)
-    assert read_bytes(document.read_block(0, 0, 1 << 20)) == DATA * 20
+    assert document.blocks[0].read_at(0, 1 << 20) == DATA * 20
     document.close()

@@ -214,17 +214,21 @@ def test_a_failed_append_leaves_the_block(tmp_path: Path, call: Call) -> None:
 
 
 def test_no_temporary_is_left_for_ever(tmp_path: Path, call: Call) -> None:
-    """Whatever a killed command left for a name goes when that name is written."""
+    """Whatever a killed command left goes when the same is written again, and nothing of another command."""
     from asdffs.storage.payload import temporary_prefix
 
     path = write(tmp_path / "data.asdf", f"a: {nd(0)}\n", b"one")
     call("explode", path, tmp_path / "parts")
-    for folder, name in ((tmp_path, "o.asdf"), (tmp_path / "parts", "data.asdf")):
+    other = tmp_path / "parts" / (temporary_prefix("data.asdf") + "1.tmp")
+    other.write_bytes(b"what a watch is writing")
+    for folder, name in ((tmp_path, "o.asdf"), (tmp_path / "parts", "data, exploded")):
         for ending in ("1.tmp", "1-probe.tmp"):
             (folder / (temporary_prefix(name) + ending)).write_bytes(b"left")
     assert call("implode", tmp_path / "parts/data.asdf", tmp_path / "o.asdf").code == 0
     assert call("explode", path, tmp_path / "parts", "--force").code == 0
-    assert [found.name for found in tmp_path.rglob(".asdffs-*")] == []
+    assert list(tmp_path.rglob(".asdffs-*")) == [other]
+    assert call("implode", path, tmp_path / "parts/data.asdf", "--force").code == 0
+    assert list(tmp_path.rglob(".asdffs-*")) == []
 
 
 @pytest.mark.parametrize(

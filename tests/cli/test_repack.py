@@ -28,7 +28,6 @@ from support.samples import (
 from asdffs.codecs.base import name_of
 from asdffs.document.opening import open_document
 from asdffs.registry import plugins
-from asdffs.storage.store import read_bytes
 
 Call = Callable[..., Done]
 CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
@@ -41,7 +40,7 @@ def call(tmp_path: Path) -> Call:
 
 def decoded(path: Path) -> tuple[bytes, list[bytes]]:
     document = open_document(str(path), writable=False)
-    blocks = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+    blocks = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
     found = document.tree.text(), blocks
     document.close()
     return found

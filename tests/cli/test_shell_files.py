@@ -1,11 +1,9 @@
-"""Man pages and completions: complete, understood by the programs that read them, and in the wheel."""
+"""Man pages and completions: complete, and understood by the programs that read them."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -102,18 +100,3 @@ def test_fish(tmp_path: Path) -> None:
     assert fish("re", tmp_path) == {"repack", "recover"}
     assert fish("repack --dr", tmp_path) == {"--drop-unreferenced"}
     assert fish("watch --prefer ", tmp_path) == {"dir", "file"}
-
-
-def test_the_wheel_has_them(tmp_path: Path) -> None:
-    """Built from a copy without what earlier builds left."""
-    source = tmp_path / "source"
-    keep = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "tests", "docs", "__pycache__")
-    shutil.copytree(ROOT, source, ignore=keep)
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-    done = run(*command, "-w", tmp_path, source)
-    assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    shared = {name.partition("/share/")[2] for name in names if ".data/data/share/" in name}
-    assert shared == {f"man/man1/{name}" for name in pages()} | set(completions())
-    assert "asdffs/cli/arguments/exploding.py" in names

@@ -53,7 +53,7 @@ def test_help_is_one_screen() -> None:
 
 def test_options() -> None:
     options = parse_options(["rw,allow_other", "fsname=a b", "ro,nodev,noatime"])
-    assert options == MountOptions(read_only=True, allow_other=True, fsname="a b")
+    assert options == MountOptions(read_only=True, allow_other=True, fsname="a b", kernel=("noatime",))
     with pytest.raises(UsageError, match="'sparkle'"):
         parse_options(["ro,sparkle"])
     with pytest.raises(UsageError, match="'ro=1'"):
@@ -61,6 +61,7 @@ def test_options() -> None:
     told = fuse_options(options, "/x/a,b\\c", libfuse2=True)
     assert told["default_permissions"]
     assert told["big_writes"]
+    assert told["noatime"]
     assert fuse_options(MountOptions(), "/x/a,b\\c", libfuse2=False)["fsname"] == "/x/a\\,b\\\\c"
 
 

@@ -404,7 +404,7 @@ def test_regression_half_a_file_was_carried(file: Path, number: int) -> None:
     damaged = bytearray(odd_file(tree=None, comments="", blocks=[zlib_block(os.urandom(3_000_000))], index="absent"))
     damaged[2_000_000:2_000_100] = bytes(100)
     with watched(file, code=8) as watch:
-        for content, words in ((cut, "ends inside its block"), (bytes(damaged), "damaged")):
+        for content, words in ((cut, "ends inside this block"), (bytes(damaged), "damaged")):
             watch.block(number).write_bytes(content)
             watch.until(lambda words=words: words in watch.error)
             assert file.read_bytes() == before

@@ -27,7 +27,6 @@ from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import read_bytes
 
 STREAMED = odd_file(blocks=[block_bytes(DATA), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")
 CHOSEN = [name for name in CHANGES if "content" not in name]
@@ -61,7 +60,7 @@ def failing(number: int, fault: Callable[[], BaseException], *, for_good: bool) 
 
 
 def shown(document: Document) -> tuple[bytes, list[bytes]]:
-    blocks = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+    blocks = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
     return document.tree.text(), blocks
 
 
@@ -150,10 +149,10 @@ def test_regression_a_lying_index_sent_a_write_to_another_block() -> None:
     index = b"#ASDF BLOCK INDEX\n%YAML 1.1\n---\n" + b"".join(b"- %d\n" % n for n in lies) + b"...\n"
     folder = MemoryFolder({NAME: whole + index})
     document = open_in_folder(folder, NAME, writable=True)
-    before = read_bytes(document.read_block(3, 0, 100))
+    before = document.blocks[3].read_at(0, 100)
     with pytest.raises((NoRoomError, DamagedBlockError)):
-        document.write_block(3, 100, b"x" * 5000)
-    document.write_block(3, 0, b"new")
+        document.blocks[3].write_at(100, b"x" * 5000)
+    document.blocks[3].write_at(0, b"new")
     document.close()
     assert b"new" + before[3:] in bytes(folder.files[NAME].content)
 
@@ -161,7 +160,7 @@ def test_regression_a_lying_index_sent_a_write_to_another_block() -> None:
 def test_regression_a_block_without_checksum_that_only_shrank_kept_its_size() -> None:
     folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(DATA, md5=False), block_bytes(MASK)])})
     document = open_in_folder(folder, NAME, writable=True)
-    document.truncate_block(0, 8)
+    document.blocks[0].truncate(8)
     document.finish()
     document.close()
     assert grow_again(folder, Settings())[0] == DATA[:8]
@@ -176,10 +175,10 @@ def test_regression_a_partial_append_to_a_stream_made_later_saves_stale(tmp_path
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 2000, limits[1]))
         with pytest.raises(OSError, match="too large"):
-            document.write_block(1, 40, b"s" * 5000)
+            document.blocks[1].write_at(40, b"s" * 5000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert document.block_size(1) == 2040
+    assert document.blocks[1].size == 2040
     document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2"))
     document.close()
     assert path.read_bytes().endswith(MASK + b"s" * 2000)
@@ -192,7 +191,7 @@ import os
 from asdffs.document.opening import Settings, open_document
 from asdffs.storage.file_store import FileStore
 document = open_document({str(path)!r}, writable=True, settings=Settings(growth="insert"))
-document.write_block(1, 40, b"s" * 300_000)
+document.blocks[1].write_at(40, b"s" * 300_000)
 insert = FileStore.insert_range
 FileStore.insert_range = lambda *arguments: (insert(*arguments), os._exit(7))
 document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2\\nlong: " + b"x" * 9000))

@@ -22,7 +22,6 @@ from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, run
 from support.samples import odd_file, opened
 
 from asdffs.document.opening import open_document
-from asdffs.storage.store import read_bytes
 
 #: Every call by which the daemon changes a file system.
 CALLS = (
@@ -129,7 +128,7 @@ def attempt(folder: Path, file: Path, edit: Edit, *inject: str) -> None:
 
 def contents(path: Path) -> tuple[bytes, list[bytes]]:
     document = open_document(str(path), writable=False)
-    blocks = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+    blocks = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
     found = document.tree.text(), blocks
     document.close()
     return found

@@ -7,6 +7,7 @@ more without a fault they make it right, and nothing is left over.  ``./scripts/
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,13 +39,28 @@ START = odd_file(
 class Work:
     """``arguments`` of a command in a directory with ``data.asdf`` and its exploded form in ``parts``.
 
-    ``result``: what it makes or changes; ``editor``: $EDITOR.
+    ``result``: what it makes or changes; ``editor``: $EDITOR; ``code``: with which it ends.  ``program``: run as
+    Python instead, by who uses ``asdffs.open``.
     """
 
     arguments: tuple[str, ...]
     result: str
     editor: str = ""
+    code: int = 0
+    program: str = ""
 
+
+#: Edits text and blocks, in place and by growth; once more it does the same.
+PROGRAM = """
+import asdffs
+with asdffs.open("data.asdf", "r+") as document:
+    document.blocks[0].write_at(3, b"by a program")
+    document.tree_text = document.tree_text.replace("value: 1\\n", "value: 2\\n")
+    document.commit()
+    document.tree_text = document.tree_text.replace("value: 2\\n", "value: 3\\nmore: " + "x" * 9000 + "\\n")
+    document.commit()
+    document.blocks[1].replace(b"all of it" * 500)
+"""
 
 WORKS = {
     "implode": Work(("implode", "parts/data.asdf", "out.asdf"), "out.asdf"),
@@ -56,6 +72,15 @@ WORKS = {
     "block": Work(("block", "data.asdf", "1", "--replace", "new"), "data.asdf"),
     "watch": Work(("watch", "--once", "--prefer", "dir", "changed", "data.asdf"), "data.asdf"),
     "explode": Work(("explode", "data.asdf", "made"), "made/data.asdf"),
+    "explode --force --sync": Work(("explode", "--force", "--sync", "data.asdf", "changed"), "changed/data.asdf"),
+    "repack --force OUT": Work(("repack", "--force", "--compression", "zlib", "data.asdf", "old.asdf"), "old.asdf"),
+    "block --append": Work(("block", "data.asdf", "0", "--append", "new"), "data.asdf"),
+    "block new": Work(("block", "data.asdf", "3", "--replace", "new"), "data.asdf"),
+    "watch, a new block": Work(("watch", "--once", "--prefer", "dir", "more", "data.asdf"), "data.asdf"),
+    "watch, into the directory": Work(
+        ("watch", "--once", "--prefer", "file", "changed", "data.asdf"), "changed/data.asdf", code=7
+    ),
+    "asdffs.open": Work(("python",), "data.asdf", program=PROGRAM),
 }
 
 
@@ -79,17 +104,18 @@ class Place:
         (self.files / "data.asdf").write_bytes(START)
         (self.files / "old.asdf").write_bytes(odd_file())
         (self.files / "new").write_bytes(b"replaced" * 700)
-        for name in ("parts", "changed"):
+        for name in ("parts", "changed", "more"):
             done = command("explode", self.files / "data.asdf", self.files / name, environment=self.environment)
             assert done.code == 0
         tree = self.files / "changed/data.asdf"
         tree.write_bytes(tree.read_bytes().replace(b"value: 1\n", b"value: 3\n"))
+        shutil.copy(self.files / "more/data0000.asdf", self.files / "more/data0003.asdf")
         block = self.files / "changed/data0000.asdf"
         block.write_bytes(block.read_bytes().replace(DATA, DATA[::-1]))
 
     def run(self, work: Work, *strace: str) -> int:
         """Its exit code, under strace if there are options for it."""
-        command = [sys.executable, "-m", "asdffs", *work.arguments]
+        command = [sys.executable, *(["-c", work.program] if work.program else ["-m", "asdffs", *work.arguments])]
         tracing = ["strace", "-f", "-qq", "-o", self.folder / "trace", "-e", f"trace={CALLS}", *strace]
         tracing = tracing if strace else []
         environment = {**self.environment, "EDITOR": work.editor, "VISUAL": ""}
@@ -115,10 +141,18 @@ class Place:
         return found
 
     def result(self, work: Work) -> Found | None:
-        """What it makes or changes, if it is there: text, decoded blocks, their compressions."""
+        """What it makes or changes, if it is there: text, decoded blocks, their compressions.
+
+        Of an exploded form what is imploded of it: when its tree is there, all of it must be.
+        """
         path = self.files / work.result
         if not path.exists():
             return None
+        if "/" in work.result:
+            whole = self.folder / "imploded.asdf"
+            done = command("implode", "--force", path, whole, environment=self.environment)
+            assert done.code == 0, done.err
+            path = whole
         blocks = command("info", "--json", path, environment=self.environment).json["blocks"]
         return *contents(path), [block["compression"] for block in blocks]
 
@@ -134,7 +168,7 @@ def chosen(calls: list[tuple[str, int]], seed: int) -> list[tuple[str, int]]:
 def test_cut(tmp_path: Path, name: str) -> None:
     place, work = Place(tmp_path), WORKS[name]
     old = place.result(work)
-    assert place.run(work, "-e", "status=all") == 0
+    assert place.run(work, "-e", "status=all") == work.code
     calls, new = place.calls(), place.result(work)
     assert new not in (None, old)
     assert len(calls) >= 3
@@ -145,27 +179,68 @@ def test_cut(tmp_path: Path, name: str) -> None:
             check(place, work, old, new, f"{call} {number} {fault}: {code}")
 
 
+def check_found(work: Work, found: Found | None, old: Found | None, new: Found, what: str) -> None:
+    """What a reader may see."""
+    if work.program:  # commit by commit
+        check_program(found, old, new, what)
+    elif "--force" in work.arguments and work.arguments[0] == "explode":
+        assert found in (None, old, new), what
+    elif "changed/data.asdf" in work.result:  # file by file
+        assert found[0] in (old[0], new[0]), what
+        assert all(now in pair for now, *pair in zip(*(one[1] for one in (found, old, new)), strict=True)), what
+    elif work.arguments[0] in ("watch", "block"):  # blocks are written through, as by a mount
+        check_written(found, old, new, what)
+    else:
+        assert found in (old, new), what
+
+
 def check(place: Place, work: Work, old: Found | None, new: Found, what: str) -> None:
     """What a reader sees; then once more without a fault."""
     found = place.result(work)
-    if work.arguments[0] != "watch":
-        assert found in (old, new), what
-    else:  # blocks are written through, as by a mount
-        assert found[0] in (old[0], new[0]), what
-        for blocks in zip(found[1], old[1], new[1], strict=True):
-            check_block(*blocks)
+    check_found(work, found, old, new, what)
     if work.result != "data.asdf":
         assert contents(place.files / "data.asdf") == contents_of_start(place), what
-    for path in place.files.glob("*.asdf.*"):  # what is kept beside the file
+    if work.code:
+        check_kept(place, what)
+    for path in place.files.glob("[!.]*.asdf.*"):  # what is kept beside the file; the journal is for the next one
         path.unlink()
     arguments = [*work.arguments]
-    if arguments[0] == "explode" or (arguments[-1] == "out.asdf" and found == new):
+    if (arguments[0] == "explode" and "--force" not in arguments) or (arguments[-1] == "out.asdf" and found == new):
         arguments.insert(1, "--force")
-    if work.editor and found == new:
+    adds = arguments[:3] in (["block", "data.asdf", "0"], ["block", "data.asdf", "3"])  # once more adds once more
+    if adds or (work.editor and found == new):
         arguments = ["recover", "data.asdf"]
-    assert place.run(Work(tuple(arguments), work.result, work.editor)) == 0, what
-    assert place.result(work) == new, what
+    again = Work(tuple(arguments), work.result, work.editor, program=work.program)
+    assert place.run(again) in (0, work.code), what
+    if adds:
+        check_written(place.result(work), old, new, what)
+    else:
+        assert place.result(work) == new, what
     assert [path.name for path in place.files.rglob(".*") if "asdffs-" in path.name] == [], what
+
+
+def check_program(found: Found, old: Found, new: Found, what: str) -> None:
+    """The tree of one of its commits; the bytes of the first block as they are written, the second as a whole."""
+    between = old[0].replace(b"value: 1\n", b"value: 2\n")
+    assert found[0] in (old[0], between, new[0]), what
+    check_block(found[1][0], old[1][0], new[1][0])
+    assert found[1][1] in (old[1][1], new[1][1]), what
+    assert found[1][2:] == old[1][2:] == new[1][2:], what
+
+
+def check_kept(place: Place, what: str) -> None:
+    """What was saved in the directory is there, or beside the file."""
+    for name, saved in (("data.asdf", b"value: 3\n"), ("data0000.asdf", DATA[::-1])):
+        found = [place.files / "changed" / name, *place.files.glob(f"data.asdf.conflict-*.{name}")]
+        assert any(saved in path.read_bytes() for path in found if path.exists()), what
+
+
+def check_written(found: Found, old: Found, new: Found, what: str) -> None:
+    """The tree is the old or the new one; a block is, or some bytes of it; a new one is there, or empty, or not."""
+    assert found[0] in (old[0], new[0]), what
+    assert len(old[1]) <= len(found[1]) <= len(new[1]), what
+    for number, now in enumerate(found[1]):
+        check_block(now, old[1][number] if number < len(old[1]) else b"", new[1][number])
 
 
 def contents_of_start(place: Place) -> object:

@@ -21,7 +21,6 @@ from support.processes import wait_for
 from support.samples import DATA, MASK, block_bytes, odd_file, opened
 
 from asdffs.document.opening import open_document
-from asdffs.storage.store import read_bytes
 
 pytestmark = pytest.mark.mount
 
@@ -86,7 +85,7 @@ def opens(path: Path) -> bool:
 
 def contents(path: Path) -> tuple[int, list[bytes]]:
     document = open_document(str(path), writable=False)
-    blocks = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+    blocks = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
     value = int(document.tree.text().split(b"value: ")[1].split(b"\n")[0])
     document.close()
     return value, blocks

@@ -23,7 +23,6 @@ from asdffs.document.opening import open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import read_bytes
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 #: How many choices are tried where there are too many to try all.
@@ -42,7 +41,7 @@ Contents = tuple[bytes, list[bytes], int]
 def contents(folder: MemoryFolder, *, writable: bool = True) -> Contents:
     """Tree, blocks and size of the file; its layout tiles."""
     document = open_in_folder(folder, NAME, writable=writable)
-    blocks = [whole_block(document, number) for number in range(document.block_count)]
+    blocks = [whole_block(document, number) for number in range(len(document.blocks))]
     place = 0
     for region in document.layout.regions():
         assert region.span.start == place
@@ -54,7 +53,7 @@ def contents(folder: MemoryFolder, *, writable: bool = True) -> Contents:
 
 
 def whole_block(document: Document, number: int) -> bytes:
-    return read_bytes(document.read_block(number, 0, document.block_size(number)))
+    return document.blocks[number].read_at(0, document.blocks[number].size)
 
 
 @dataclass

@@ -28,8 +28,8 @@ from asdffs.errors import (
     SpoolFullError,
 )
 from asdffs.registry import plugins
+from asdffs.relief import Alone
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import read_bytes
 
 CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
 RNG = np.random.default_rng(11)
@@ -45,16 +45,16 @@ def sample(path: Path, compression: str | None) -> None:
 
 
 def whole(document: Document, number: int) -> bytes:
-    return read_bytes(document.read_block(number, 0, document.block_size(number)))
+    return document.blocks[number].read_at(0, document.blocks[number].size)
 
 
 def check(path: Path, content: bytes, compression: str) -> None:
     """As the asdf library sees it, with checksums verified; the next open, and ``check``, agree."""
     document = open_document(str(path), writable=False)
-    assert name_of(document.block_header(0).compression) == compression
+    assert name_of(document.blocks[0].header.compression) == compression
     assert whole(document, 0) == content
-    assert document.find_checksum_fault(0) == ""
-    assert document.block_header(0).checksum != bytes(16)
+    assert document.blocks[0].find_checksum_fault() == ""
+    assert document.blocks[0].header.checksum != bytes(16)
     document.close()
     with asdf.open(path, validate_checksums=True, lazy_load=False, memmap=False) as found:
         stored = found._blocks.blocks[0]
@@ -63,29 +63,29 @@ def check(path: Path, content: bytes, compression: str) -> None:
 
 
 def overwrite(document: Document) -> bytes:
-    document.write_block(0, 1000, b"\xee" * 5000)
+    document.blocks[0].write_at(1000, b"\xee" * 5000)
     return CONTENT[:1000] + b"\xee" * 5000 + CONTENT[6000:]
 
 
 def grow(document: Document) -> bytes:
     noise = random.Random(3).randbytes(400_000)
-    document.write_block(0, len(CONTENT), noise)
+    document.blocks[0].write_at(len(CONTENT), noise)
     return CONTENT + noise
 
 
 def shrink(document: Document) -> bytes:
-    document.truncate_block(0, 1234)
+    document.blocks[0].truncate(1234)
     return CONTENT[:1234]
 
 
 def extend(document: Document) -> bytes:
-    document.truncate_block(0, len(CONTENT) + 70_000)
+    document.blocks[0].truncate(len(CONTENT) + 70_000)
     return CONTENT + bytes(70_000)
 
 
 def replace(document: Document) -> bytes:
-    document.truncate_block(0, 0)
-    document.write_block(0, 10, b"anew")
+    document.blocks[0].truncate(0)
+    document.blocks[0].write_at(10, b"anew")
     return bytes(10) + b"anew"
 
 
@@ -103,7 +103,7 @@ def test_edits(tmp_path: Path, codec: str, edit: str, growth: str) -> None:
     assert whole(document, 0) == content
     assert document.pending
     assert document.written_blocks == document.unstored_blocks == (0,)
-    document.settle_block(0, durable=False)
+    document.blocks[0].settle(durable=False)
     assert document.unstored_blocks == ()
     assert whole(document, 0) == content
     shape = b"shape: [%d]"
@@ -120,8 +120,8 @@ def test_recompress_to_every_other(tmp_path: Path, codec: str) -> None:
     sample(path, None if codec == "none" else codec)
     for other in [*CODECS, "none", codec]:
         document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path)))
-        document.set_compression(0, codec)
-        document.set_compression(0, other)
+        document.blocks[0].set_compression(codec)
+        document.blocks[0].set_compression(other)
         assert whole(document, 0) == CONTENT
         document.finish()
         document.close()
@@ -135,7 +135,7 @@ def test_random_reads(tmp_path: Path, codec: str) -> None:
     document = open_document(str(path), writable=False, settings=Settings(spool=str(tmp_path)))
     size = len(CONTENT)
     for offset, length in [(0, 10), (200_000, 500), (5, 9), (size - 3, 100), (size + 5, 1), (0, size)]:
-        assert read_bytes(document.read_block(0, offset, length)) == CONTENT[offset : offset + length]
+        assert document.blocks[0].read_at(offset, length) == CONTENT[offset : offset + length]
     document.close()
 
 
@@ -144,8 +144,8 @@ def test_what_was_written_in_place_and_not_settled_is_compressed(tmp_path: Path)
     sample(path, None)
     document = open_document(str(path), writable=True)
     content = grow(document)
-    document.set_compression(0, "zlib")
-    document.write_block(0, 0, b"once more")
+    document.blocks[0].set_compression("zlib")
+    document.blocks[0].write_at(0, b"once more")
     document.finish()
     document.close()
     check(path, b"once more" + content[9:], "zlib")
@@ -154,9 +154,9 @@ def test_what_was_written_in_place_and_not_settled_is_compressed(tmp_path: Path)
 def test_the_last_block_gives_back_what_it_does_not_need() -> None:
     folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)])})
     document = open_in_folder(folder, NAME, writable=True)
-    document.write_block(1, 0, bytes(50_000))
-    document.set_compression(1, "zlib")
-    assert document.block_header(1).allocated_size < 200
+    document.blocks[1].write_at(0, bytes(50_000))
+    document.blocks[1].set_compression("zlib")
+    assert document.blocks[1].header.allocated_size < 200
     document.finish()
     assert document.layout.index is not None
     document.close()
@@ -184,12 +184,12 @@ def test_damage_concerns_one_block(kind: str) -> None:
     document = open_in_folder(folder, NAME, writable=True)
     for _ in range(2):
         with pytest.raises(DamagedBlockError) as caught:
-            document.read_block(0, len(CONTENT) - 10, 100)
+            document.blocks[0].read_extent(len(CONTENT) - 10, 100)
         assert caught.value.block == 0
         with pytest.raises(DamagedBlockError):
-            document.write_block(0, 0, b"x")
+            document.blocks[0].write_at(0, b"x")
     assert whole(document, 1) == MASK
-    document.write_block(1, 0, b"other")
+    document.blocks[1].write_at(0, b"other")
     document.finish()
     document.close()
     stored = bytes(folder.files[NAME].content)
@@ -201,10 +201,10 @@ def test_what_comes_before_the_damage_can_be_read() -> None:
     raw = bytearray(compressed(content, md5=False))
     raw[-200_000] ^= 0xFF
     document = open_in_folder(MemoryFolder({NAME: bytes(raw)}), NAME, writable=False)
-    assert read_bytes(document.read_block(0, 0, 1 << 20)) == content[: 1 << 20]
+    assert document.blocks[0].read_at(0, 1 << 20) == content[: 1 << 20]
     with pytest.raises(DamagedBlockError):
-        document.read_block(0, len(content) - 10, 10)
-    assert read_bytes(document.read_block(0, 100, 1000)) == content[100:1100]
+        document.blocks[0].read_extent(len(content) - 10, 10)
+    assert document.blocks[0].read_at(100, 1000) == content[100:1100]
     document.close()
 
 
@@ -212,11 +212,11 @@ def test_an_unknown_compression_shows_what_is_stored() -> None:
     raw = compressed(CONTENT).replace(b"zlib", b"????", 1)
     document = open_in_folder(MemoryFolder({NAME: raw}), NAME, writable=True)
     assert whole(document, 0) == zlib.compress(CONTENT)
-    assert "'????' is not known" in document.block_obstacle(0)
+    assert "'????' is not known" in document.blocks[0].obstacle
     for work in (
-        lambda: document.write_block(0, 0, b"x"),
-        lambda: document.truncate_block(0, 0),
-        lambda: document.set_compression(0, "none"),
+        lambda: document.blocks[0].write_at(0, b"x"),
+        lambda: document.blocks[0].truncate(0),
+        lambda: document.blocks[0].set_compression("none"),
     ):
         with pytest.raises(ReadOnlyError, match="stored bytes"):
             work()
@@ -230,9 +230,9 @@ def test_a_library_that_is_not_installed_is_named() -> None:
     with mock.patch("asdffs.codecs.zstd.is_installed", return_value=False):
         document = open_in_folder(folder, NAME, writable=True)
         assert whole(document, 0) == zlib.compress(CONTENT)
-        assert "pip install 'asdffs[zstd]'" in document.block_obstacle(0)
+        assert "pip install 'asdffs[zstd]'" in document.blocks[0].obstacle
         with pytest.raises(Exception, match=r"asdffs\[zstd\]"):
-            document.set_compression(1, "zstd")
+            document.blocks[1].set_compression("zstd")
         document.close()
 
 
@@ -242,16 +242,16 @@ def test_refusals() -> None:
     )
     document = open_in_folder(folder, NAME, writable=True)
     with pytest.raises(NameRefusedError, match="known are none, blsc, bzp2, lz4, lz4f, zlib, zstd"):
-        document.set_compression(0, "gzip")
+        document.blocks[0].set_compression("gzip")
     for work in (
-        lambda: document.set_compression(1, "zlib"),
-        lambda: document.reserve_block(1, 500),
-        document.append_block,
+        lambda: document.blocks[1].set_compression("zlib"),
+        lambda: document.blocks[1].reserve(500),
+        document.blocks.append,
     ):
         with pytest.raises(NotPermittedError, match="streamed"):
             work()
     with pytest.raises(NameRefusedError, match="uses 100 bytes"):
-        document.reserve_block(0, 99)
+        document.blocks[0].reserve(99)
     document.close()
 
 
@@ -270,14 +270,14 @@ def test_a_block_larger_than_the_room_is_read_by_a_window(tmp_path: Path) -> Non
     document = open_document(str(path), writable=True, settings=settings)
     raw, step = content.tobytes(), 1 << 20
     for place in range(0, len(raw), step):
-        assert read_bytes(document.read_block(0, place, step)) == raw[place : place + step]
+        assert document.blocks[0].read_at(place, step) == raw[place : place + step]
         assert sum(block.kept for block in room_of(document)._used) <= (16 << 20) + (2 << 20)
-    spool = document._contents._compressed._decoded[0]._file.fileno()
+    spool = document.contents._compressed._decoded[0]._file.fileno()
     assert os.fstat(spool).st_blocks * 512 <= 20 << 20
-    assert read_bytes(document.read_block(0, 5, 10)) == raw[5:15], "back to what was given up"
+    assert document.blocks[0].read_at(5, 10) == raw[5:15], "back to what was given up"
     with pytest.raises(SpoolFullError, match="spool_max"):
-        document.write_block(0, 0, b"x")
-    document.truncate_block(0, 5_000)
+        document.blocks[0].write_at(0, b"x")
+    document.blocks[0].truncate(5_000)
     document.close()
 
 
@@ -288,12 +288,12 @@ def test_two_readers_of_blocks_larger_than_the_room(tmp_path: Path) -> None:
     asdf.AsdfFile(arrays).write_to(path, all_array_compression="zlib")
     document = open_document(str(path), writable=False, settings=Settings(spool=str(tmp_path), spool_max=16 << 20))
     begun = []
-    decode = document._contents._compressed._decode
-    document._contents._compressed._decode = lambda number: begun.append(number) or decode(number)
+    decode = document.contents._compressed._decode
+    document.contents._compressed._decode = lambda number: begun.append(number) or decode(number)
     step = 1 << 20
     for place in range(0, 32 << 20, step):
         for number, name in enumerate("ab"):
-            found = read_bytes(document.read_block(number, place, step))
+            found = document.blocks[number].read_at(place, step)
             assert found == arrays[name][place : place + step].tobytes()
         assert sum(block.kept for block in room_of(document)._used) <= 18 << 20
     assert begun == [0, 1]
@@ -305,7 +305,7 @@ def test_who_was_used_least_recently_gives_way(tmp_path: Path) -> None:
     path = tmp_path / NAME
     asdf.AsdfFile(arrays).write_to(path, all_array_compression="zlib")
     document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path), spool_max=16 << 20))
-    document.write_block(0, 0, b"dirty")
+    document.blocks[0].write_at(0, b"dirty")
     for number in (1, 2, 3, 1, 0):
         assert whole(document, number)[10:] == arrays["abcd"[number]].tobytes()[10:]
     kept = {block.number for block in room_of(document)._used}
@@ -342,7 +342,7 @@ def test_verify_refuses_a_wrong_block_until_it_is_changed() -> None:
     assert whole(document, 2) == MASK
     document.finish()
     assert bytes(folder.files[NAME].content) == raw, "looking mends nothing"
-    document.write_block(0, 0, b"mine")
+    document.blocks[0].write_at(0, b"mine")
     assert whole(document, 0)[:4] == b"mine"
     document.close()
 
@@ -352,11 +352,11 @@ def test_a_wrong_checksum_is_not_hidden_by_a_recompression() -> None:
     folder = MemoryFolder({NAME: raw})
     document = open_in_folder(folder, NAME, writable=True)
     with pytest.raises(DamagedBlockError, match="its checksum is"):
-        document.set_compression(0, "zlib")
+        document.blocks[0].set_compression("zlib")
     assert bytes(folder.files[NAME].content) == raw
-    document.write_block(0, 0, b"changed")
-    document.set_compression(0, "zlib")
-    assert document.find_checksum_fault(0) == ""
+    document.blocks[0].write_at(0, b"changed")
+    document.blocks[0].set_compression("zlib")
+    assert document.blocks[0].find_checksum_fault() == ""
     document.close()
 
 
@@ -381,13 +381,13 @@ def test_checksums_of_changed_blocks(keep: bool) -> None:
     folder = MemoryFolder({NAME: odd_file(blocks=blocks)})
     document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=Care(keep=keep)))
     for number in range(3):
-        document.write_block(number, 0, b"new")
-    new = document.append_block()
-    document.write_block(new, 0, b"more")
+        document.blocks[number].write_at(0, b"new")
+    new = document.blocks.append().number
+    document.blocks[new].write_at(0, b"more")
     document.finish()
-    sums = [document.block_header(number).checksum != bytes(16) for number in range(5)]
+    sums = [document.blocks[number].header.checksum != bytes(16) for number in range(5)]
     assert sums == ([True, True, False, True, True] if keep else [False, False, False, True, False])
-    assert [document.find_checksum_fault(number) for number in range(5)] == [""] * 5
+    assert [document.blocks[number].find_checksum_fault() for number in range(5)] == [""] * 5
     document.close()
 
 
@@ -407,25 +407,25 @@ def test_append_and_remove(kind: str) -> None:
     }[kind]
     folder = MemoryFolder({NAME: raw})
     document = open_in_folder(folder, NAME, writable=True)
-    count = document.block_count
+    count = len(document.blocks)
     before = [whole(document, number) for number in range(count)]
     for number in range(count, count + 3):
-        assert document.append_block() == number
-        document.write_block(number, 0, b"%d" % number * 900)
-    document.remove_block(count + 2)
+        assert document.blocks.append().number == number
+        document.blocks[number].write_at(0, b"%d" % number * 900)
+    document.blocks[count + 2].remove()
     document.finish()
     document.close()
     document = open_in_folder(folder, NAME, writable=True)
     assert document.layout.index is not None
-    assert document.block_count == count + 2
+    assert len(document.blocks) == count + 2
     after = [whole(document, number) for number in range(count + 2)]
     assert after == [*before, b"%d" % count * 900, b"%d" % (count + 1) * 900]
-    document.remove_block(count + 1)
-    document.remove_block(count)
+    document.blocks[count + 1].remove()
+    document.blocks[count].remove()
     document.finish()
     document.close()
     document = open_in_folder(folder, NAME, writable=True)
-    assert [whole(document, number) for number in range(document.block_count)] == before
+    assert [whole(document, number) for number in range(len(document.blocks))] == before
     assert document.tree.text() == raw[: document.layout.text_end]
     document.close()
 
@@ -435,29 +435,29 @@ def test_a_block_that_the_tree_refers_to_stays(source: bytes, sentence: str) -> 
     raw = odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]).replace(b"source: 1,", b"source: " + source + b",")
     document = open_in_folder(MemoryFolder({NAME: raw}), NAME, writable=True)
     with pytest.raises(Exception, match=f"mask .line 10. {sentence}"):
-        document.remove_block(1)
+        document.blocks[1].remove()
     with pytest.raises(Exception, match="only the last"):
-        document.remove_block(0)
+        document.blocks[0].remove()
     document.close()
 
 
 def test_room_that_was_reserved_stays() -> None:
     folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)])})
     document = open_in_folder(folder, NAME, writable=True)
-    document.reserve_block(1, 5000)
-    document.write_block(1, 0, b"changed")
-    document.reserve_block(0, 3000)
+    document.blocks[1].reserve(5000)
+    document.blocks[1].write_at(0, b"changed")
+    document.blocks[0].reserve(3000)
     document.finish()
     document.close()
     document = open_in_folder(folder, NAME, writable=True)
-    assert document.block_header(1).allocated_size == 5000
-    assert document.block_header(0).allocated_size >= 3000
+    assert document.blocks[1].header.allocated_size == 5000
+    assert document.blocks[0].header.allocated_size >= 3000
     assert whole(document, 0) == DATA
     with pytest.raises(NotPermittedError, match="only the last gives room back"):
-        document.reserve_block(0, 200)
+        document.blocks[0].reserve(200)
     size = document.layout.size
-    document.reserve_block(1, 40)
-    assert document.block_header(1).allocated_size == 40
+    document.blocks[1].reserve(40)
+    assert document.blocks[1].header.allocated_size == 40
     assert document.layout.size < size
     document.close()
 
@@ -467,8 +467,8 @@ def test_progress_is_told() -> None:
     document = open_in_folder(folder, NAME, writable=True)
     told: list[dict[str, object]] = []
     folder.step = lambda kind, name, *details: told.extend(document.report.progress.facts())
-    document.set_compression(0, "zlib")
-    document.write_block(1, 0, b"x")
+    document.blocks[0].set_compression("zlib")
+    document.blocks[1].write_at(0, b"x")
     document.finish()
     folder.step = lambda kind, name, *details: None
     names = {fact["operation"] for fact in told}
@@ -484,15 +484,15 @@ def test_progress_is_told() -> None:
 def test_regression_a_part_of_a_failed_write_showed_up_in_a_gap(tmp_path: Path) -> None:
     folder = MemoryFolder({NAME: odd_file(blocks=[zlib_block(DATA)])})
     document = open_in_folder(folder, NAME, writable=True, settings=Settings(spool=str(tmp_path)))
-    document.write_block(0, 0, b"x")
+    document.blocks[0].write_at(0, b"x")
 
     def half(fd: int, payload: bytes, offset: int) -> None:
         os.pwrite(fd, payload[:1000], offset)
         raise OSError(28, "full")
 
     with mock.patch("asdffs.document.decoding.write_all", half), pytest.raises(OSError, match="full"):
-        document.write_block(0, 200, b"G" * 5000)
-    document.truncate_block(0, 5000)
+        document.blocks[0].write_at(200, b"G" * 5000)
+    document.blocks[0].truncate(5000)
     assert whole(document, 0) == b"x" + DATA[1:] + bytes(4900)
     document.close()
 
@@ -501,7 +501,7 @@ def test_regression_a_part_of_a_failed_write_in_place_showed_up_in_a_gap(tmp_pat
     path = tmp_path / NAME
     path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
     document = open_document(str(path), writable=True)
-    document.write_block(1, 0, MASK + bytes(10))
+    document.blocks[1].write_at(0, MASK + bytes(10))
     store = document._transaction.store
     write = store.write_at
 
@@ -511,8 +511,8 @@ def test_regression_a_part_of_a_failed_write_in_place_showed_up_in_a_gap(tmp_pat
 
     full = pytest.raises(OSError, match="full")
     with mock.patch.object(type(store), "write_at", lambda self, *details: half(*details)), full:
-        document.write_block(1, 200, b"G" * 5000)
-    document.truncate_block(1, 5000)
+        document.blocks[1].write_at(200, b"G" * 5000)
+    document.blocks[1].truncate(5000)
     assert whole(document, 1) == MASK + bytes(4960)
     document.close()
 
@@ -522,8 +522,8 @@ def test_regression_verify_refused_a_block_that_was_written() -> None:
     block[60] ^= 1  # damaged, and about to be replaced
     folder = MemoryFolder({NAME: odd_file(blocks=[bytes(block)])})
     document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=Care(verify=True)))
-    document.truncate_block(0, 0)
-    document.write_block(0, 0, b"repaired")
+    document.blocks[0].truncate(0)
+    document.blocks[0].write_at(0, b"repaired")
     assert whole(document, 0) == b"repaired"
     document.finish()
     assert whole(document, 0) == b"repaired"
@@ -542,7 +542,7 @@ def test_regression_sizes_that_cannot_be_right(size: int, compression: bytes) ->
     )
     assert whole(document, 0) == DATA
     with pytest.raises(DamagedBlockError) as caught:
-        document.read_block(1, 0, 10)
+        document.blocks[1].read_extent(0, 10)
     assert caught.value.block == 1
     document.close()
 
@@ -567,13 +567,13 @@ def test_decoders_that_are_not_read_from_are_stopped(tmp_path: Path) -> None:
     step = 1 << 20
     for place in range(0, 10 << 20, step):
         for number in range(12):
-            found = read_bytes(document.read_block(number, place, step))
+            found = document.blocks[number].read_at(place, step)
             assert found == arrays[f"a{number}"][place : place + step].tobytes()
         assert sum(block.memory for block in room_of(document)._used) <= 256 << 20
     document.close()
 
 
-class Ending:
+class Ending(Alone):
     """A relief whose mount comes to its end after some pieces."""
 
     def __init__(self, pieces: int) -> None:
@@ -603,12 +603,12 @@ def test_slow_work_is_given_up_when_nobody_waits(tmp_path: Path) -> None:
     relief = Ending(3)
     document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path), relief=relief))
     with pytest.raises(AbandonedError):
-        document.read_block(0, content.size - 10, 10)
+        document.blocks[0].read_extent(content.size - 10, 10)
     relief._left = 1 << 30
     assert whole(document, 0) == content.tobytes(), "the next reader goes on"
     relief._left = 2
     with pytest.raises(AbandonedError):
-        document.set_compression(0, "none")
+        document.blocks[0].set_compression("none")
     relief._left = 1 << 30
     document.close()
     assert path.read_bytes() == before

@@ -25,7 +25,6 @@ from asdffs.storage.journal import Journal
 from asdffs.storage.memory_store import MemoryFolder
 from asdffs.storage.record import make_record
 from asdffs.storage.recovery import Outcome, recover
-from asdffs.storage.store import read_bytes
 
 NAME = "f.asdf"
 THREE = [block_bytes(DATA), block_bytes(MASK), block_bytes(b"three")]
@@ -50,7 +49,7 @@ def test_regression_damaged_first_block_was_taken_for_padding() -> None:
     blocks = [bytes(broken), block_bytes(MASK)]
     whole = odd_file(blocks=blocks, padding=b" " * 50, index="absent")
     folder, document = opened(whole)
-    assert document.block_count == 0
+    assert len(document.blocks) == 0
     document.commit_tree(grown(document, 20))
     assert content(folder).endswith(b"".join(blocks))
     document.commit_tree(grown(document))
@@ -64,11 +63,11 @@ def test_regression_damaged_middle_block_lost_the_later_ones() -> None:
     blocks[1][4:6] = struct.pack(">H", 10)
     whole = odd_file(blocks=[bytes(block) for block in blocks])
     folder, document = opened(whole)
-    assert document.block_count == 3
+    assert len(document.blocks) == 3
     with pytest.raises(DamagedBlockError) as caught:
-        document.block_header(1)
+        document.blocks[1].header  # noqa: B018
     assert caught.value.block == 1
-    assert read_bytes(document.read_block(2, 0, 99)) == b"three"
+    assert document.blocks[2].read_at(0, 99) == b"three"
     with pytest.raises(DamagedBlockError):
         document.commit_tree(grown(document))
     assert content(folder) == whole
@@ -81,12 +80,12 @@ def test_regression_gap_between_blocks_lost_the_later_ones() -> None:
     offsets += [offsets[0] + len(THREE[0]), offsets[0] + len(THREE[0]) + len(THREE[1]) + 100]
     whole += index_bytes(offsets)
     folder, document = opened(whole)
-    assert [document.block_size(n) for n in range(3)] == [100, 40, 5]
+    assert [document.blocks[n].size for n in range(3)] == [100, 40, 5]
     with pytest.raises(NoRoomError, match="unused bytes follow"):
         document.commit_tree(grown(document))
     with pytest.raises(NoRoomError):
-        document.write_block(2, 5, b"more")
-    document.write_block(1, 0, b"in place")
+        document.blocks[2].write_at(5, b"more")
+    document.blocks[1].write_at(0, b"in place")
     document.finish()
     document.close()
     assert scan(content(folder)).index is not None
@@ -95,9 +94,9 @@ def test_regression_gap_between_blocks_lost_the_later_ones() -> None:
 def test_regression_write_into_slack_past_the_end_of_the_file_was_cut_off() -> None:
     last = block_bytes(DATA, slack=bytes(900))[: -900 + 10]
     folder, document = opened(odd_file(blocks=[THREE[0], last], index="absent"))
-    document.write_block(1, 100, b"n" * 700)
-    document.settle_block(1, durable=True)
-    assert read_bytes(document.read_block(1, 0, 2000)) == DATA + b"n" * 700
+    document.blocks[1].write_at(100, b"n" * 700)
+    document.blocks[1].settle(durable=True)
+    assert document.blocks[1].read_at(0, 2000) == DATA + b"n" * 700
     document.finish()
     document.close()
     assert DATA + b"n" * 700 in content(folder)
@@ -108,7 +107,7 @@ def test_regression_foreign_bytes_after_an_index_are_kept() -> None:
     whole = odd_file(index="stale", tail=b"something else entirely")
     folder, document = opened(whole)
     with pytest.raises(NoRoomError, match="no index follow"):
-        document.write_block(1, 40, b"more")
+        document.blocks[1].write_at(40, b"more")
     document.commit_tree(grown(document))
     document.finish()
     document.close()
@@ -147,12 +146,12 @@ def test_regression_block_write_after_a_foreign_replace_went_to_the_old_file(tmp
     path = tmp_path / NAME
     path.write_bytes(odd_file(blocks=[block_bytes(DATA, md5=False)]))
     document = open_document(str(path), writable=True)
-    document.write_block(0, 0, b"ours")
+    document.blocks[0].write_at(0, b"ours")
     (tmp_path / "new").write_bytes(path.read_bytes())
     os.replace(tmp_path / "new", path)
     for work in (
-        lambda: document.write_block(0, 0, b"lost"),
-        lambda: document.settle_block(0, durable=True),
+        lambda: document.blocks[0].write_at(0, b"lost"),
+        lambda: document.blocks[0].settle(durable=True),
         document.finish,
     ):
         with pytest.raises(StaleFileError):
@@ -171,8 +170,8 @@ def test_regression_failed_folder_sync_after_growth_served_wrong_bytes() -> None
     with pytest.raises(FailedFileError):
         document.commit_tree(grown(document))
     folder.step = lambda kind, name, *details: None
-    assert read_bytes(document.read_block(0, 0, 200)) == DATA
-    assert read_bytes(document.read_block(1, 0, 200)) == MASK
+    assert document.blocks[0].read_at(0, 200) == DATA
+    assert document.blocks[1].read_at(0, 200) == MASK
     assert b"value: 2" in document.tree.text()
 
 
@@ -184,9 +183,9 @@ def test_regression_compressed_block_was_unreadable_after_growth(tmp_path: Path)
     array = np.random.default_rng(5).integers(0, 9, 3 << 20).astype("u1")
     asdf.AsdfFile({"value": 1, "a": array}).write_to(path, all_array_compression="zlib")
     document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path)))
-    assert read_bytes(document.read_block(0, 0, 10)) == array[:10].tobytes()
+    assert document.blocks[0].read_at(0, 10) == array[:10].tobytes()
     document.commit_tree(document.tree.text().replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * 9000 + b"\n"))
-    assert read_bytes(document.read_block(0, 0, array.size)) == array.tobytes()
+    assert document.blocks[0].read_at(0, array.size) == array.tobytes()
     document.close()
 
 
@@ -267,9 +266,9 @@ def test_regression_file_without_end_marker_is_not_held_in_memory() -> None:
 def test_regression_seek_past_the_end_of_a_stream_makes_a_hole() -> None:
     stream = header_bytes(b"", flags=1, md5=False) + MASK
     folder, document = opened(odd_file(blocks=[THREE[0], stream], index="absent"))
-    steps = record(folder, lambda: document.write_block(1, 50_000, b"end"))
+    steps = record(folder, lambda: document.blocks[1].write_at(50_000, b"end"))
     assert [len(event.details[1]) for event in steps if event.kind == "write"] == [3]
-    assert read_bytes(document.read_block(1, 49_990, 99)) == bytes(10) + b"end"
+    assert document.blocks[1].read_at(49_990, 99) == bytes(10) + b"end"
     document.close()
 
 
@@ -284,8 +283,8 @@ def test_regression_a_full_spool_leaves_no_wrong_bytes(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, ((5 << 20) // 2, limits[1]))
         for _ in range(3):
             with pytest.raises(OSError, match="too large"):
-                document.read_block(0, 0, 4 << 20)
+                document.blocks[0].read_extent(0, 4 << 20)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert read_bytes(document.read_block(0, 0, 4 << 20)) == content.tobytes()
+    assert document.blocks[0].read_at(0, 4 << 20) == content.tobytes()
     document.close()

@@ -49,7 +49,7 @@ def test_an_edit_writes_what_changed_whatever_the_blocks(blocks: int) -> None:
 
 
 def test_a_block_write_writes_itself_and_two_checksums() -> None:
-    count, folder = written(PADDED, lambda d: d.write_block(0, 10, b"\xee" * 5))
+    count, folder = written(PADDED, lambda d: d.blocks[0].write_at(10, b"\xee" * 5))
     assert count <= 5 + 16 + 16
     assert bytes(folder.files[NAME].content) == odd_file(
         padding=b" " * 900, blocks=[block_bytes(DATA[:10] + b"\xee" * 5 + DATA[15:]), block_bytes(MASK)]
@@ -71,7 +71,7 @@ def test_nothing_is_written_over_a_foreign_change() -> None:
     other.write_at(len(PADDED), b"\0")
     for work in (
         lambda: document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2")),
-        lambda: document.write_block(0, 0, b"x"),
+        lambda: document.blocks[0].write_at(0, b"x"),
     ):
         with pytest.raises(StaleFileError, match="another program"):
             work()
@@ -81,8 +81,8 @@ def test_nothing_is_written_over_a_foreign_change() -> None:
 WORK = {
     "fits": (PADDED, edit(b"value: 1", b"value: 2345")),
     "grows": (odd_file(), edit(b"value: 1", b"value: " + b"7" * 900)),
-    "block": (PADDED, lambda d: d.write_block(1, 3, b"\xee" * 30)),
-    "last block": (PADDED, lambda d: d.write_block(1, 30, b"\xee" * 300)),
+    "block": (PADDED, lambda d: d.blocks[1].write_at(3, b"\xee" * 30)),
+    "last block": (PADDED, lambda d: d.blocks[1].write_at(30, b"\xee" * 300)),
 }
 
 
@@ -127,7 +127,7 @@ def test_failed_state_is_sticky_and_reads_go_on() -> None:
         document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2"))
     folder.step = lambda kind, name, *details: None
     with pytest.raises(FailedFileError):
-        document.write_block(0, 0, b"x")
+        document.blocks[0].write_at(0, b"x")
     assert document.tree.text()
     document.close()
     assert len(folder.files) == 2, "the journal stays for recovery"

@@ -14,12 +14,13 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.errors import StaleFileError
 from asdffs.format.padding import Padding
+from asdffs.relief import Alone
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import Store, read_bytes
+from asdffs.storage.store import Store
 
 
-class Nosy:
+class Nosy(Alone):
     """A relief whose others look at all blocks whenever somebody waits, unless they would have to wait too."""
 
     stopping, wanted = False, True
@@ -45,7 +46,7 @@ class Nosy:
         if document is None or self._depth or document._transaction.moving.taken:
             return
         self._depth = 1
-        found = [read_bytes(document.read_block(n, 0, document.block_size(n))) for n in range(document.block_count)]
+        found = [document.blocks[n].read_at(0, document.blocks[n].size) for n in range(len(document.blocks))]
         self._depth = 0
         assert found == self.expected
         self.looks += 1
@@ -65,7 +66,7 @@ def test_blocks_are_right_while_they_move(growth: str) -> None:
                 document.tree.text().replace(b"value: 1", b"more%d: " % number + b"x" * 900 + b"\nvalue: 1")
             )
         before = nosy.looks
-        document.truncate_block(0, 2000 + 600)
+        document.blocks[0].truncate(2000 + 600)
         nosy.expected = [blocks[0] + bytes(600), *blocks[1:]]
         document.commit_tree(document.tree.text().replace(b"value: 1", b"last: " + b"x" * 3000 + b"\nvalue: 1"))
         document.finish()
@@ -73,7 +74,7 @@ def test_blocks_are_right_while_they_move(growth: str) -> None:
     assert nosy.looks > before > 6
 
 
-class Rude:
+class Rude(Alone):
     """A relief during whose ``at``-th wait another program writes into the file, in place."""
 
     stopping, wanted = False, True

@@ -15,7 +15,6 @@ from support.plans import scan
 from support.samples import DATA, MASK, ODD_FILES, STANDARDS, block_bytes, odd_file, write_sample
 
 from asdffs.document.opening import open_document
-from asdffs.storage.store import read_bytes
 
 pytestmark = pytest.mark.mount
 
@@ -31,8 +30,8 @@ def by_asdf(whole: bytes) -> list[bytes]:
 def contents(path: Path) -> list[bytes]:
     """The content of every block as asdffs reads it without a mount."""
     document = open_document(str(path), writable=False)
-    sizes = [document.block_size(n) for n in range(document.block_count)]
-    found = [read_bytes(document.read_block(n, 0, size)) for n, size in enumerate(sizes)]
+    sizes = [document.blocks[n].size for n in range(len(document.blocks))]
+    found = [document.blocks[n].read_at(0, size) for n, size in enumerate(sizes)]
     document.close()
     return found
 

@@ -27,7 +27,6 @@ from support.slow import CONTENT, install, slow_file
 from asdffs.codecs.base import name_of
 from asdffs.document.opening import open_document
 from asdffs.registry import plugins
-from asdffs.storage.store import read_bytes
 
 pytestmark = pytest.mark.mount
 CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
@@ -503,8 +502,8 @@ def test_each_thread_its_block(tmp_path: Path, options: str) -> None:
         assert mount.error == ""
     document = open_document(str(path), writable=False)
     for number, model in enumerate(models):
-        assert read_bytes(document.read_block(number, 0, len(model) + 1)) == model
-        assert document.find_checksum_fault(number) == ""
+        assert document.blocks[number].read_at(0, len(model) + 1) == model
+        assert document.blocks[number].find_checksum_fault() == ""
     document.close()
 
 
@@ -539,8 +538,8 @@ def test_regression_a_full_disk_was_taken_for_another_program(tmp_path: Path) ->
                 ballast.unlink()
             assert os.getxattr(mount.block(0), "user.asdf.data_size") == b"%d" % len(noise)
         document = open_document(str(path), writable=False)
-        assert document.find_checksum_fault(0) == ""
-        assert read_bytes(document.read_block(0, 0, len(noise))) == noise
+        assert document.blocks[0].find_checksum_fault() == ""
+        assert document.blocks[0].read_at(0, len(noise)) == noise
         document.close()
 
 

@@ -37,7 +37,8 @@ def test_example(tmp_path: Path, number: int) -> None:
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec {sys.executable} -m asdffs "$@"\n')
     shim.chmod(shim.stat().st_mode | stat.S_IXUSR)
-    environment = environment_in(tmp_path) | {"LC_ALL": "C", "PATH": f"{shim.parent}:{os.environ['PATH']}"}
+    path = f"{shim.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"  # python3 is the one with numpy
+    environment = environment_in(tmp_path) | {"LC_ALL": "C", "PATH": path}
     assert asdffs("mount", "data.asdf", "mnt", environment=environment, cwd=tmp_path).returncode == 0
     try:
         for command, output in steps(EXAMPLES[number]):

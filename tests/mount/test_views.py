@@ -19,7 +19,7 @@ from support.arrays import read_by_asdf, tree_file, write_all_kinds
 from support.mounts import Mounted, asdffs, mounted, run
 from support.samples import block_bytes, header_bytes, opened, zlib_block
 
-from asdffs.views.listing import name_of
+from asdffs.document.listing import name_of
 
 pytestmark = pytest.mark.mount
 
@@ -345,7 +345,7 @@ class Count(ViewFile):
     def size(self):
         return len(self.read(0, 100))
     def read(self, offset, length):
-        return f"{self._document.block_count} blocks\\n".encode()[offset:offset + length]
+        return f"{len(self._document.blocks)} blocks\\n".encode()[offset:offset + length]
 
 class Toy(ReadOnlyDirectory):
     directory = "toy"

@@ -15,7 +15,6 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import InUseError, NameRefusedError, NotPermittedError
 from asdffs.registry import plugins
-from asdffs.storage.store import read_bytes
 
 STEPS = 2000
 NAMES = ["none", *sorted(name_of(codec.id) for codec in plugins("codecs"))]
@@ -71,13 +70,13 @@ class Machine:
         block, offset = self.blocks[number], self.rng.randrange(2500)
         fill = self.rng.choice([self.rng.randbytes, bytes])
         payload = fill(self.rng.choice([1, 300, 3000]))
-        self.document.write_block(number, offset, payload)
+        self.document.blocks[number].write_at(offset, payload)
         block.extend(bytes(max(0, offset + len(payload) - len(block))))
         block[offset : offset + len(payload)] = payload
 
     def truncate(self) -> None:
         number, size = self.any_block(), self.rng.choice([0, 10, 1000, 4000])
-        self.document.truncate_block(number, size)
+        self.document.blocks[number].truncate(size)
         block = self.blocks[number]
         del block[size:]
         block.extend(bytes(size - len(block)))
@@ -86,39 +85,39 @@ class Machine:
         number, name = self.any_block(), self.rng.choice(NAMES)
         if self.streamed and number == len(self.blocks) - 1:
             with pytest.raises(NotPermittedError):
-                self.document.set_compression(number, name)
+                self.document.blocks[number].set_compression(name)
             return
-        self.document.set_compression(number, name)
+        self.document.blocks[number].set_compression(name)
         self.names[number] = name
 
     def settle(self) -> None:
-        self.document.settle_block(self.any_block(), durable=self.rng.random() < 0.5)
+        self.document.blocks[self.any_block()].settle(durable=self.rng.random() < 0.5)
 
     def reserve(self) -> None:
         number, size = self.any_block(), self.rng.choice([10, 3000, 6000])
         try:
-            self.document.reserve_block(number, size)
+            self.document.blocks[number].reserve(size)
         except (NameRefusedError, NotPermittedError):
             return
-        assert self.document.block_header(number).allocated_size >= size
+        assert self.document.blocks[number].header.allocated_size >= size
 
     def append(self) -> None:
         if self.streamed:
             with pytest.raises(NotPermittedError):
-                self.document.append_block()
+                self.document.blocks.append()
             return
-        assert self.document.append_block() == len(self.blocks)
+        assert self.document.blocks.append().number == len(self.blocks)
         self.blocks.append(bytearray())
         self.names.append("none")
 
     def remove(self) -> None:
         if self.referred < len(self.blocks):
-            self.document.remove_block(len(self.blocks) - 1)
+            self.document.blocks[len(self.blocks) - 1].remove()
             self.blocks.pop()
             self.names.pop()
             return
         with pytest.raises(InUseError):
-            self.document.remove_block(len(self.blocks) - 1)
+            self.document.blocks[len(self.blocks) - 1].remove()
 
     def edit(self) -> None:
         self.pad = self.rng.choice([0, 200, 3000])
@@ -131,8 +130,8 @@ class Machine:
 
     def read(self) -> None:
         for number, block in enumerate(self.blocks):
-            assert self.document.block_size(number) == len(block)
-            assert read_bytes(self.document.read_block(number, 0, len(block) + 5)) == block
+            assert self.document.blocks[number].size == len(block)
+            assert self.document.blocks[number].read_at(0, len(block) + 5) == block
 
     def finish(self) -> None:
         self.document.finish()
@@ -151,8 +150,10 @@ class Machine:
         with asdf.open(self.path, validate_checksums=True, lazy_load=False, memmap=False) as found:
             for number in range(self.referred):
                 assert found[f"b{number}"][:].tobytes() == self.blocks[number], (number, self.names[number])
-        assert [name_of(self.document.block_header(n).compression) for n in range(len(self.blocks))] == self.names
-        assert [self.document.find_checksum_fault(n) for n in range(len(self.blocks))] == [""] * len(self.blocks)
+        assert [name_of(self.document.blocks[n].header.compression) for n in range(len(self.blocks))] == self.names
+        assert [self.document.blocks[n].find_checksum_fault() for n in range(len(self.blocks))] == [""] * len(
+            self.blocks
+        )
 
 
 @pytest.mark.parametrize("streamed", [False, True])

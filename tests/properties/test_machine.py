@@ -15,7 +15,6 @@ from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage.gap import STRATEGIES
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import read_bytes
 
 NAME = "f.asdf"
 TAILS = {"plain": [block_bytes(MASK)], "streamed": [header_bytes(b"", flags=1, md5=False) + MASK]}
@@ -43,21 +42,21 @@ class DocumentMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 2), offset=st.integers(0, 300), payload=st.binary(min_size=1, max_size=90))
     def write(self, number: int, offset: int, payload: bytes) -> None:
-        self.document.write_block(number, offset, payload)
+        self.document.blocks[number].write_at(offset, payload)
         block = self.blocks[number]
         block.extend(bytes(max(0, offset + len(payload) - len(block))))
         block[offset : offset + len(payload)] = payload
 
     @rule(number=st.integers(0, 2), size=st.integers(0, 400))
     def truncate(self, number: int, size: int) -> None:
-        self.document.truncate_block(number, size)
+        self.document.blocks[number].truncate(size)
         block = self.blocks[number]
         del block[size:]
         block.extend(bytes(size - len(block)))
 
     @rule(number=st.integers(0, 2), durable=st.booleans())
     def settle(self, number: int, durable: bool) -> None:
-        self.document.settle_block(number, durable=durable)
+        self.document.blocks[number].settle(durable=durable)
 
     @rule(length=st.integers(0, 600))
     def edit_tree(self, length: int) -> None:
@@ -94,8 +93,8 @@ class DocumentMachine(RuleBasedStateMachine):
     def equals_the_model(self) -> None:
         assert self.document.tree.text() == self.text
         for number, block in enumerate(self.blocks):
-            assert self.document.block_size(number) == len(block)
-            assert read_bytes(self.document.read_block(number, 0, len(block) + 5)) == block
+            assert self.document.blocks[number].size == len(block)
+            assert self.document.blocks[number].read_at(0, len(block) + 5) == block
 
 
 TestDocumentMachine = DocumentMachine.TestCase

@@ -15,7 +15,6 @@ from asdffs.format.padding import Padding
 from asdffs.relief import Turns
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import read_bytes
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
 NAME = "f.asdf"
@@ -46,40 +45,46 @@ class Promising:
             self._promise(number, self._block(number))
 
     def write_block(self, number: int, offset: int, payload: bytes) -> None:
-        self._document.write_block(number, offset, payload)
+        self._document.blocks[number].write_at(offset, payload)
         self._note_version()
 
     def truncate_block(self, number: int, size: int) -> None:
-        self._document.truncate_block(number, size)
+        self._document.blocks[number].truncate(size)
         self._note_version()
 
     def set_compression(self, number: int, name: str) -> None:
-        self._document.set_compression(number, name)
+        self._document.blocks[number].set_compression(name)
         self._promise(number, self._block(number))
 
     def replace_block(self, number: int, content: bytes) -> None:
-        self._document.replace_block(number, len(content), lambda offset, length: content[offset : offset + length])
+        self._document.blocks[number].replace(content)
         self._promise(number, content)
+
+    def add_block(self, content: bytes) -> None:
+        blocks = [self._block(number) for number in range(len(self._document.blocks))]
+        self._folder.step("version", "", (self._document.tree.text(), [*blocks, b""], 0))  # it is empty first
+        self._versions += 1
+        self._promise(self._document.blocks.add(content).number, content)
 
     def repack(self, compression: str, *, drop: bool) -> None:
         room = Room(Padding(minimum=512, alignment=512))
         self._document.rewrite(Repacking(self._document, Turns(), Wishes(compression, room, drop=drop)).write)
         self._promise("tree", self._document.tree.text())
-        for number in range(self._document.block_count):
+        for number in range(len(self._document.blocks)):
             self._promise(number, self._block(number))
 
     def append_block(self) -> int:
-        number = self._document.append_block()
+        number = self._document.blocks.append().number
         self._appended.append(number)
         self._note_version()
         return number
 
     def remove_block(self, number: int) -> None:
-        self._document.remove_block(number)
+        self._document.blocks[number].remove()
         self._note_version()
 
     def settle_block(self, number: int, *, durable: bool) -> None:
-        self._document.settle_block(number, durable=durable)
+        self._document.blocks[number].settle(durable=durable)
         if durable:
             self._promise(number, self._block(number))
 
@@ -88,12 +93,12 @@ class Promising:
         self._folder.step("promise", "", key, content, self._versions)
 
     def _note_version(self) -> None:
-        blocks = [self._block(number) for number in range(self._document.block_count)]
+        blocks = [self._block(number) for number in range(len(self._document.blocks))]
         self._folder.step("version", "", (self._document.tree.text(), blocks, 0))
         self._versions += 1
 
     def _block(self, number: int) -> bytes:
-        return read_bytes(self._document.read_block(number, 0, self._document.block_size(number)))
+        return self._document.blocks[number].read_at(0, self._document.blocks[number].size)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._document, name)
@@ -230,11 +235,11 @@ def compress_written(d: Promising) -> None:
 
 def reserve(d: Promising) -> None:
     """Of the last one, and of one that others follow; and back."""
-    d.reserve_block(1, 4000)
-    d.reserve_block(0, 3500)
+    d.blocks[1].reserve(4000)
+    d.blocks[0].reserve(3500)
     d.write_block(0, 1900, b"\xcd" * 900)
     d.settle_block(0, durable=True)
-    d.reserve_block(1, 1300)
+    d.blocks[1].reserve(1300)
 
 
 def append(d: Promising) -> None:
@@ -311,6 +316,8 @@ CHANGES: dict[str, Change] = {
     "block, append the first": Change(ODD_FILES["no blocks"], append_first),
     "block, replace": Change(START, replace),
     "block, replace compressed": Change(ZLIB, replace_compressed, "insert"),
+    "block, add": Change(START, lambda d: d.add_block(NOISE[:1300])),
+    "block, add the first": Change(ODD_FILES["no blocks"], lambda d: d.add_block(NOISE[:1300])),
     "repack": Change(START, repack),
     "repack compressed": Change(ZLIB, lambda d: d.repack("none", drop=False)),
     **{f"everything by {growth}": Change(PACKED, everything, growth) for growth in ("insert", "shift")},
@@ -332,7 +339,7 @@ def random_changes(seed: int) -> Change:
             elif kind == "write":
                 d.write_block(block, rng.randrange(900), fill * rng.randrange(1, 700))
             elif kind == "grow":
-                d.write_block(block, d.block_size(block), fill * rng.randrange(1, 2500))
+                d.write_block(block, d.blocks[block].size, fill * rng.randrange(1, 2500))
             elif kind == "cut":
                 d.truncate_block(block, rng.randrange(600, 1500))
             else:

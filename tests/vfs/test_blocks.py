@@ -9,10 +9,11 @@ from unittest import mock
 import pytest
 from support.samples import DATA, MASK, block_bytes, odd_file, opened, zlib_block
 
+from asdffs.document.blocks import Block
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.places import Places
 from asdffs.errors import FailedFileError, NoSuchNameError
-from asdffs.storage.store import read_bytes
+from asdffs.relief import Alone
 from asdffs.vfs.vfs import Vfs
 
 TREE = "%YAML 1.1\n---\nvalue: 1\n...\n"
@@ -29,7 +30,7 @@ def mounted(tmp_path: Path, raw: bytes) -> Vfs:
 
 
 def block(vfs: Vfs, number: int) -> bytes:
-    return read_bytes(vfs.document.read_block(number, 0, vfs.document.block_size(number)))
+    return vfs.document.blocks[number].read_at(0, vfs.document.blocks[number].size)
 
 
 def scratch(vfs: Vfs, path: str, content: bytes) -> None:
@@ -59,7 +60,7 @@ def test_regression_a_failed_fill_was_taken_for_a_foreign_change_and_forgotten(t
     assert len(list(path.parent.iterdir())) == 3, "file, journal, payload"
     document = open_document(str(path), writable=True)
     assert "completed" in document.report.recovery
-    assert read_bytes(document.read_block(0, 0, 6000)) == DATA * 60
+    assert document.blocks[0].read_at(0, 6000) == DATA * 60
     document.close()
     assert [entry.name for entry in path.parent.iterdir()] == ["data.asdf"]
     with opened(path) as found:
@@ -70,7 +71,7 @@ def test_a_rename_that_fails_leaves_a_compressed_block_as_it_was(tmp_path: Path)
     vfs = mounted(tmp_path, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
     scratch(vfs, "/blocks/new", b"new content" * 50)
     document = vfs.document
-    failing = mock.patch.object(type(document), "settle_block", side_effect=OSError(28, "full"))
+    failing = mock.patch.object(Block, "settle", side_effect=OSError(28, "full"))
     with failing, pytest.raises(OSError, match="full"):
         vfs.names.rename("/blocks/new", "/blocks/0000.bin")
     assert block(vfs, 0) == DATA
@@ -84,16 +85,16 @@ def test_a_rename_that_fails_leaves_no_new_block(tmp_path: Path) -> None:
     vfs = mounted(tmp_path, odd_file(tree=TREE, blocks=[block_bytes(DATA)]))
     scratch(vfs, "/blocks/new", b"new content")
     document = vfs.document
-    failing = mock.patch.object(type(document), "write_block", side_effect=OSError(28, "full"))
+    failing = mock.patch.object(Block, "write_at", side_effect=OSError(28, "full"))
     with failing, pytest.raises(OSError, match="full"):
         vfs.names.rename("/blocks/new", "/blocks/0001.bin")
-    assert document.block_count == 1
+    assert len(document.blocks) == 1
     vfs.names.rename("/blocks/new", "/blocks/0001.bin")
     assert block(vfs, 1) == b"new content"
     document.close()
 
 
-class Curious:
+class Curious(Alone):
     """A relief whose others try to open a block whenever somebody waits."""
 
     stopping, wanted = False, True
@@ -129,5 +130,5 @@ def test_nobody_opens_a_block_that_is_being_removed(tmp_path: Path) -> None:
     vfs.names.unlink("/blocks/0001.bin")
     relief.vfs = None
     assert relief.refused >= 2
-    assert document.block_count == 1
+    assert len(document.blocks) == 1
     document.close()

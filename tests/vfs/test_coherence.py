@@ -107,7 +107,7 @@ def test_a_commit_moves_what_it_concerns(vfs: Vfs) -> None:
     assert moved(vfs, before) == {"/exploded/data.asdf", "/arrays/inline.npy", "/arrays/b.npy", *fits}
     assert told(vfs) >= {"/exploded/data.asdf", "/arrays/inline.npy", "/arrays/b.npy", "/arrays/a.npy"}
     write(vfs, "/arrays/b.npy", vfs.attributes("/arrays/b.npy").size - 9, b"!")
-    assert bytes(vfs.document.read_raw(vfs.document.block_offset(0) + 54, 1)) == b"!", "it shows block 0 now"
+    assert bytes(vfs.document.read_raw(vfs.document.blocks[0].offset + 54, 1)) == b"!", "it shows block 0 now"
 
 
 def test_what_the_tree_loses_is_gone_and_what_is_open_stays(vfs: Vfs) -> None:

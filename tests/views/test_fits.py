@@ -158,7 +158,7 @@ def test_records_are_a_table(opening: Callable[[str], Document]) -> None:
     rows["in"]["x"], rows["in"]["w"] = [0.5, -2, 65504, 0, 1], list("vwxyz")
     tree = f"r: {ARRAY} {{source: 2, datatype: {fields}, byteorder: big, shape: [5]}}\n"
     document = opening(tree)
-    document.write_block(document.append_block(), 0, rows.tobytes())
+    document.blocks[document.blocks.append().number].write_at(0, rows.tobytes())
     units = read(file_at(document, "r.fits"))
     assert units[0].data is None
     table = units[1].data
@@ -174,7 +174,7 @@ def test_text_that_fits_cannot_hold(opening: Callable[[str], Document]) -> None:
     document = opening(
         f"r: {ARRAY} {{source: 2, datatype: [{{name: w, datatype: [ucs4, 1]}}], byteorder: little, shape: [1]}}\n"
     )
-    document.write_block(document.append_block(), 0, "é".encode("utf-32-le"))
+    document.blocks[document.blocks.append().number].write_at(0, "é".encode("utf-32-le"))
     with pytest.raises(InvalidArrayError, match="text that FITS cannot hold: 'é'"):
         read(file_at(document, "r.fits"))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, Final
+
+SCHEMA: Final = "the tree must fit the schemas of its tags (needs the asdf library)"
 
 
 def add_command(commands: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:

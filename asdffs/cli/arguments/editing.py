@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import add_command, add_file, add_json, add_output
+from asdffs.cli.arguments.base import SCHEMA, add_command, add_file, add_json, add_output
 
 
 def add_recover(commands: Any) -> argparse.ArgumentParser:
@@ -38,6 +38,7 @@ file.  An editor that ends with an error (':cq' in vim) commits nothing.
     parser = add_command(commands, "edit", "edit the tree with $VISUAL or $EDITOR, without a mount", epilog)
     add_file(parser)
     parser.add_argument("--strict", action="store_true", help="refuse arrays that do not fit their blocks")
+    parser.add_argument("--schema", action="store_true", help=SCHEMA)
     return parser
 
 

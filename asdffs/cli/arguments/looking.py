@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import add_command, add_file, add_json
+from asdffs.cli.arguments.base import SCHEMA, add_command, add_file, add_json
 
 
 def add_info(commands: Any) -> argparse.ArgumentParser:
@@ -37,6 +37,7 @@ without --repair, which finishes an interrupted change and writes the block inde
     parser = add_command(commands, "check", "look for everything that can be wrong with files", epilog)
     parser.add_argument("files", metavar="FILE", nargs="+", help="an ASDF file")
     parser.add_argument("--deep", action="store_true", help="decode compressed blocks as well")
+    parser.add_argument("--schema", action="store_true", help=SCHEMA)
     parser.add_argument("--repair", action="store_true", help="put right what loses nothing")
     add_json(parser, "one JSON array, an object for each file")
     return parser

@@ -1,0 +1,213 @@
+"""``asdffs doctor``: what of FUSE, libraries and rights is there, and what to install for the rest."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from asdffs import __version__
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.places import state_home
+from asdffs.errors import MountError
+from asdffs.mount.binding import BindingName, load_binding
+
+_FUSE_CONF: Final = "/etc/fuse.conf"
+_HELPERS: Final = ("fusermount3", "fusermount")
+_WATCHES: Final = "/proc/sys/fs/inotify/max_user_instances"
+#: Fewer than this, and a few editors and file managers use them up.
+_FEW_WATCHES: Final = 16
+#: Seconds within which a small file is mounted anywhere.
+_PATIENCE: Final = 60
+#: What is mounted to be sure.
+_SMALL: Final = (
+    b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{}\n...\n"
+)
+#: What each extra is for, and what is imported for it.
+_EXTRAS: Final = {
+    "lz4": ("blocks in lz4 and lz4f", "lz4"),
+    "zstd": ("blocks in zstd", "zstandard"),
+    "blosc": ("blocks in blsc", "blosc"),
+    "fits": ("arrays as .fits files", "astropy"),
+    "schema": ("-o schema, check --schema", "asdf"),
+}
+
+
+class Level(enum.StrEnum):
+    """How it is."""
+
+    OK = "ok"
+    MISSING = "missing"  # something cannot be done; mounting can
+    PROBLEM = "problem"  # mounting does not work
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``advice``: what to do, or empty."""
+
+    level: Level
+    subject: str
+    sentence: str
+    advice: str = ""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look at everything; 0 when mounting works."""
+    found = [one for look in (_versions, _fuse, _rights, _bindings, _mounting, _extras, _system) for one in look()]
+    works = all(one.level is not Level.PROBLEM for one in found)
+    if arguments.json:
+        print(json.dumps({"ok": works, "found": [asdict(one) for one in found]}, indent=2))
+    else:
+        for one in found:
+            advice = f"  ->  {one.advice}" if one.advice else ""
+            print(f"{one.level:<8} {one.subject}: {one.sentence}{advice}")
+    return ExitCode.OK if works else ExitCode.NO_MOUNT
+
+
+def _versions() -> Iterator[Found]:
+    yield Found(Level.OK, "asdffs", f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
+
+
+def _fuse() -> Iterator[Found]:
+    device = "/dev/fuse"
+    if not os.path.exists(device):
+        advice = "run 'modprobe fuse'; a container needs '--device /dev/fuse'"
+        yield Found(Level.PROBLEM, device, "does not exist", advice)
+    elif not os.access(device, os.R_OK | os.W_OK):
+        yield Found(Level.PROBLEM, device, "may not be opened by this user", "as root: chmod 666 /dev/fuse")
+    else:
+        yield Found(Level.OK, device, "can be opened")
+
+
+def _rights() -> Iterator[Found]:
+    if os.geteuid() == 0:
+        yield Found(Level.OK, "user", "root, who needs no helper to mount")
+        return
+    helper = next((path for name in _HELPERS if (path := shutil.which(name))), None)
+    if helper is None:
+        yield Found(Level.PROBLEM, "fusermount3", "is missing; only root mounts without it", "apt install fuse3")
+    elif not os.stat(helper).st_mode & stat.S_ISUID:
+        yield Found(Level.MISSING, helper, "has not the rights to mount for a user", f"as root: chmod u+s {helper}")
+    else:
+        yield Found(Level.OK, helper, "mounts for this user")
+    allowed = _has_line(_FUSE_CONF, "user_allow_other")
+    advice = f"as root: echo user_allow_other >> {_FUSE_CONF}"
+    yield _one("-o allow_other", "for mounts that other users see", good=allowed, advice=advice)
+
+
+def _has_line(path: str, line: str) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return any(text.strip() == line for text in file)
+    except OSError:
+        return False
+
+
+def _bindings() -> Iterator[Found]:
+    advice: dict[BindingName, str] = {
+        "mfusepy": "apt install fuse3; pip install mfusepy",
+        "fusepy": "apt install libfuse2; pip install 'asdffs[fusepy]' (only needed where there is no libfuse 3)",
+    }
+    found = [_binding(name, what) for name, what in advice.items()]
+    if all(one.level is not Level.OK for one in found):
+        yield Found(Level.PROBLEM, "binding", "there is none that can be used", "install what mfusepy needs, below")
+    yield from found
+
+
+def _binding(name: BindingName, advice: str) -> Found:
+    """In a process of its own: mfusepy decides for one libfuse when it is imported."""
+    code = f"from asdffs.mount.binding import describe_binding as d; print(d({name!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    sentence = done.stdout.strip() or done.stderr.strip().rpartition("\n")[2]
+    if done.returncode == 0 and sentence.startswith(f"{name} "):
+        return Found(Level.OK, name, sentence.removeprefix(f"{name} "))
+    return Found(Level.MISSING, name, "cannot be used", advice)
+
+
+def _mounting() -> Iterator[Found]:
+    try:
+        load_binding(_wanted())
+    except MountError:
+        return  # told already
+    with tempfile.TemporaryDirectory(prefix="asdffs-doctor-") as folder:
+        trouble = _try_mount(folder)
+    if trouble:
+        yield Found(Level.PROBLEM, "mounting", f"a small file could not be mounted: {trouble}")
+    else:
+        yield Found(Level.OK, "mounting", "a small file was mounted, read and unmounted")
+
+
+def _try_mount(folder: str) -> str:
+    """Why it does not work, or nothing."""
+    file, point = os.path.join(folder, "small.asdf"), os.path.join(folder, "mnt")
+    os.mkdir(point)
+    with open(file, "wb") as new:
+        new.write(_SMALL)
+    trouble = _tried("mount", "-q", file, point, "-o", f"ro,spool={folder}")
+    if trouble:
+        return trouble
+    try:
+        with open(os.path.join(point, "tree.yaml"), "rb") as tree:
+            same = tree.read() == _SMALL
+    except OSError as err:
+        return f"it could not be read: {err.strerror}"
+    finally:
+        trouble = _tried("umount", point)
+    return trouble or ("" if same else "it was not what it is")
+
+
+def _tried(*arguments: str) -> str:
+    command = [sys.executable, "-m", "asdffs", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+    return "" if done.returncode == 0 else " / ".join(done.stderr.strip().splitlines()) or f"exit {done.returncode}"
+
+
+def _extras() -> Iterator[Found]:
+    for extra, (purpose, module) in _EXTRAS.items():
+        there = importlib.util.find_spec(module) is not None
+        yield _one(extra, f"for {purpose}", good=there, advice=f"pip install 'asdffs[{extra}]'")
+
+
+def _system() -> Iterator[Found]:
+    home = state_home()
+    advice = "it is a temporary one, because there is no other; set XDG_STATE_HOME to one that stays"
+    yield _one("state directory", home, good=not home.startswith(tempfile.gettempdir()), advice=advice)
+    count = _count(_WATCHES)
+    sentence = f"{count} instances for each user; it tells of changes by other programs"
+    advice = "as root: sysctl fs.inotify.max_user_instances=128"
+    yield _one("inotify", sentence, good=count >= _FEW_WATCHES, advice=advice)
+    helper = shutil.which("mount.fuse", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
+    yield _one(
+        "mount.fuse", "for fstab and 'mount -t fuse.asdffs'", good=helper is not None, advice="apt install fuse3"
+    )
+
+
+def _one(subject: str, sentence: str, *, good: bool, advice: str) -> Found:
+    return Found(Level.OK, subject, sentence) if good else Found(Level.MISSING, subject, sentence, advice)
+
+
+def _count(path: str) -> int:
+    """The number in a file of /proc; 0 where it has none."""
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 0
+
+
+def _wanted() -> BindingName:
+    from asdffs.cli.mount import wanted_binding
+
+    wanted: BindingName = wanted_binding()
+    return wanted

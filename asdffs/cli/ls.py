@@ -1,0 +1,57 @@
+"""``asdffs ls``: the files that are mounted now."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from asdffs.cli.live import LiveMount, live_mounts
+
+_DEAD = "its daemon is gone; 'umount -l MNT' takes it away, the next mount of the file recovers it"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List them.  Raises ``OSError``."""
+    found = [_facts(one) for one in live_mounts()]
+    if arguments.json:
+        print(json.dumps(found, indent=2))
+    elif sys.stdout.isatty() and found:
+        from rich import print as show
+
+        show(_table(found))
+    else:
+        for facts in found:
+            print(f"{facts['file']}\t{facts['mountpoint']}\t{_mode(facts)}\t{facts['state']}")
+    return 0
+
+
+def _facts(one: LiveMount) -> dict[str, Any]:
+    known = {key: one.status.get(key) for key in ("pid", "binding", "error", "warnings", "progress")}
+    return {
+        "file": one.file,
+        "mountpoint": one.mount.point,
+        "writable": one.mount.writable,
+        "owner": one.mount.owner,
+        "state": _DEAD if one.state == "dead" else one.state,
+        **known,
+    }
+
+
+def _mode(facts: dict[str, Any]) -> str:
+    return "rw" if facts["writable"] else "ro"
+
+
+def _table(found: list[dict[str, Any]]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("file", "mounted at", "", "state", "last refusal"):
+        table.add_column(name, overflow="fold")
+    for facts in found:
+        cells = (facts["file"], facts["mountpoint"], _mode(facts), facts["state"], facts["error"] or "")
+        table.add_row(*map(Text, cells))
+    return table

@@ -1,0 +1,30 @@
+"""The standard streams, as whoever started us left them.
+
+A descriptor 0, 1 or 2 that is closed would be given to the next file that is opened: to the ASDF file, into which
+libfuse would then write its messages.  User: ``main``, before anything is opened.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+
+def settle_streams() -> None:
+    """Have all three open, and names that are not UTF-8 printed as they are."""
+    null = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: maybe one of the three already
+    while null <= 2:
+        null = os.dup(null)
+    os.close(null)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")
+
+
+def forget_output() -> None:
+    """The reader of the standard output went away: what is still to be written goes nowhere, at the end as well."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)

@@ -1,0 +1,169 @@
+"""Whatever whoever starts us did to the standard streams, the names, and the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.mounts import asdffs, environment_in, mounted, run
+from support.samples import odd_file
+
+ASDFFS = f"{sys.executable} -m asdffs"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(padding=b" " * 400))
+    return path
+
+
+def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run("bash", "-c", line, env={**environment_in(folder), **environment}, cwd=folder)
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", "2>&-"])
+def test_closed_streams_are_no_tracebacks(file: Path, closed: str) -> None:
+    for command in ("info data.asdf", "ls", "check data.asdf"):
+        done = shell(f"{ASDFFS} {command} {closed}", file.parent)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_goes_away_is_told_by_the_exit_code_alone(file: Path) -> None:
+    done = shell(f"{ASDFFS} info --json data.asdf | true; echo ${{PIPESTATUS[0]}}", file.parent)
+    assert done.stderr == ""
+    assert done.stdout in ("141\n", "0\n")
+    done = shell(f"{ASDFFS} info data.asdf > /dev/full; echo $?", file.parent)
+    assert done.stdout == "8\n"
+
+
+@pytest.mark.mount
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_regression_a_daemon_with_closed_streams_lost_its_file(file: Path, closed: str) -> None:
+    (file.parent / "mnt").mkdir()
+    script = (
+        f"{ASDFFS} mount data.asdf mnt {closed}; sed -i 's/value: 1/value: 2/' mnt/tree.yaml; {ASDFFS} umount mnt"
+    )
+    done = shell(script, file.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert file.read_bytes().count(b"value: 2") == 1
+
+
+@pytest.mark.mount
+def test_regression_messages_of_libfuse_went_into_the_file(file: Path) -> None:
+    """On a device that is none, so that libfuse has something to say."""
+    before = file.read_bytes()
+    (file.parent / "mnt").mkdir()
+    script = f"mknod -m 666 none c 10 230 && mount --bind none /dev/fuse && {ASDFFS} mount -f data.asdf mnt 2>&-"
+    done = run(
+        "unshare",
+        "-m",
+        "--propagation",
+        "private",
+        "bash",
+        "-c",
+        script,
+        env=environment_in(file.parent),
+        cwd=file.parent,
+    )
+    assert done.returncode == 6
+    assert file.read_bytes() == before
+
+
+def test_mistyped_commands_and_empty_names(file: Path) -> None:
+    environment = environment_in(file.parent)
+    for arguments in (("unmount", "x"), ("chek", file)):
+        done = asdffs(*arguments, environment=environment)
+        assert (done.returncode, "invalid choice" in done.stderr) == (2, True)
+    for arguments in (("mount", file, ""), ("mount", "", file.parent), ("umount", ""), ("info", "")):
+        done = asdffs(*arguments, environment=environment)
+        assert done.returncode == 2
+        assert done.stderr.endswith(" is empty\n")
+    done = asdffs("mount", file, file.parent, environment={**environment, "ASDFFS_BINDING": "bogus"})
+    assert done.returncode in (2, 6)
+    assert "Traceback" not in done.stderr
+    done = asdffs("--version", environment={**environment, "ASDFFS_BINDING": "bogus"})
+    assert "not 'bogus'" in done.stdout
+
+
+@pytest.mark.mount
+def test_regression_state_directories_that_are_none(file: Path) -> None:
+    """A relative one means nothing, and neither does the home of another user."""
+    folder = file.parent
+    (folder / "home").mkdir()
+    (folder / "mnt").mkdir()
+    script = (
+        f"{ASDFFS} mount data.asdf mnt && sed -i 's/value: 1/value: 2/' mnt/tree.yaml && {ASDFFS} umount mnt && ls -A"
+    )
+    done = shell(script, folder, XDG_STATE_HOME="relative", HOME=str(folder / "home"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(done.stdout.split()) == {"data.asdf", "home", "mnt"}
+    assert (folder / "home/.local/state/asdffs").is_dir()
+    done = shell(
+        f"unset HOME; timeout 20 {ASDFFS} doctor | grep 'state directory'", folder, XDG_STATE_HOME="relative"
+    )
+    assert done.returncode == 0
+    assert "~" not in done.stdout
+
+
+def test_regression_a_temporary_directory_of_somebody_else_was_used(file: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to become somebody else")
+    other = file.parent / "tmp"
+    other.mkdir()
+    place = other / "asdffs-of-0"
+    place.mkdir()
+    os.chown(place, 65534, 65534)
+    code = "import asdffs.cli.places as p; p._home_of_user = lambda: ''; print(p.state_home())"
+    environment = {**environment_in(file.parent), "TMPDIR": str(other), "HOME": "", "XDG_STATE_HOME": ""}
+    done = run(sys.executable, "-c", code, env=environment)
+    assert "belongs to somebody else" in done.stderr
+
+
+@pytest.mark.mount
+def test_the_place_for_temporaries_is_no_mount_point(file: Path) -> None:
+    point = file.parent / "mnt"
+    point.mkdir()
+    done = asdffs("mount", "-o", "ro", file, point, environment={**environment_in(file.parent), "TMPDIR": str(point)})
+    assert (done.returncode, "lies inside the mount point" in done.stderr) == (6, True)
+
+
+@pytest.mark.mount
+@pytest.mark.parametrize("name", ["m\N{NO-BREAK SPACE}nb", "v\vt", "l\N{LINE SEPARATOR}s", "a b", "t\tt"])
+def test_mount_points_with_any_white_space(file: Path, name: str) -> None:
+    point = file.parent / name
+    point.mkdir()
+    environment = environment_in(file.parent)
+    script = f"mount -t tmpfs '' {file.parent}/empty && exec {ASDFFS} ls"
+    (file.parent / "empty").mkdir()
+    assert asdffs("mount", file, point, environment=environment).returncode == 0
+    try:
+        done = run("unshare", "-m", "--propagation", "private", "bash", "-c", script, env=environment)
+        assert f"{point}\trw\tserving" in done.stdout, done.stderr
+    finally:
+        assert asdffs("umount", point, environment=environment).returncode == 0
+
+
+@pytest.mark.mount
+def test_log_in_the_foreground(file: Path) -> None:
+    point, log = file.parent / "mnt", file.parent / "log"
+    point.mkdir()
+    command = [sys.executable, "-m", "asdffs", "mount", "-f", "-o", f"log={log}", file, point]
+    with subprocess.Popen(command, env=environment_in(file.parent), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"mounted {file} at {point}\n"
+        assert asdffs("umount", point, environment=environment_in(file.parent)).returncode == 0
+        assert process.stderr.read() == ""
+    assert "was unmounted and finished" in log.read_text()
+
+
+@pytest.mark.mount
+def test_the_kernel_gets_its_flags(file: Path) -> None:
+    with mounted(file, "-o", "noexec,noatime,nofail,group") as mount:
+        options = run("findmnt", "-no", "OPTIONS", mount.point).stdout
+        assert {"noexec", "noatime"} <= set(options.strip().split(","))
+    done = asdffs("mount", "-o", "uid=99999999999", file, file.parent, environment=environment_in(file.parent))
+    assert done.returncode == 2

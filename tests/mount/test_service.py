@@ -1,0 +1,399 @@
+"""Mounts as a service: ls, umount -a, systemd, fstab, doctor, and the options that sshfs and gocryptfs users know."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+from support.mounts import asdffs, environment_in, mounted, run
+from support.samples import odd_file
+
+pytestmark = pytest.mark.mount
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(padding=b" " * 400))
+    return path
+
+
+def listed(environment: dict[str, str], below: Path) -> list[dict[str, object]]:
+    """What ``ls`` tells of the mounts of this test: others may run beside it."""
+    done = asdffs("ls", "--json", environment=environment)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, json.loads((ROOT / "docs/schemas/ls.json").read_text()))
+    return [one for one in found if str(one["mountpoint"]).startswith(f"{below}/")]
+
+
+def test_ls_tells_of_every_mount(file: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "a name, with\ttabs"
+    odd.mkdir()
+    other = odd / "other.asdf"
+    other.write_bytes(odd_file())
+    with mounted(file) as mount, mounted(other, "-o", "ro") as second:
+        found = listed(mount.environment, tmp_path)
+        assert [(one["file"], one["mountpoint"], one["writable"], one["state"]) for one in found] == [
+            (str(file), str(mount.point), True, "serving"),
+            (str(other), str(second.point), False, "serving"),
+        ]
+        assert found[0]["pid"] == mount.pid
+        assert found[0]["owner"] == os.geteuid()
+        lines = asdffs("ls", environment=mount.environment).stdout
+        assert f"{file}\t{mount.point}\trw\tserving\n" in lines
+        os.kill(second.pid, signal.SIGSTOP)
+        try:
+            states = [one["state"] for one in listed(mount.environment, tmp_path)]
+        finally:
+            os.kill(second.pid, signal.SIGCONT)
+        assert states == ["serving", "not answering"]
+    assert listed(environment_in(tmp_path), tmp_path) == []
+
+
+def test_a_dead_mount_is_told_as_such(file: Path, tmp_path: Path) -> None:
+    with contextlib.suppress(AssertionError), mounted(file) as mount:
+        os.kill(mount.pid, signal.SIGKILL)
+        (one,) = listed(mount.environment, tmp_path)
+        assert "its daemon is gone" in str(one["state"])
+        assert one["pid"] is None
+        done = asdffs("umount", mount.point, environment=mount.environment)
+        assert (done.returncode, done.stderr) == (
+            6,
+            f"asdffs: {mount.point}: its daemon is gone; take it away with 'umount -l', then 'asdffs recover FILE'\n",
+        )
+        run("umount", "-l", mount.point)
+        assert listed(mount.environment, tmp_path) == []
+
+
+def test_umount_of_several_and_of_all(file: Path, tmp_path: Path) -> None:
+    """In a mount namespace of its own: ``-a`` means all, and other tests have mounts."""
+    points = [tmp_path / name for name in ("a", "b", "c")]
+    files = [tmp_path / f"{point.name}.asdf" for point in points]
+    for point, path in zip(points, files, strict=True):
+        point.mkdir()
+        path.write_bytes(odd_file(padding=b" " * 400))
+    python = f"{sys.executable} -m asdffs"
+    script = "\n".join(
+        [
+            "grep ' fuse.asdffs ' /proc/self/mountinfo | cut -d' ' -f5 | xargs -r -n1 umount -l",
+            *(f"{python} mount {path} {point}" for path, point in zip(files, points, strict=True)),
+            f"echo broken > {points[1]}/blocks/left.txt",
+            f"sed -i 's/value: 1/value: 2/' {points[0]}/tree.yaml",
+            f"{python} umount -a; echo code $?",
+            f"{python} ls",
+            f"{python} umount -a; echo code $?",
+            f"{python} mount {files[0]} {points[0]}",
+            f"{python} umount {points[0]} {points[1]}; echo code $?",
+        ]
+    )
+    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment_in(tmp_path))
+    assert done.stdout == "code 7\ncode 0\ncode 6\n", done.stderr
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"asdffs: {files[1]}: ")
+    assert "leftover" in first
+    assert second == f"asdffs: {points[1]}: no asdffs mount is there; 'asdffs ls' lists them"
+    assert b"value: 2" in files[0].read_bytes()
+
+
+@contextlib.contextmanager
+def listening(path: str) -> Iterator[socket.socket]:
+    """As systemd does for a unit of Type=notify."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind("\0" + path[1:] if path.startswith("@") else path)
+        channel.settimeout(60)
+        yield channel
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_systemd_is_told_when_it_is_ready(file: Path, tmp_path: Path, *, abstract: bool) -> None:
+    point = tmp_path / "mnt"
+    point.mkdir()
+    name = f"@asdffs-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    environment = {**environment_in(tmp_path), "NOTIFY_SOCKET": name}
+    with listening(name) as channel:
+        command = [sys.executable, "-m", "asdffs", "mount", "--systemd", file, point]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+            assert channel.recv(4096).decode() == f"READY=1\nSTATUS=mounted {file} at {point}"
+            assert (point / "tree.yaml").read_bytes().startswith(b"#ASDF")
+            process.send_signal(signal.SIGTERM)
+            assert channel.recv(4096).decode() == f"STOPPING=1\nSTATUS=finishing {file}"
+            _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, f"mounted {file} at {point}\n")
+    assert not os.path.ismount(point)
+
+
+def test_a_socket_that_is_not_there_is_only_told(file: Path, tmp_path: Path) -> None:
+    with mounted(file) as mount:
+        point = tmp_path / "second"
+        point.mkdir()
+        environment = {**mount.environment, "NOTIFY_SOCKET": str(tmp_path / "none")}
+        command = [sys.executable, "-m", "asdffs", "mount", "-f", "-o", "ro", file, point]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line == "asdffs: systemd could not be told READY=1: No such file or directory\n"
+            assert process.stderr.readline() == f"mounted {file} at {point}\n"
+            assert asdffs("umount", point, environment=environment).returncode == 0
+            process.wait(timeout=60)
+
+
+def test_the_unit_is_one_that_systemd_understands(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    unit = ROOT / "packaging/asdffs@.service"
+    shutil.copy(unit, tmp_path / "asdffs@.service")
+    shutil.copy(unit, tmp_path / "asdffs@night.service")
+    done = run("systemd-analyze", "verify", "--user", tmp_path / "asdffs@night.service")
+    said = [line for line in (done.stdout + done.stderr).splitlines() if "asdffs@" in line]
+    assert said == []
+
+
+def test_options_that_users_of_other_file_systems_know(file: Path, tmp_path: Path) -> None:
+    point = tmp_path / "mnt"
+    point.mkdir()
+    (point / "hidden").write_text("below")
+    environment = environment_in(tmp_path)
+    done = asdffs("mount", file, point, environment=environment)
+    assert (done.returncode, "not empty" in done.stderr) == (6, True)
+    done = asdffs(
+        "mount", "-q", "-s", file, point, "-o", "nonempty,fsname=night,default_permissions", environment=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "hidden" not in os.listdir(point)
+    assert run("findmnt", "-no", "SOURCE", point).stdout.strip() == "night"
+    (one,) = listed(environment, tmp_path)
+    assert one["file"] == str(file)
+    assert asdffs("umount", point, environment=environment).returncode == 0
+    assert os.listdir(point) == ["hidden"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "asdffs", "mount", "-d", "-o", "nonempty", file, point],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert any(line == f"mounted {file} at {point}\n" for line in process.stderr)
+        assert asdffs("umount", point, environment=environment).returncode == 0
+        assert "was unmounted and finished" in process.stderr.read()
+
+
+@pytest.mark.parametrize("options", ["defaults", "ro,noauto,user,x-systemd.automount,_netdev"])
+def test_mount_8_and_fstab(file: Path, tmp_path: Path, options: str) -> None:
+    """The real mount(8), with a table of its own; mount.fuse looks for ``asdffs`` in the system's directories."""
+    if os.geteuid() != 0 or not any(map(os.path.exists, ("/sbin/mount.fuse", "/usr/sbin/mount.fuse"))):
+        pytest.skip("needs root and mount.fuse")
+    point, programs = tmp_path / "mnt", tmp_path / "bin"
+    point.mkdir()
+    programs.mkdir()
+    (programs / "asdffs").write_text(f'#!/bin/sh\nexec {sys.executable} -m asdffs "$@"\n')
+    (programs / "asdffs").chmod(0o755)
+    table = tmp_path / "fstab"
+    table.write_text(f"{file} {point} fuse.asdffs {options} 0 0\n")
+    look = f"findmnt -no SOURCE,FSTYPE {point}; findmnt -no OPTIONS {point} | cut -c1-2; asdffs umount {point}"
+    script = f"""
+        mount --bind {programs} /usr/local/bin
+        mount -T {table} {point} && {look}
+        mount -t fuse.asdffs -o {options} {file} {point} && {look}
+        mount -t fuse.asdffs -o sparkle {file} {point} || echo refused
+    """
+    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment_in(tmp_path))
+    seen = f"{file} fuse.asdffs\n{options[:2] if options[:2] == 'ro' else 'rw'}\n"
+    assert done.stdout == f"{seen}{seen}refused\n", done.stderr
+    assert done.stderr.startswith("asdffs: unknown mount option 'sparkle'")
+
+
+def test_doctor_says_that_mounting_works(tmp_path: Path) -> None:
+    environment = environment_in(tmp_path)
+    done = asdffs("doctor", environment=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ok       mounting: a small file was mounted, read and unmounted\n" in done.stdout
+    assert "problem" not in done.stdout
+    found = json.loads(asdffs("doctor", "--json", environment=environment).stdout)
+    jsonschema.validate(found, json.loads((ROOT / "docs/schemas/doctor.json").read_text()))
+    assert found["ok"]
+    assert {one["subject"] for one in found["found"]} >= {"/dev/fuse", "mfusepy", "fusepy", "lz4", "fits", "schema"}
+
+
+def test_doctor_says_what_is_missing(tmp_path: Path) -> None:
+    """Without the device, the libraries and the extras; in a mount namespace where /dev is empty."""
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    for module in ("lz4", "zstandard", "blosc", "astropy", "asdf", "mfusepy", "fuse"):
+        (blocked / f"{module}.py").write_text("raise ImportError('not here')\n")
+    script = f"mount -t tmpfs none /dev && mknod /dev/null c 1 3; exec {sys.executable} -m asdffs doctor"
+    environment = environment_in(tmp_path)
+    environment["PYTHONPATH"] = f"{blocked}:{environment['PYTHONPATH']}"
+    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment)
+    assert done.returncode == 6
+    lines = done.stdout.splitlines()
+    assert (
+        "problem  /dev/fuse: does not exist  ->  run 'modprobe fuse'; a container needs '--device /dev/fuse'" in lines
+    )
+    assert "missing  mfusepy: cannot be used  ->  apt install fuse3; pip install mfusepy" in lines
+    assert any(line.startswith("problem  binding: ") for line in lines)
+
+
+@pytest.fixture
+def anybodys(file: Path) -> Iterator[Path]:
+    """A directory that everybody may enter, with the code and a file of ``nobody``'s."""
+    folder = Path(tempfile.mkdtemp(prefix="asdffs-", dir="/var/tmp"))
+    try:
+        shutil.copytree(ROOT / "asdffs", folder / "code/asdffs", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(file, folder / "data.asdf")
+        (folder / "mnt").mkdir()
+        for path in (folder, folder / "data.asdf", folder / "mnt"):
+            shutil.chown(path, NOBODY)
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_an_ordinary_user(anybodys: Path) -> None:
+    """With the system's interpreter, which others may run, and a device that others may open."""
+    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    if os.geteuid() != 0 or not os.path.exists(python):
+        pytest.skip(f"needs root, to become somebody else, and {python}")
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    if run("setpriv", f"--reuid={NOBODY}", "--clear-groups", "sh", "-c", f"exec ls {packages}").returncode != 0:
+        pytest.skip(f"{packages} cannot be read by other users")
+    program = f"{python} -m asdffs"
+    script = f"""
+        mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse
+        exec setpriv --reuid={NOBODY} --clear-groups sh -ec '
+            {program} doctor | grep -E "fusermount3|mounting|problem"
+            {program} mount data.asdf mnt && {program} ls | grep "$PWD" | cut -f 2,3
+            sed -i "s/value: 1/value: 2/" mnt/tree.yaml
+            {program} umount -a && {program} check data.asdf'
+    """
+    environment = {**os.environ, "HOME": str(anybodys), "PYTHONPATH": f"{anybodys}/code{os.pathsep}{packages}"}
+    environment.pop("XDG_STATE_HOME", None)
+    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment, cwd=anybodys)
+    assert done.stdout.splitlines() == [
+        "ok       /usr/bin/fusermount3: mounts for this user",
+        "ok       mounting: a small file was mounted, read and unmounted",
+        f"{anybodys}/mnt\trw",
+        "data.asdf: nothing wrong",
+    ], done.stderr
+    assert done.stderr == ""
+    assert b"value: 2" in (anybodys / "data.asdf").read_bytes()
+
+
+def in_own_namespace(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Where no mounts of other tests are seen."""
+    without = "grep ' fuse.asdffs ' /proc/self/mountinfo | cut -d' ' -f5 | xargs -r -n1 umount -l\n"
+    arguments = ("unshare", "-m", "--propagation", "private", "bash", "-c", without + script)
+    return run(*arguments, env=environment_in(folder), cwd=folder)
+
+
+ASDFFS = f"{sys.executable} -m asdffs"
+
+
+def test_regression_a_daemon_that_does_not_answer_held_up_the_others(file: Path, tmp_path: Path) -> None:
+    script = f"""
+        cp data.asdf other.asdf; mkdir a b
+        {ASDFFS} mount data.asdf a && {ASDFFS} mount other.asdf b
+        pid=$(sed -n 's/.*"pid": \\([0-9]*\\).*/\\1/p' b/.asdffs/status.json); kill -STOP $pid
+        {ASDFFS} umount -a; echo code $?
+        {ASDFFS} mount data.asdf b; echo code $?
+        mountpoint -q a || echo a is gone
+        kill -CONT $pid; {ASDFFS} umount -a; echo code $?
+    """
+    done = in_own_namespace(script, tmp_path)
+    assert done.stdout == "code 6\ncode 6\na is gone\ncode 0\n", done.stderr
+    first, second = done.stderr.splitlines()
+    assert first == f"asdffs: {tmp_path}/b: the mount cannot be asked to finish its file: not answering"
+    assert second.startswith("asdffs: b: the mount point is a mount already")
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_regression_umount_waited_for_a_daemon_that_goes_on_elsewhere(
+    file: Path, tmp_path: Path, *, read_only: bool
+) -> None:
+    script = f"""
+        mkdir a b; {ASDFFS} mount {"-o ro" if read_only else ""} data.asdf a && mount --bind a b
+        timeout 60 {ASDFFS} umount a; echo code $?
+        {ASDFFS} umount b; echo code $?
+    """
+    done = in_own_namespace(script, tmp_path)
+    assert done.stdout == "code 5\ncode 0\n", done.stderr
+    assert "but it is also seen at another place" in done.stderr
+
+
+def test_regression_umount_waited_for_a_process_of_another_namespace(file: Path, tmp_path: Path) -> None:
+    script = f"""
+        mkdir a; unshare --pid --fork {ASDFFS} mount -f data.asdf a 2> said & daemon=$!
+        until grep -q mounted said; do :; done
+        timeout 60 {ASDFFS} umount a; echo code $?
+        wait $daemon; echo daemon $?
+    """
+    done = in_own_namespace(script, tmp_path)
+    assert done.stdout == "code 0\ndaemon 0\n", done.stderr
+    assert "cannot be watched; its result is not known" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "status", ['{"pid": PID, "file": "x", "report": "VICTIM", "log": "", "progress": []}', '{"pid": "x"}', "[]", "["]
+)
+def test_regression_what_calls_itself_asdffs_was_believed(file: Path, tmp_path: Path, status: str) -> None:
+    """Root's umount removed any file that a mount of somebody else named as its report."""
+    if shutil.which("bindfs") is None:
+        pytest.skip("bindfs is not installed")
+    evil, victim = tmp_path / "evil", tmp_path / "victim.json"
+    (evil / ".asdffs").mkdir(parents=True)
+    victim.write_text("{}")
+    (tmp_path / "mnt").mkdir()
+    script = f"""
+        sleep 60 & pid=$!
+        echo '{status}' | sed "s#PID#$pid#; s#VICTIM#{victim}#" > evil/.asdffs/status.json
+        bindfs -o subtype=asdffs evil mnt && {ASDFFS} ls; (sleep 0.5; kill $pid) & {ASDFFS} umount -a; echo code $?
+        umount -l mnt 2>/dev/null; kill $pid 2>/dev/null; exit 0
+    """
+    done = in_own_namespace(script.replace("(sleep 0.5; kill $pid) &", "kill $pid;"), tmp_path)
+    assert "Traceback" not in done.stderr
+    assert "code " in done.stdout
+    assert victim.read_text() == "{}"
+
+
+def test_root_unmounts_what_a_user_has_mounted(anybodys: Path) -> None:
+    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    if os.geteuid() != 0 or not os.path.exists(python):
+        pytest.skip(f"needs root, to become somebody else, and {python}")
+    if run("setpriv", f"--reuid={NOBODY}", "--clear-groups", "sh", "-c", f"exec ls {packages}").returncode != 0:
+        pytest.skip(f"{packages} cannot be read by other users")
+    program = f"PYTHONPATH={anybodys}/code:{packages} {python} -m asdffs"
+    script = f"""
+        mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse
+        setpriv --reuid={NOBODY} --clear-groups sh -ec 'export HOME=$PWD
+            {program} mount data.asdf mnt && sed -i "s/value: 1/value: 2/" mnt/tree.yaml'
+        {program} ls --json | grep state
+        {program} umount -a; echo code $?
+    """
+    done = in_own_namespace(script.replace("mknod", f"cd {anybodys}; mknod", 1), anybodys)
+    assert done.stdout == '    "state": "not allowed to look",\ncode 0\n', done.stderr
+    assert b"value: 2" in (anybodys / "data.asdf").read_bytes()
+
+
+def test_two_mounts_at_once_on_one_mount_point(file: Path, tmp_path: Path) -> None:
+    script = f"""
+        cp data.asdf other.asdf; mkdir a
+        {ASDFFS} mount data.asdf a 2>/dev/null & one=$!; {ASDFFS} mount other.asdf a 2>/dev/null & two=$!
+        wait $one; first=$?; wait $two; echo $((first + $?))
+        grep -c ' fuse.asdffs ' /proc/self/mountinfo; {ASDFFS} umount -a; echo code $?
+    """
+    assert in_own_namespace(script, tmp_path).stdout == "6\n1\ncode 0\n"
