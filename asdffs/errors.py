@@ -58,7 +58,17 @@ class DamagedFileError(AsdffsError):
 
 
 class DamagedBlockError(AsdffsError):
-    """One block is unreadable; the tree and the other blocks are not concerned."""
+    """One block is unreadable; the tree and the other blocks are not concerned.
+
+    ``end``: where it seems to end all the same, in bytes from the start of the file; None where nothing says.
+    """
+
+    end: int | None = None
+
+    def ending(self, end: int) -> DamagedBlockError:
+        """This error, of a block that seems to end at ``end``."""
+        self.end = end
+        return self
 
 
 class InvalidTreeError(AsdffsError):

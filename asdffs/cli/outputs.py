@@ -1,4 +1,4 @@
-"""Where a command writes a new file, and how.  Users: ``implode``, ``repack``."""
+"""Where a command writes a new file, and how.  Users: ``implode``, ``repack``, ``upgrade``."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from asdffs import __version__
 from asdffs.cli.arguments.base import make_parser
-from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack
+from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
 from asdffs.cli.arguments.looking import add_check, add_diff, add_info
 from asdffs.cli.arguments.mounting import add_doctor, add_ls, add_mount, add_umount
@@ -47,6 +47,7 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "explode": add_explode,
     "implode": add_implode,
     "repack": add_repack,
+    "upgrade": add_upgrade,
     "watch": add_watch,
     "recover": add_recover,
     "doctor": add_doctor,

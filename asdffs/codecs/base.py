@@ -11,7 +11,7 @@ import importlib.util
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 #: Bytes that are read and decoded at a time where the format does not say.
 PIECE: Final = 1 << 20
@@ -71,6 +71,46 @@ class Codec(Protocol):
 
         Raises ``ValueError`` when the format cannot hold it.
         """
+
+
+@runtime_checkable
+class Encoding(Codec, Protocol):
+    """The codec of one block, whose content begins with what it needs to know."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    @property
+    def described(self) -> str:
+        """All that the block says of how it is encoded, on a line."""
+
+    @property
+    def unknown(self) -> str:
+        """What of it nobody knows here, so that the block shows its stored bytes; empty when it can be decoded."""
+
+    @property
+    def read_only(self) -> str:
+        """Why the block cannot be written though it can be read; empty when it can."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether what is decoded depends on the byteorder that the tree gives it."""
+
+    @property
+    def fixed_size(self) -> int | None:
+        """The only size, in bytes, that its content can have; None where it may have any."""
+
+
+@runtime_checkable
+class Chaining(Codec, Protocol):
+    """A codec that is another one for each block."""
+
+    def of(self, stored: Source, order: Callable[[], str]) -> Encoding:
+        """The codec of the block that is ``stored``; ``order()`` is the byteorder that the tree gives its content."""
+
+    def holding(self, name: str) -> Encoding:
+        """One of these that does what users call ``name``."""
 
 
 def name_of(compression: bytes) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from asdffs.format.block_form import RULES_1
 from asdffs.format.header import Header
 
 _NDARRAY = re.compile(r"tag:stsci\.edu:asdf/core/ndarray-\d+\.\d+\.\d+")
@@ -13,6 +15,9 @@ class Asdf1:
     """See ``Dialect``."""
 
     name = "ASDF 1"
+    rules = RULES_1
+    indexed = True
+    upgradable = False
 
     def claims(self, header: Header) -> bool:
         """``#ASDF 1.x.y``."""
@@ -22,11 +27,19 @@ class Asdf1:
         """``core/ndarray`` of any version."""
         return _NDARRAY.fullmatch(tag) is not None
 
+    def ndarray(self, value: dict[str, Any]) -> dict[str, Any]:
+        """As it is."""
+        return value
+
     def accepts_text(self, header: Header) -> str | None:
         """Only 1.x: another generation has other block headers."""
         if self.claims(header):
             return None
         return "the header line must stay '#ASDF 1.0.0': the blocks of this file are written that way"
+
+    def block_head(self, header: Header) -> bytes:
+        """With the version of the standard that says how such a file is read."""
+        return b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n"
 
 
 PLUGIN = Asdf1()

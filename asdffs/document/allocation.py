@@ -14,7 +14,6 @@ from asdffs.document.encoding import Encoded
 from asdffs.document.transaction import Step, Transaction
 from asdffs.errors import NameRefusedError, NoRoomError, NotPermittedError
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION
 from asdffs.format.padding import Padding
 from asdffs.format.plan import (
     plan_block_append,
@@ -23,8 +22,6 @@ from asdffs.format.plan import (
     plan_block_removal,
     plan_cut_tail,
 )
-
-_EMPTY = BlockHeader(0, NO_COMPRESSION, 0, 0, 0, NO_CHECKSUM)
 
 
 class Allocation:
@@ -103,12 +100,13 @@ class Allocation:
             raise NotPermittedError("the last block is streamed and ends with the file; none can follow it")
         if table.layout.first_block is not None:
             self._cut_tail()
-        plan, offset = plan_block_append(table.layout, _EMPTY, padding_byte, self._policy)
+        empty = table.empty_header()
+        plan, offset = plan_block_append(table.layout, empty, padding_byte, self._policy)
         layout = table.layout.with_block(offset, plan.new_size)
 
         def adopt() -> None:
             table.update(layout)
-            table.put(number, _EMPTY)
+            table.put(number, empty)
 
         self._transaction.commit(plan, adopt)
         return number

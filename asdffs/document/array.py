@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.document.branch import Branch
-from asdffs.document.elements import BlockElements, Elements, MadeElements, ValueMask, block_of, understood
-from asdffs.document.inline import inline_array
+from asdffs.document.elements import BlockElements, Elements, ValueMask, block_of, elements_of, understood
 from asdffs.document.region import Region, is_packed, packed_runs, select
 from asdffs.document.turn import in_turn
 from asdffs.errors import InvalidArrayError, NotPermittedError
+from asdffs.storage.store import read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +144,7 @@ class Array:
             where = elements.placement
             buffer = self._document.blocks[where.number].buffer()
             return np.ndarray(where.shape, dtype, buffer, where.offset, where.strides)
-        raw = np.frombuffer(elements.read(0, elements.size), dtype)  # type: ignore[arg-type]  # of the tree: bytes
+        raw = np.frombuffer(read_bytes(elements.read(0, elements.size)), dtype)
         return raw.reshape(elements.shape, order="F" if elements.fortran else "C")
 
     # -- for views --------------------------------------------------------
@@ -180,15 +180,18 @@ class Array:
         """What may change of the array without the tree."""
         if branch.inline is not None or branch.array is None:
             return ()
+        if isinstance(branch.array.source, str):
+            other = self.file_of(branch.array.source)
+            return other.generation, other.contents.size(0)
         number = block_of(self._document, branch.array)
         return number, self._document.contents.size(number)
 
+    def file_of(self, source: str) -> Document:
+        """The file that a source leads to, as it is now.  Raises as ``Neighbours.find``."""
+        return self._document.neighbours.find(source, self._document)
+
     def _make(self, branch: Branch) -> Elements:
-        if branch.inline is not None or branch.array is None:
-            outline = self._document.arrays.outline()
-            with self._document.relief.waiting():
-                return MadeElements(inline_array(outline, branch))
-        return BlockElements(self._document, branch.array)
+        return elements_of(self._document, branch)
 
     # -- how --------------------------------------------------------------
 

@@ -7,7 +7,6 @@ through ``Document.arrays``.  One thread at a time has the turn; others are serv
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -38,7 +37,8 @@ class ArrayIndex(Mapping[str, Array]):
     """The arrays of ``document``, by their place in the tree as it is now: ``"roman/data"``, ``"stack/0"``.
 
     Keys are the names that the mount has in ``arrays/``, without ``.npy``: ``listing`` says how odd keys are written;
-    a mask that is a value is at ``.../mask``.  An alias and a ``$ref`` lead to what they mean, and are not listed.
+    a mask that is a value is at ``.../mask``.  An alias and a ``$ref``, also to another file, lead to what they mean,
+    and are not listed.
     """
 
     def __init__(self, document: Document) -> None:
@@ -51,8 +51,8 @@ class ArrayIndex(Mapping[str, Array]):
     @in_turn
     def __getitem__(self, path: str) -> Array:
         """The array at ``path``, live.  Raises ``KeyError``, ``OSError``."""
-        keys, mask = self._keys(path)
-        return (Mask if mask else Array)(self._document, functools.partial(self.branch, keys))
+        document, keys, mask = self._keys(path)
+        return (Mask if mask else Array)(document, document.neighbours.finder(document, keys))
 
     @in_turn
     def __iter__(self) -> Iterator[str]:
@@ -62,23 +62,28 @@ class ArrayIndex(Mapping[str, Array]):
     def __len__(self) -> int:
         return len(self.outline().arrays)
 
-    def _keys(self, path: str) -> tuple[Path, bool]:
-        """Of the branch that ``path`` leads to, and whether its mask is meant."""
+    def _keys(self, path: str) -> tuple[Document, Path, bool]:
+        """Of the branch that ``path`` leads to, the file it is in, and whether its mask is meant."""
         if self.outline().root is None:
             raise KeyError(path)
         branch, names = self.branch(()), path.split("/") if path else []
-        keys: list[str | int] = []
-        for name in names:
-            if name == names[-1] == _MASK and branch.array is not None and _MASK in branch.scalars:
-                return tuple(keys), True
+        document, keys = self._document, tuple[str | int, ...]()
+        for number, name in enumerate(names):
+            last = number + 1 == len(names)
+            if last and name == _MASK and branch.array is not None and _MASK in branch.scalars:
+                return document, keys, True
             key = next((key for key in branch.children if name_of(key) == name), None)
             if key is None:
                 raise KeyError(path)
-            branch = branch.children[key]
-            keys.append(key)
+            branch, keys = branch.children[key], (*keys, key)
+            if branch.elsewhere is not None:
+                found = document.neighbours.branch(branch.elsewhere, document)
+                if found is None:
+                    raise KeyError(path)
+                (document, branch), keys = found, found[1].path
         if branch.array is None:
             raise KeyError(path)
-        return tuple(keys), False
+        return document, keys, False
 
     def outline(self) -> Outline:
         """The outline of the committed tree; empty when that is not valid YAML.  Raises ``OSError``."""
@@ -87,6 +92,13 @@ class ArrayIndex(Mapping[str, Array]):
                 while self._version != self._document.tree.version:
                     self._read()
         return self._outline
+
+    def byteorder_of(self, number: int) -> str:
+        """The byteorder that the tree gives block ``number``: of the first array that it has.  Raises ``OSError``."""
+        count = len(self._document.table)
+        arrays = (branch.array for branch in self.outline().arrays if branch.array is not None)
+        found = (array.byteorder for array in arrays if array.block_in(count) == number)
+        return "little" if next(found, "") == "little" else "big"
 
     def branch(self, path: Path) -> Branch:
         """The mapping or sequence at ``path``.  Raises ``KeyError``, ``OSError``."""
@@ -103,7 +115,7 @@ class ArrayIndex(Mapping[str, Array]):
         version = document.tree.version
         try:
             with document.relief.waiting():
-                outline = read_outline(text, document.dialect.is_ndarray)
+                outline = read_outline(text, document.dialect)
         except InvalidTreeError as err:
             logger.warning("%s: arrays cannot be shown: %s", document.path, err)
             outline = Outline(text.decode("utf-8", "surrogateescape"), None, ())

@@ -8,10 +8,11 @@ Implements what section Tree in-depth and the schema core/ndarray say about ``so
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from asdffs.dialects.base import Dialect
 from asdffs.document.tree import Found, Path, read_tree
 
 _ITEM_SIZES = {
@@ -107,14 +108,14 @@ def _field_size(field: Any) -> int | None:
     return size * math.prod(shape) if size is not None and shape is not None else None
 
 
-def find_arrays(text: bytes, is_ndarray: Callable[[str], bool]) -> tuple[Ndarray, ...]:
+def find_arrays(text: bytes, dialect: Dialect) -> tuple[Ndarray, ...]:
     """All ndarrays of the tree in ``text``.  Raises ``InvalidTreeError``."""
-    return tuple(ndarray_of(found) for found in read_tree(text, is_ndarray, _SKIP))
+    return tuple(ndarray_of(found, dialect) for found in read_tree(text, dialect.is_ndarray, _SKIP))
 
 
-def ndarray_of(found: Found) -> Ndarray:
+def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
     """The ndarray that a mapping describes, as far as it can be understood."""
-    value = found.value if isinstance(found.value, dict) else {}
+    value = dialect.ndarray(found.value) if isinstance(found.value, dict) else {}
     source = value.get("source")
     offset = value.get("offset", 0)
     return Ndarray(

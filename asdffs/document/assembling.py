@@ -39,7 +39,8 @@ class Room:
 class Assembly:
     """One new file, in the empty ``store`` of ``folder``.  ``text``: header, comments and tree.
 
-    ``filler``: the byte that pads; ``clones``: whether the file system shares what most blocks come from.
+    ``filler``: the byte that pads; ``clones``: whether the file system shares what most blocks come from;
+    ``indexed``: whether a block index may follow.
     ``step(bytes)`` is told how it goes on.  Blocks are ``add``-ed in order, then ``finish``.  Raise ``OSError``.
     """
 
@@ -52,6 +53,7 @@ class Assembly:
         room: Room,
         filler: bytes,
         clones: bool,
+        indexed: bool,
         step: Callable[[int], object],
     ) -> None:
         self._folder = folder
@@ -63,6 +65,7 @@ class Assembly:
         text = complete_last_line(text)
         self._has_tree = ends_with_tree(text)
         self._clones = clones
+        self._indexed = indexed
         self._offsets: list[int] = []
         self._last: BlockHeader | None = None
         self._text = len(text)
@@ -89,7 +92,7 @@ class Assembly:
             self._pad()
         self._store.write_at(0, self._head)
         self._store.truncate(self._end)
-        if self._last is not None and not self._last.streamed:
+        if self._indexed and self._last is not None and not self._last.streamed:
             self._store.write_at(self._end, build_block_index(self._offsets, newline=self._newline))
 
     def _pad(self) -> None:

@@ -178,7 +178,7 @@ class BlockEditor:
         """
         header, edit = self._table.header(number), self._edits.get(number)
         had = header.checksum != NO_CHECKSUM or (edit is not None and edit.checksum)
-        checksum = encoded.digest if had and self._checksums else NO_CHECKSUM
+        checksum = encoded.digest if had and self._checksums and header.form.summed else NO_CHECKSUM
         with self._progress.over("storing", encoded.payload.size, number) as step:
             self._room.store(number, encoded, checksum, step)
         self._edits.pop(number, None)
@@ -201,7 +201,8 @@ class BlockEditor:
             self.return_room(len(self._table) - 1, last.kept)
             last.fresh = min(last.fresh, self._table.header(len(self._table) - 1).allocated_size)
         number = self._room.append(padding_byte)
-        self._edits[number] = _Edit(0, 0, 0, checksum=self._checksums)
+        summed = self._table.header(number).form.summed
+        self._edits[number] = _Edit(0, 0, 0, checksum=self._checksums and summed)
         self._appended.add(number)
         self._table.pinned = True
         return number
@@ -249,7 +250,7 @@ class BlockEditor:
             edit = _Edit(self.used(number), header.allocated_size, header.allocated_size, checksum=False)
         if header.checksum != NO_CHECKSUM and not header.streamed:
             self._room.put(number, header.without_checksum())
-            edit.checksum = self._checksums
+            edit.checksum = self._checksums and header.form.summed
         self._edits[number] = edit
         self._table.pinned = True
         return edit

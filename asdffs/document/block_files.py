@@ -42,8 +42,8 @@ class BlockFiles:
         if number >= len(document.blocks):
             return True
         with closing(self._opened(name)) as other:
-            mine = document.blocks[number].header
-            if other.blocks[0].header.compression != mine.compression and not mine.streamed:
+            mine = document.blocks[number]
+            if other.blocks[0].compression != mine.compression and not mine.header.streamed:
                 return True
             return other.blocks[0].size != document.blocks[number].size or any(self._differences(other, number))
 

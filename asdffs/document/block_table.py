@@ -17,7 +17,7 @@ from typing import Final
 
 from asdffs.document.changes import BLOCKS, Changes, stored
 from asdffs.errors import DamagedBlockError, NoRoomError
-from asdffs.format.block_header import BlockHeader
+from asdffs.format.block_header import BlockHeader, new_header
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header, scan_blocks
 from asdffs.format.span import Span
@@ -84,16 +84,26 @@ class BlockTable:
         """Check every entry of the index: before the first change of the layout.
 
         Raises ``DamagedBlockError``, or ``NoRoomError`` when bytes lie between blocks: only the
-        index leads to what follows them, and a change of layout removes the index.
+        index leads to what follows them, and a change of layout removes the index.  A block that contradicts itself
+        may move if it is clear where it ends.
         """
         for number in range(len(self)):
-            header = self.header(number)
+            end = self._sure_end(number)
             if number + 1 < len(self):
-                self.header(number + 1)  # may find that the index is wrong, and the blocks without it
+                self._sure_end(number + 1)  # may find that the index is wrong, and the blocks without it
             if self.layout.index is None:
                 return
-            if number + 1 < len(self) and self._end(number, header) != self.offset(number + 1):
+            if number + 1 < len(self) and end != self.offset(number + 1):
                 raise NoRoomError("unused bytes follow this block; the blocks cannot be moved", block=number)
+
+    def _sure_end(self, number: int) -> int:
+        """Where the block ends.  Raises ``DamagedBlockError`` when nothing says."""
+        try:
+            return self._end(number, self.header(number))
+        except DamagedBlockError as err:
+            if err.end is None:
+                raise
+            return err.end
 
     def settle(self) -> None:
         """Look at each header that can be read: an index that lies is found out."""
@@ -111,6 +121,10 @@ class BlockTable:
         self.check_all()
         if not self.layout.removable:
             raise DamagedBlockError(_FOREIGN_TAIL, offset=self.layout.blocks_end)
+
+    def empty_header(self) -> BlockHeader:
+        """The header of a block that is added: of the same form as the last one.  Raises ``DamagedBlockError``."""
+        return self.header(len(self) - 1).emptied() if len(self) else new_header(self.layout.rules)
 
     def update(self, layout: Layout) -> None:
         """The layout changed by a change of ours: the headers stay what they are.
@@ -136,7 +150,7 @@ class BlockTable:
 
     def _read(self, number: int) -> BlockHeader:
         """Read a header; a block must not reach into the next one."""
-        header = drive(scan_block_header(self.offset(number)), self._store().read_at)
+        header = drive(scan_block_header(self.offset(number), self.layout.rules), self._store().read_at)
         last = header.streamed or number + 1 == len(self)
         if not last and self._end(number, header) > self.offset(number + 1):
             raise DamagedBlockError(
@@ -149,7 +163,7 @@ class BlockTable:
         """An entry of the index is wrong: use what skipping along finds, if it is not less."""
         if self.layout.index is None or self._index_is_better or self.pinned:
             return False
-        walk = drive(scan_blocks(self.layout.size, self.layout.offsets[0]), self._store().read_at)
+        walk = drive(scan_blocks(self.layout.size, self.layout.offsets[0], self.layout.rules), self._store().read_at)
         if walk.trouble is not None or len(walk.offsets) < len(self):
             self._index_is_better = True
             return False
@@ -157,5 +171,5 @@ class BlockTable:
         self.layout = replace(
             self.layout, offsets=walk.offsets, blocks_end=walk.end, index=None, removable=walk.removable
         )
-        self._headers = dict(enumerate(walk.headers))
+        self._headers = {number: header for number, header in enumerate(walk.headers) if header is not None}
         return True

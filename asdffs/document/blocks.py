@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, overload
 
-from asdffs.codecs.base import name_of
 from asdffs.document.contents import Readable
 from asdffs.document.turn import in_turn
 from asdffs.errors import AsdffsError, InUseError
@@ -63,7 +62,7 @@ class Block:
     @in_turn
     def compression(self) -> str:
         """How it is stored: ``none``, or the name of a codec."""
-        return name_of(self.header.compression)
+        return self._contents.compression(self.number)
 
     @property
     @in_turn
@@ -94,8 +93,8 @@ class Block:
             "index": self.number,
             "offset": self.offset,
             "header_size": header.header_size,
-            "flags": header.flags,
-            "compression": name_of(header.compression),
+            "flags": header.stored_flags,
+            "compression": self.compression,
             "allocated_size": header.allocated_size,
             "used_size": header.used_size,
             "data_size": self.size if header.streamed else header.data_size,

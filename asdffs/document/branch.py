@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from asdffs.document.arrays import Ndarray
 from asdffs.document.tree import Path
@@ -30,6 +31,7 @@ class Branch:
     where its source is written; ``shared``: whether others than sources mean it, by an alias; ``inline``: where
     values that are written in the tree are (its data, or those of a mask).  ``holds``: whether it is or has an
     array; ``leads``: or a ``$ref``, or metadata;
+    ``elsewhere``: of a ``$ref`` to another file, its URI.
     ``metadata``: whether it is below a key of that kind; what is none of these is left out.  ``stamp``: since when an
     ndarray is what it is (``changes``); ``listing``: what a view remembers of it.
     """
@@ -47,6 +49,7 @@ class Branch:
     shared: bool = False
     inline: tuple[int, int] | None = None
     reference: str | None = None
+    elsewhere: str | None = None
     holds: bool = False
     metadata: bool = False
     leads: bool = False
@@ -94,3 +97,20 @@ class Outline:
     root: Branch | None
     arrays: tuple[Branch, ...]
     prefix: str = ""
+
+    def pointed(self, fragment: str) -> Branch | None:
+        """What a JSON Pointer, the fragment of a URI, points at (RFC 6901); None where no array is."""
+        branch = self.root
+        for key in pointer_keys(fragment):
+            if branch is None:
+                return None
+            branch = branch.children.get(key if branch.mapping else int(key) if key.isdecimal() else -1)
+        return branch
+
+
+def pointer_keys(fragment: str) -> list[str]:
+    """The keys and numbers of a JSON Pointer.  The drafts' examples leave out the first slash, and so does asdf."""
+    pointer = unquote(fragment)
+    if not pointer:
+        return []
+    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.removeprefix("/").split("/")]

@@ -1,8 +1,8 @@
 """Looks for everything that can be wrong with a file; changes nothing.
 
-The layout must tile the file, the index must lead to the blocks, the tree must be valid and its
-arrays must fit their blocks, and checksums must be those of the bytes (section Blocks: of the
-bytes as they are stored; files exist that have them of the decoded bytes).
+The layout must tile the file, the index must lead to the blocks, the tree must be valid, its arrays must fit their
+blocks and its references lead somewhere, and checksums must be those of the bytes (section Blocks: of the bytes as
+they are stored; files exist that have them of the decoded bytes).
 Users: ``cli/check``.  One thread.
 """
 
@@ -15,11 +15,12 @@ from typing import Final
 
 from asdffs.document.document import Document
 from asdffs.document.external import find_externals
+from asdffs.document.references import find_unresolved
 from asdffs.document.schema import check_schemas
 from asdffs.document.validation import check_text
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
+from asdffs.format.constants import INDEX_TOKEN
 
 _PIECE: Final = 1 << 20
 
@@ -82,6 +83,9 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         if external.trouble:
             place = f"line {external.array.line}: {external.array.name} ({external.source})"
             yield Finding(level, f"{place}: {external.trouble}")
+    for reference in find_unresolved(document):
+        level = Level.NOTE if reference.remote else Level.ERROR
+        yield Finding(level, f"line {reference.line}: $ref {reference.reference}: {reference.trouble}")
 
 
 def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Finding]:
@@ -142,7 +146,7 @@ def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
         return
     start = min(layout.blocks_end, layout.size) if len(document.blocks) else layout.first_block
     tail = document.read_raw(start, len(INDEX_TOKEN))
-    if tail.startswith(BLOCK_MAGIC):
+    if tail.startswith(layout.rules.magics):
         sentence = "a block begins here whose header is damaged; what follows it cannot be found"
         yield Finding(Level.ERROR, sentence, len(document.blocks), start)
     elif tail.startswith(INDEX_TOKEN):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from asdffs.codecs.base import name_of
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
@@ -201,7 +200,7 @@ class Side:
     def check_decodable(self) -> None:
         """Bytes that are stored in an unknown way say nothing of the content.  Raises ``DamagedFileError``."""
         if self.document.blocks[self.number].obstacle:
-            compression = name_of(self.header.compression)
+            compression = self.document.blocks[self.number].compression
             sentence = f"cannot be compared: the compression {compression!r} is not understood here"
             raise DamagedFileError(sentence, path=self.document.path, block=self.number)
 

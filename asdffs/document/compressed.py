@@ -8,14 +8,15 @@ One thread at a time has the turn.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from asdffs.codecs.base import PIECE, Codec, name_of
+from asdffs.codecs.base import PIECE, Codec
+from asdffs.document.block_codecs import BlockCodecs
 from asdffs.document.decoding import DecodedBlock
 from asdffs.document.progress import Progress
 from asdffs.document.spool_room import SpoolRoom
-from asdffs.errors import DamagedBlockError, NameRefusedError, NotSupportedError
+from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.relief import Relief
 
@@ -46,7 +47,7 @@ class CompressedBlocks:
 
     def __init__(
         self,
-        codecs: Mapping[bytes, Codec],
+        codecs: BlockCodecs,
         room: SpoolRoom,
         relief: Relief,
         *,
@@ -61,7 +62,7 @@ class CompressedBlocks:
         self._header = header
         self._read_stored = read_stored
         self._decoded: dict[int, DecodedBlock] = {}
-        self._told: set[bytes] = set()
+        self._told: set[str] = set()
 
     @property
     def dirty(self) -> tuple[int, ...]:
@@ -75,6 +76,7 @@ class CompressedBlocks:
 
     def saved(self, number: int) -> None:
         """The block was stored: what the spool has of it is in the file."""
+        self._codecs.forget(number)
         self._decoded[number].saved()
 
     @property
@@ -82,44 +84,15 @@ class CompressedBlocks:
         """Whether somebody is decoding."""
         return any(block.busy for block in self._decoded.values())
 
-    def codec(self, name: str) -> Codec | None:
-        """The codec that users call ``name``; None for ``none``.
-
-        Raises ``NameRefusedError``, ``NotSupportedError`` where its library is not installed.
-        """
-        if name == "none":
-            return None
-        known = {name_of(codec.id): codec for codec in self._codecs.values()}
-        if name not in known:
-            names = ", ".join(("none", *sorted(known)))
-            raise NameRefusedError(f"the compression {name!r} is not known; known are {names}")
-        if not known[name].available():
-            raise NotSupportedError(f"the compression {name} {_missing(known[name])}")
-        return known[name]
-
-    def codec_of(self, header: BlockHeader) -> Codec | None:
-        """What decodes a compressed block; None when nothing here can."""
-        codec = self._codecs.get(header.compression)
-        return codec if codec is not None and codec.available() else None
-
-    def obstacle(self, header: BlockHeader) -> str:
-        """Why a block can only be shown as it is stored; empty when it can be decoded."""
-        if not header.compressed or self.codec_of(header) is not None:
-            return ""
-        name = name_of(header.compression)
-        codec = self._codecs.get(header.compression)
-        why = "is not known" if codec is None else _missing(codec)
-        return f"the compression {name!r} {why}; the block shows its stored bytes and cannot be written"
-
     def block(self, number: int) -> DecodedBlock | None:
         """The decoded block; None when it shows its stored bytes.  Raises ``DamagedBlockError``."""
         known = self._decoded.get(number)
         if known is not None:
             return known
         header = self._header(number)
-        codec = self.codec_of(header)
+        codec = self._codecs.of(number)
         if codec is None:
-            self._tell(header)
+            self._tell(number)
             return None
         _check_ratio(number, header, codec)
         decoded = DecodedBlock(
@@ -141,7 +114,7 @@ class CompressedBlocks:
         if known is not None:
             return known.size
         header = self._header(number)
-        codec = self.codec_of(header)
+        codec = self._codecs.of(number)
         if codec is None:
             return header.used_size
         _check_ratio(number, header, codec)
@@ -149,6 +122,7 @@ class CompressedBlocks:
 
     def forget(self, number: int) -> None:
         """The block was stored in another way, or is gone."""
+        self._codecs.forget(number)
         decoded = self._decoded.pop(number, None)
         if decoded is not None:
             decoded.retire()
@@ -162,20 +136,19 @@ class CompressedBlocks:
         header = self._header(number)
         if not header.used_size and not header.data_size:  # an empty block is stored as nothing
             return 0, iter(())
-        codec = self._codecs[header.compression]
+        codec = self._codecs.of(number)
+        if codec is None:
+            raise DamagedBlockError(self._codecs.obstacle(number), block=number)
         stored = Stored(header.used_size, lambda at, length: self._read_stored(number, at, length), self._relief)
         with self._relief.waiting():
             memory = codec.memory(stored)
         return memory, codec.decode(stored, header.data_size)
 
-    def _tell(self, header: BlockHeader) -> None:
-        if header.compression not in self._told:
-            self._told.add(header.compression)
-            logger.warning("%s", self.obstacle(header))
-
-
-def _missing(codec: Codec) -> str:
-    return f"needs a library that is not installed: pip install 'asdffs[{codec.extra}]'"
+    def _tell(self, number: int) -> None:
+        name = self._codecs.name(number)
+        if name not in self._told:
+            self._told.add(name)
+            logger.warning("%s", self._codecs.obstacle(number))
 
 
 def _check_ratio(number: int, header: BlockHeader, codec: Codec) -> None:

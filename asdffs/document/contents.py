@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from asdffs.codecs.base import Codec
+from asdffs.document.block_codecs import BlockCodecs
 from asdffs.document.block_editor import BlockEditor
 from asdffs.document.block_locks import BlockLocks
 from asdffs.document.block_table import BlockTable
@@ -29,6 +30,7 @@ from asdffs.document.progress import Progress
 from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Transaction
 from asdffs.errors import AsdffsError, DamagedBlockError, NotPermittedError, ReadOnlyError
+from asdffs.format.block_form import HeaderForm
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_COMPRESSION
 from asdffs.format.padding import Padding
@@ -59,7 +61,10 @@ class Readable:
 
 
 class Contents:
-    """The blocks of ``table``.  ``change``: held by who changes the file."""
+    """The blocks of ``table``.  ``change``: held by who changes the file.
+
+    ``order(number)``: the byteorder that the tree gives the content of a block.
+    """
 
     def __init__(
         self,
@@ -74,6 +79,7 @@ class Contents:
         progress: Progress,
         care: Care,
         changes: Changes,
+        order: Callable[[int], str],
     ) -> None:
         self._transaction = transaction
         self._changes = changes
@@ -86,8 +92,9 @@ class Contents:
         self._checked: dict[int, str] = {}
         self._locks = BlockLocks(relief, lambda: transaction.moving)
         self._editor = BlockEditor(transaction, table, policy, relief=relief, progress=progress, checksums=care.keep)
+        self._codecs = BlockCodecs(codecs, table.header, self.read_stored, order)
         self._compressed = CompressedBlocks(
-            codecs, room, relief, progress=progress, header=table.header, read_stored=self.read_stored
+            self._codecs, room, relief, progress=progress, header=table.header, read_stored=self.read_stored
         )
 
     # -- what there is ----------------------------------------------------
@@ -131,7 +138,23 @@ class Contents:
 
     def obstacle(self, number: int) -> str:
         """Why the block can only be shown as it is stored; empty when it can be decoded."""
-        return self._compressed.obstacle(self.header(number))
+        self._locks.await_move()
+        return self._codecs.obstacle(number)
+
+    def compression(self, number: int) -> str:
+        """What users call the compression of the block: ``none``, ``zlib``, ``tile+zlib``."""
+        self._locks.await_move()
+        return self._codecs.name(number)
+
+    def encoding(self, number: int) -> str:
+        """All that is said of how the block is encoded: of a chain each encoding with its arguments."""
+        self._locks.await_move()
+        return self._codecs.description(number)
+
+    def codec_of(self, number: int) -> Codec | None:
+        """What decodes the block; None when nothing here can, or it is stored as it is."""
+        self._locks.await_move()
+        return self._codecs.of(number)
 
     def read(self, number: int, offset: int, length: int) -> bytes | Extent:
         """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
@@ -172,6 +195,13 @@ class Contents:
 
     def check_writable(self, number: int) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
+        self._check_storable(number)
+        why = self._codecs.read_only(number)
+        if why:
+            raise ReadOnlyError(why, block=number)
+
+    def _check_storable(self, number: int) -> None:
+        """As ``check_writable``, but for how it is stored now."""
         self._locks.await_move()
         self._editor.check_writable(number)
         obstacle = self.obstacle(number)
@@ -183,6 +213,7 @@ class Contents:
         with self._changing(number):
             decoded = self._decoded(number)
             if decoded is not None:
+                self._codecs.check_size(number, offset + len(payload))
                 decoded.write(offset, payload)
                 return
             with self._change.entered():
@@ -195,6 +226,7 @@ class Contents:
                 self._transaction.pins.check(number)
             decoded = self._decoded(number)
             if decoded is not None:
+                self._codecs.check_size(number, size)
                 if size != decoded.size:
                     decoded.truncate(size)
                 return
@@ -206,7 +238,7 @@ class Contents:
         self._transaction.check_conflict()  # what was written before it is beside the file, not in it
         with self._locks.of(number).entered():
             if number in self._compressed.dirty:
-                self._store(number, self._compressed.codec_of(self._table.header(number)))
+                self._store(number, self._codecs.of(number))
                 return
             with self._change.entered():
                 self._editor.settle(number, durable=durable)
@@ -217,12 +249,12 @@ class Contents:
         Raises ``NotSupportedError``, ``NotPermittedError``, ``ReadOnlyError``, ``DamagedBlockError``,
         ``NoRoomError``, ``OSError`` or as ``Transaction``; the block is as it was then.
         """
-        codec = self._compressed.codec(name)
         with self._changing(number, content=False):
             header = self._table.header(number)
+            codec = self._codecs.named(name, header.form)
             if header.streamed:
                 raise NotPermittedError("a streamed block cannot be compressed", block=number)
-            if header.compression != (codec.id if codec else NO_COMPRESSION) or number in self._compressed.dirty:
+            if self._codecs.of(number) != codec or number in self._compressed.dirty:
                 self._check_sound(number)
                 self._store(number, codec)
 
@@ -235,12 +267,20 @@ class Contents:
             header = self._table.header(number)
             if header.streamed:
                 raise NotPermittedError("a streamed block is not replaced as a whole; append to it", block=number)
-            codec = self._compressed.codec_of(header) if header.compressed else None
-            self._store(number, codec, content)
+            self._store(number, self._codecs.of(number), content)
 
-    def codec(self, name: str) -> Codec | None:
-        """What users call ``name``; None for ``none``.  Raises ``NameRefusedError``, ``NotSupportedError``."""
-        return self._compressed.codec(name)
+    def codec(self, name: str, form: HeaderForm | None = None) -> Codec | None:
+        """What users call ``name``, in a block whose header has ``form`` (as new ones have it); None for ``none``.
+
+        Raises ``NameRefusedError``, ``NotSupportedError``.
+        """
+        return self._codecs.named(name, form or self._table.layout.rules.new)
+
+    def reorder(self) -> None:
+        """The tree was changed: what it gives another byteorder now is decoded anew."""
+        for number in self._codecs.reordered():
+            self._compressed.forget(number)
+            self._changes.note_content(number)
 
     def create_payload(self) -> Payload:
         """A payload for ``encoded``, without a name, in the spool.  Raises ``OSError``."""
@@ -332,7 +372,10 @@ class Contents:
     def _changing(self, number: int, *, content: bool = True) -> Iterator[None]:
         """It is written, or (without ``content``) stored in another way: its old checksum says nothing any more."""
         with self._locks.of(number).entered():
-            self.check_writable(number)
+            if content:
+                self.check_writable(number)
+            else:
+                self._check_storable(number)
             try:
                 yield
             finally:  # a write that failed may have written something

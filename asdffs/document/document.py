@@ -23,6 +23,7 @@ from asdffs.document.blocks import Blocks
 from asdffs.document.changes import Changes
 from asdffs.document.contents import Care, Contents
 from asdffs.document.for_programs import ForPrograms
+from asdffs.document.neighbours import Neighbours
 from asdffs.document.pins import Pins
 from asdffs.document.report import Report
 from asdffs.document.schema import check_schemas
@@ -55,7 +56,8 @@ class Parts:
 class Document(ForPrograms):
     """One open file.  ``path`` is absolute, without symbolic links; ``room``: for decoded blocks.
 
-    ``blocks``, ``arrays``: what is in it; ``contents``, ``table``, ``fit``, ``change``: for the parts of this floor.
+    ``blocks``, ``arrays``: what is in it; ``neighbours``: other files that it leads to; ``contents``, ``table``,
+    ``fit``, ``change``: for the parts of this floor.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Document(ForPrograms):
         codecs: dict[bytes, Codec],
         *,
         reopen: Callable[[Transaction], Parts],
+        open_other: Callable[[str], Document],
         relief: Relief,
         policy: Padding,
         room: SpoolRoom,
@@ -89,6 +92,7 @@ class Document(ForPrograms):
         self._adopt(parts)
         self.blocks = Blocks(self)
         self.arrays = ArrayIndex(self)
+        self.neighbours = Neighbours(self, open_other, relief)
         self.fit = TreeFit(self)
 
     # -- what is there ----------------------------------------------------
@@ -152,6 +156,7 @@ class Document(ForPrograms):
             self.contents.settle_appended()
             arrays = self._tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
             self.fit.warn(arrays)
+        self.contents.reorder()
 
     def _refuse(self, draft: bytes, arrays: tuple[Ndarray, ...]) -> None:
         """Raise ``InvalidTreeError`` for what the user wants refused."""
@@ -173,7 +178,7 @@ class Document(ForPrograms):
     def _adopt_rewritten(self) -> None:
         """Also in the state FAILED: what is read from now on is the new file."""
         store = self._transaction.store
-        layout = drive(scan_layout(store.size()), store.read_at)
+        layout = drive(scan_layout(store.size(), lambda header: self._dialect.rules), store.read_at)
         self.contents.close()
         self._adopt(Parts(self._transaction, layout, self._dialect))
         self.changes.note_all()
@@ -284,6 +289,7 @@ class Document(ForPrograms):
             if self._closed:
                 return
             self._closed = True
+            self.neighbours.close(self)
             self.contents.close()
             if self.is_opener:
                 self._transaction.close()
@@ -305,10 +311,13 @@ class Document(ForPrograms):
 
     @property
     def may_have_index(self) -> bool:
-        """Section Block index: not without blocks, not with a streamed one, nothing foreign in its place."""
-        if not self.layout.offsets or not self.layout.removable:
+        """Section Block index: not without blocks, with a streamed one, behind something foreign, or in a draft."""
+        if not self.layout.offsets or not self.layout.removable or not self._dialect.indexed:
             return False
-        return not self.table.header(len(self.blocks) - 1).streamed
+        try:
+            return not self.table.header(len(self.blocks) - 1).streamed
+        except DamagedBlockError:  # nobody knows what it was
+            return False
 
     def _write_index(self) -> None:
         cut = plan_cut_tail(self.layout)
@@ -333,6 +342,7 @@ class Document(ForPrograms):
             progress=self.report.progress,
             care=self._care,
             changes=self.changes,
+            order=lambda number: self.arrays.byteorder_of(number),
         )
         self._generation += 1 << 32
         self._tree = TreeEditor(

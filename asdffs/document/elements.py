@@ -5,6 +5,7 @@
 | contiguous, rows first or columns first, in a block      | a window on the decoded block: extents, and writes     |
 | strided in a block (views, slices, negative strides)     | gathered when they are read; read-only                 |
 | in the tree (inline data, a mask by value)               | made by numpy once per array; read-only                |
+| in another file, by a URI as source                      | as of an array there; read-only                        |
 
 Implements the schema core/ndarray: source, shape, strides, offset, datatype, data, mask.  Users: ``views``.  What an
 array needs is looked at anew at each use, because blocks change; numpy is imported where elements are computed.
@@ -17,7 +18,7 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -26,6 +27,7 @@ from asdffs.document.arrays import Ndarray, item_size
 from asdffs.document.branch import Branch, Scalar
 from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.datatypes import Descr, descr_of
+from asdffs.document.inline import inline_array
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.relief import Relief
 from asdffs.storage.store import Extent, read_bytes
@@ -227,6 +229,19 @@ class BlockElements(Elements):
             return self._document.blocks[self.placement.number].read_at(offset, length)
 
 
+class OtherElements(Elements):
+    """Elements in the first block of another file, which a source that is a URI leads to; read-only."""
+
+    def __init__(self, other: Document, array: Ndarray, *, rows_first: bool = False) -> None:
+        self._inner = BlockElements(other, replace(array, source=0), rows_first=rows_first)
+        self.descr, self.shape = self._inner.descr, self._inner.shape
+        self.fortran, self.size = self._inner.fortran, self._inner.size
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """As of an array in a block."""
+        return self._inner.read(offset, length)
+
+
 def gather(
     shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, part: tuple[int, int], fetch: Fetch
 ) -> bytes:
@@ -315,6 +330,21 @@ def _masked(np: Any, data: Any, value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return np.isnan(data)
     return np.ma.getmaskarray(np.ma.masked_values(data, value))
+
+
+def elements_of(document: Document, branch: Branch, *, rows_first: bool = False) -> Elements:
+    """The elements of an ndarray, wherever they are.
+
+    Raises ``InvalidArrayError`` when it cannot be, ``AsdffsError``, ``OSError``.
+    """
+    array = branch.array
+    if branch.inline is not None or array is None:
+        outline = document.arrays.outline()
+        with document.relief.waiting():
+            return MadeElements(inline_array(outline, branch))
+    if isinstance(array.source, str):
+        return OtherElements(document.neighbours.find(array.source, document), array, rows_first=rows_first)
+    return BlockElements(document, array, rows_first=rows_first)
 
 
 def subjects_of(document: Document, branch: Branch) -> tuple[Subject, ...]:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from asdffs.codecs.base import Codec, Source, pieces
+from asdffs.codecs.base import Codec, Encoding, Source, pieces
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, NotSupportedError
 from asdffs.format.constants import NO_COMPRESSION
@@ -79,7 +79,7 @@ def encode(
 
 
 def _encoded(codec: Codec | None, content: Source) -> Iterator[bytes]:
-    """An empty block is stored as nothing: every reader takes that."""
+    """An empty block is stored as nothing: every reader takes that, if it need not be told how it is encoded."""
     if codec is None:
         return pieces(content)
-    return codec.encode(content) if content.size else iter(())
+    return codec.encode(content) if content.size or isinstance(codec, Encoding) else iter(())

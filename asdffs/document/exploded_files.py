@@ -63,9 +63,9 @@ def is_block_file(path: str) -> bool:
 
 def tree_text(document: Document, directory: str, stem: str) -> bytes:
     """The text of ``STEM.asdf`` in ``directory``.  Raises ``InvalidTreeError``."""
-    outline = read_outline(document.tree.text(), document.dialect.is_ndarray)
+    outline = read_outline(document.tree.text(), document.dialect)
     wanted = exploded_sources(stem, len(document.blocks), document.path, directory)
-    return checked_sources(outline, wanted, document.dialect.is_ndarray)
+    return checked_sources(outline, wanted, document.dialect)
 
 
 def explode(

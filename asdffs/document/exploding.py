@@ -11,20 +11,18 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from asdffs.document.arrays import Ndarray
 from asdffs.document.branch import Outline
 from asdffs.document.sources import Wanted, uri_of, with_sources
 from asdffs.document.uris import is_relative, resolve
 from asdffs.format.block_header import BlockHeader, build_block_header
-from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION, STREAMED
+from asdffs.format.constants import NO_COMPRESSION, STREAMED
 from asdffs.storage.store import Extent
 
 if TYPE_CHECKING:
     from asdffs.document.document import Document
-
-_HEADER: Final = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n"
 
 
 def stem_of(path: str) -> str:
@@ -75,12 +73,14 @@ def moved_source(source: int | str | None, file: str, directory: str) -> str | N
 class BlockFile:
     """The file of one block as it is now.
 
-    ``prefix``: its bytes before the content; ``length``: of the content; ``decoded``: whether the content is what the
-    block decodes to, because that is not stored yet, and not its stored bytes.
+    ``prefix``: its bytes before the content, of which ``head`` are before the block; ``length``: of the content;
+    ``decoded``: whether the content is what the block decodes to, because that is not stored yet, and not its
+    stored bytes.
     """
 
     number: int
     prefix: bytes
+    head: int
     length: int
     decoded: bool
 
@@ -98,7 +98,7 @@ class BlockFile:
     def moved(self, size: int) -> BlockFile:
         """This file with a content that begins ``size`` bytes (not 1) later, behind a comment of spaces."""
         comment = b"#" + b" " * (size - 2) + b"\n" if size else b""
-        return replace(self, prefix=self.prefix[: len(_HEADER)] + comment + self.prefix[len(_HEADER) :])
+        return replace(self, prefix=self.prefix[: self.head] + comment + self.prefix[self.head :])
 
 
 def block_file(document: Document, number: int) -> BlockFile:
@@ -111,12 +111,14 @@ def block_file(document: Document, number: int) -> BlockFile:
     else:
         new = _plain(header, block.size)
     length = block.size if decoded else new.used_size
-    return BlockFile(number, _HEADER + build_block_header(replace(new, extra=b"")), length, decoded)
+    head = document.dialect.block_head(document.layout.header)
+    return BlockFile(number, head + build_block_header(replace(new, extra=b"")), len(head), length, decoded)
 
 
 def _plain(header: BlockHeader, size: int) -> BlockHeader:
     """The header of ``size`` bytes that are stored as they are; a streamed block stays one."""
     if header.streamed:
-        return BlockHeader(STREAMED, NO_COMPRESSION, 0, 0, 0, NO_CHECKSUM)
+        return replace(header.emptied(), flags=STREAMED)
     same = not header.compressed and size == header.used_size
-    return BlockHeader(header.flags, NO_COMPRESSION, size, size, size, header.checksum if same else NO_CHECKSUM)
+    plain = replace(header, compression=NO_COMPRESSION, allocated_size=size).with_used(size)
+    return plain if same else plain.without_checksum()

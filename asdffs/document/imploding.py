@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import Ndarray
 from asdffs.document.assembling import Assembly, Part, Room
 from asdffs.document.branch import Outline
@@ -24,9 +25,9 @@ from asdffs.document.outline import read_outline
 from asdffs.document.progress import Progress
 from asdffs.document.sources import Wanted, checked_sources
 from asdffs.document.uris import resolve
-from asdffs.errors import DamagedBlockError, InvalidTreeError, StaleFileError
+from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError, StaleFileError
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION, STREAMED
+from asdffs.format.constants import STREAMED
 from asdffs.storage.sharing import probe_name
 from asdffs.storage.store import Folder, Signature, Store
 
@@ -50,6 +51,7 @@ class Exploded:
     text: bytes
     pieces: tuple[Piece, ...]
     remote: tuple[str, ...]
+    dialect: Dialect
 
     def write(self, folder: Folder, store: Store, room: Room, progress: Progress) -> None:
         """Write the whole file into the empty ``store`` of ``folder``.
@@ -59,7 +61,16 @@ class Exploded:
         total = sum(piece.length for piece in self.pieces)
         with progress.over("imploding", total) as step:
             clones = self._clones(folder, probe_name(store.name))
-            new = Assembly(folder, store, self.text, room=room, filler=b" ", clones=clones, step=step)
+            new = Assembly(
+                folder,
+                store,
+                self.text,
+                room=room,
+                filler=b" ",
+                clones=clones,
+                indexed=self.dialect.indexed,
+                step=step,
+            )
             for number, piece in enumerate(self.pieces):
                 with closing(open_document(piece.path, writable=False)) as document:
                     new.add(_part(piece, document, last=number + 1 == len(self.pieces)))
@@ -80,15 +91,16 @@ def read_exploded(path: str) -> Exploded:
     Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
     """
     with closing(open_document(path, writable=False)) as main:
-        outline = read_outline(main.tree.text(), main.dialect.is_ndarray)
+        outline = read_outline(main.tree.text(), main.dialect)
         own = [_piece(main, number) for number in range(main.count_blocks())]
         files = _files(main, outline)
         numbers = {file: len(own) + place for place, file in enumerate(files)}
         numbers |= {main.path: 0} if own else {}
         pieces = (*own, *map(_first_piece, files))
-        text = checked_sources(outline, _numbering(main, numbers, len(pieces)), main.dialect.is_ndarray)
+        _check_forms(pieces, main)
+        text = checked_sources(outline, _numbering(main, numbers, len(pieces)), main.dialect)
         remote = tuple(str(array.source) for array in _external(outline) if _target(main, array) is None)
-        return Exploded(main.path, text, pieces, remote)
+        return Exploded(main.path, text, pieces, remote, main.dialect)
 
 
 def _numbering(main: Document, numbers: dict[str, int], total: int) -> Wanted:
@@ -157,6 +169,15 @@ def _piece(document: Document, number: int) -> Piece:
     return Piece(document.path, number, document.signature, header, length)
 
 
+def _check_forms(pieces: tuple[Piece, ...], main: Document) -> None:
+    """Raise ``NotPermittedError`` for a block whose header the file with the tree cannot have."""
+    rules = main.dialect.rules
+    for piece in pieces:
+        if piece.header.form not in rules.forms or piece.header.magic not in rules.magics:
+            sentence = f"its blocks are not written as those of {main.dialect.name}; see 'asdffs upgrade'"
+            raise NotPermittedError(sentence, path=piece.path)
+
+
 def _check_same(piece: Piece, document: Document) -> None:
     """Raise ``StaleFileError`` when the file is not what it was when it was looked at."""
     if document.signature != piece.signature:
@@ -168,7 +189,6 @@ def _part(piece: Piece, document: Document, *, last: bool) -> Part:
     stretch = document.contents.stored_stretch(piece.number)
     header = piece.header
     if header.streamed and not last:  # section Block header: only the last one may be
-        header = BlockHeader(
-            header.flags & ~STREAMED, NO_COMPRESSION, piece.length, piece.length, piece.length, NO_CHECKSUM
-        )
+        plain = replace(header.emptied(), flags=header.flags & ~STREAMED, allocated_size=piece.length)
+        header = plain.with_used(piece.length)
     return Part(replace(header, extra=b""), stretch)

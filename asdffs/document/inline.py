@@ -21,7 +21,7 @@ from asdffs.errors import InvalidArrayError
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: Bytes of an array that is written in the tree, about.
 _LARGEST: Final = 256 << 20
-_COMPLEX: Final = re.compile(r"tag:stsci\.edu:asdf/core/complex-\d+\.\d+\.\d+")
+_COMPLEX: Final = re.compile(r"tag:stsci\.edu:asdf/(?:core/complex-\d+\.\d+\.\d+|0\.1\.0/core/complex)")
 #: This machine's: values in a tree have no byteorder of their own.
 _NATIVE: Final = sys.byteorder
 

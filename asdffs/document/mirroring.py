@@ -200,10 +200,10 @@ class Mirror:
         except FileNotFoundError:
             return b""
         try:
-            outline = read_outline(raw, self._document.dialect.is_ndarray)
+            outline = read_outline(raw, self._document.dialect)
         except InvalidTreeError:
             return raw
-        return checked_sources(outline, self._carried_sources(), self._document.dialect.is_ndarray)
+        return checked_sources(outline, self._carried_sources(), self._document.dialect)
 
     def _raw_text(self) -> bytes:
         """Header, comments and tree; all of a file of which nothing else is a tree."""
@@ -211,7 +211,7 @@ class Mirror:
             size = store.size()
             whole = store.read_at(0, size)
             try:
-                layout = drive(scan_layout(size), store.read_at)
+                layout = drive(scan_layout(size, lambda header: self._document.dialect.rules), store.read_at)
             except AsdffsError:
                 return whole
         if layout.first_block is not None:

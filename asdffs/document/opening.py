@@ -115,6 +115,7 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
         parts,
         codecs,
         reopen=reopen_parts,
+        open_other=lambda path: open_document(path, writable=False, settings=Settings(relief=chosen.relief)),
         relief=chosen.relief,
         policy=_fitting(chosen.padding, parts.transaction.store),
         room=SpoolRoom(chosen.spool, chosen.spool_max),
@@ -182,8 +183,8 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
 
 
 def _scan(store: Store) -> tuple[Layout, Dialect]:
-    layout = drive(scan_layout(store.size()), store.read_at)
-    return layout, _find_dialect(layout)
+    layout = drive(scan_layout(store.size(), lambda header: _find_dialect(header).rules), store.read_at)
+    return layout, _find_dialect(layout.header)
 
 
 def _open_recovered(folder: Folder, store: Store, story: list[str], *, create: bool) -> Journal | None:
@@ -219,8 +220,7 @@ def _with_pending_record(folder: Folder, store: Store) -> Store:
     return as_recovered(store, record, progress, payload).store
 
 
-def _find_dialect(layout: Layout) -> Dialect:
-    header: Header = layout.header
+def _find_dialect(header: Header) -> Dialect:
     for dialect in plugins("dialects"):
         if dialect.claims(header):
             found: Dialect = dialect

@@ -2,7 +2,8 @@
 
 One pass of YAML events, more lenient than ``tree``: the text has been committed already, or is what the file has.
 An alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so the
-outline may be joined, but has no cycles: a ``$ref`` or alias to a branch that holds it is left out.  Marks are
+outline may be joined, but has no cycles: a ``$ref`` or alias to a branch that holds it is left out.  A ``$ref`` to
+another file stays a branch of its own, ``elsewhere``.  Marks are
 character offsets in the decoded text.  Users: ``array_index``, ``exploding``, ``views``.  Pure; built once a tree.
 """
 
@@ -10,16 +11,17 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import unquote
 
 import yaml
 
+from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import ndarray_of
 from asdffs.document.branch import Branch, Outline, Scalar
 from asdffs.document.tree import Found, Path, plain_value
 from asdffs.errors import InvalidTreeError
+from asdffs.format.header import as_yaml
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: Scalars beside arrays are kept up to this length: longer ones fit no header card.
@@ -35,11 +37,11 @@ _DEEPEST: Final = 260
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header"})
 
 
-def read_outline(text: bytes, is_ndarray: Callable[[str], bool]) -> Outline:
+def read_outline(text: bytes, dialect: Dialect) -> Outline:
     """The outline of a text of header, comments and tree.  Raises ``InvalidTreeError``."""
     try:
         decoded = text.decode()
-        return _Reader(decoded, is_ndarray).read()
+        return _Reader(decoded, dialect).read()
     except yaml.YAMLError as err:
         mark = getattr(err, "problem_mark", None)
         raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
@@ -52,10 +54,11 @@ def read_outline(text: bytes, is_ndarray: Callable[[str], bool]) -> Outline:
 class _Reader:
     """Follows the events; recursion is as deep as the tree, which ``tree`` limits."""
 
-    def __init__(self, text: str, is_ndarray: Callable[[str], bool]) -> None:
+    def __init__(self, text: str, dialect: Dialect) -> None:
         self._text = text
-        self._is_ndarray = is_ndarray
-        self._source: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+        self._dialect = dialect
+        self._is_ndarray = dialect.is_ndarray
+        self._source: Iterator[Any] = yaml.parse(as_yaml(text), Loader=_Loader)
         self._replayed: list[Iterator[Any]] = []
         self._replayed_count = 0
         self._uses: Counter[str] = Counter()
@@ -140,7 +143,7 @@ class _Reader:
     def _note_array(self, branch: Branch) -> None:
         if not branch.mapping:  # the short form: its values instead of a mapping
             branch.inline = branch.span
-            branch.array = ndarray_of(Found(branch.path, branch.tag, {}, branch.line))
+            branch.array = ndarray_of(Found(branch.path, branch.tag, {}, branch.line), self._dialect)
         branch.hold()
         self._arrays.append(branch)
 
@@ -218,7 +221,7 @@ class _Reader:
         """An ndarray: its keys but the data, where its source is written, and its mask."""
         value: dict[str, Any] = {}
         end = self._facts(branch, value)
-        branch.array = ndarray_of(Found(branch.path, branch.tag, value, branch.line))
+        branch.array = ndarray_of(Found(branch.path, branch.tag, value, branch.line), self._dialect)
         mask = value.get("mask")
         if isinstance(mask, Scalar):
             branch.scalars["mask"] = mask
@@ -292,7 +295,7 @@ class _Reader:
             branch.inline = span
             return
         mask = Branch("", (*branch.path, key), line, span, mapping=False, inline=span)
-        mask.array = ndarray_of(Found(mask.path, "", {"datatype": "bool8"}, mask.line))
+        mask.array = ndarray_of(Found(mask.path, "", {"datatype": "bool8"}, mask.line), self._dialect)
         mask.hold()
         branch.add(key, mask)
 
@@ -331,14 +334,24 @@ class _Reader:
         """Put what a ``$ref`` means in its place; one that leads nowhere in this tree is no branch."""
         seen = {id(branch)}
         target: Branch | None = branch
-        while target is not None and target.reference is not None:
-            target = _pointed(root, target.reference)
+        while target is not None and target.reference is not None and target.elsewhere is None:
+            target = self._pointed(root, target)
             if target is not None and id(target) in seen:
                 target = None
             seen.add(id(target))
         if target is None or above.is_below(target):
             return
         above.add(key, target)
+        if target.elsewhere is not None:  # there may be arrays
+            target.hold()
+
+    def _pointed(self, root: Branch, branch: Branch) -> Branch | None:
+        """What a ``$ref`` to this tree points at; itself when it is one to another file."""
+        file, _, fragment = str(branch.reference).partition("#")
+        if file:
+            branch.elsewhere = branch.reference
+            return branch
+        return Outline(self._text, root, ()).pointed(fragment) if fragment else None
 
 
 def _is_merge(event: Any) -> bool:
@@ -353,17 +366,3 @@ def _start(event: Any) -> int:
 def _end(event: Any) -> int:
     """Where it ends."""
     return int(event.end_mark.index)
-
-
-def _pointed(root: Branch, reference: str) -> Branch | None:
-    """What the fragment of a JSON reference points at (JSON Pointer), in the same tree."""
-    file, _, fragment = reference.partition("#")
-    if file or not fragment:
-        return None
-    branch: Branch | None = root
-    for part in unquote(fragment.removeprefix("/")).split("/"):  # asdf does not insist on the slash
-        if branch is None:
-            return None
-        name = part.replace("~1", "/").replace("~0", "~")
-        branch = branch.children.get(name if branch.mapping else int(name) if name.isdecimal() else -1)
-    return branch

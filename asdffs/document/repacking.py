@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from asdffs.codecs.base import Codec
 from asdffs.document.arrays import Ndarray, find_arrays
 from asdffs.document.assembling import Assembly, Part, Room
 from asdffs.document.document import Document, Foreign
@@ -22,7 +23,7 @@ from asdffs.document.exploding import moved_source
 from asdffs.document.outline import read_outline
 from asdffs.document.sources import checked_sources
 from asdffs.errors import StaleFileError
-from asdffs.format.constants import NO_CHECKSUM, NO_COMPRESSION
+from asdffs.format.constants import NO_CHECKSUM
 from asdffs.relief import Turns
 from asdffs.storage.sharing import Stretch, probe_name
 from asdffs.storage.store import Folder, Store
@@ -56,7 +57,8 @@ class Repacking:
         self._document = document
         self._turns = turns
         self._wishes = wishes
-        self._codec = None if wishes.compression == KEEP else document.contents.codec(wishes.compression)
+        if wishes.compression != KEEP:
+            document.contents.codec(wishes.compression)  # there is one
         self.notes: list[str] = []
         self.count = document.count_blocks()
         self.kept = list(range(self.count))
@@ -78,7 +80,16 @@ class Repacking:
         clones = can_share(folder, probe_name(store.name), stretches)
         room, progress = self._wishes.room, self._document.report.progress
         with progress.over("repacking", total) as step:
-            new = Assembly(folder, store, self._text, room=room, filler=self._filler, clones=clones, step=step)
+            new = Assembly(
+                folder,
+                store,
+                self._text,
+                room=room,
+                filler=self._filler,
+                clones=clones,
+                indexed=self._indexed(),
+                step=step,
+            )
             for part in self._parts():
                 new.add(part)
             new.finish()
@@ -91,7 +102,7 @@ class Repacking:
         document, count, directory = self._document, self.count, self._wishes.directory
         if not self._wishes.drop and directory in ("", os.path.dirname(document.path)):
             return
-        arrays = find_arrays(self._text, document.dialect.is_ndarray)
+        arrays = find_arrays(self._text, document.dialect)
         if self._wishes.drop:
             self.kept = sorted({number for array in arrays if (number := array.block_in(count)) is not None})
         places = {number: place for place, number in enumerate(self.kept)}
@@ -104,17 +115,27 @@ class Repacking:
             return None if new == array.source or not self._wishes.drop else str(new)
 
         if any(wanted(array) is not None for array in arrays):
-            outline = read_outline(self._text, document.dialect.is_ndarray)
-            self._text = checked_sources(outline, wanted, document.dialect.is_ndarray)
+            outline = read_outline(self._text, document.dialect)
+            self._text = checked_sources(outline, wanted, document.dialect)
+
+    def _indexed(self) -> bool:
+        """Whether the new file may have a block index."""
+        return self._document.dialect.indexed
+
+    def _wanted(self, number: int) -> Codec | None:
+        """The codec of a block in the new file, None where it is stored as it is.  Raises as ``Contents.codec``."""
+        return self._document.contents.codec(self._wishes.compression, self._document.blocks[number].header.form)
 
     def _is_to_encode(self, number: int) -> bool:
         """Whether the block is to be stored otherwise, and can be.  Raises ``DamagedBlockError``."""
         document = self._document
         header = document.blocks[number].header
-        wanted = self._codec.id if self._codec is not None else NO_COMPRESSION
-        if self._wishes.compression == KEEP or header.compression == wanted:
+        if self._wishes.compression == KEEP:
             return False
-        why = "it is streamed" if header.streamed else document.blocks[number].obstacle
+        why = document.blocks[number].obstacle
+        if not why and document.contents.codec_of(number) == self._wanted(number):
+            return False
+        why = why or ("it is streamed" if header.streamed else "")
         if why:
             self.notes.append(f"block {number} stays as it is stored: {why}")
         return not why
@@ -154,7 +175,7 @@ class Repacking:
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
         with self._turns.resumed():
             old = self._document.blocks[number].header
-        checksum = encoded.digest if old.checksum != NO_CHECKSUM else NO_CHECKSUM
+        checksum = encoded.digest if old.checksum != NO_CHECKSUM and old.form.summed else NO_CHECKSUM
         header = replace(old.with_used(encoded.payload.size), data_size=encoded.size)
         header = replace(header, compression=encoded.compression, checksum=checksum)
         return Part(header, Stretch(encoded.payload.store, 0, encoded.payload.size))
@@ -164,7 +185,7 @@ class Repacking:
         with self._turns.entered():
             payload = self._document.contents.create_payload()
             try:
-                encoded = self._document.contents.encoded(number, self._codec, payload)
+                encoded = self._document.contents.encoded(number, self._wanted(number), payload)
                 self._document.blocks[number].revert()  # what was decoded for it needs no room any more
             except BaseException:
                 payload.discard()

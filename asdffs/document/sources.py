@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import quote
 
+from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import Ndarray, find_arrays
 from asdffs.document.branch import Outline
 from asdffs.errors import InvalidTreeError
@@ -36,14 +37,14 @@ def with_sources(outline: Outline, wanted: Wanted) -> bytes:
     return "".join(pieces).encode("utf-8", "surrogateescape")
 
 
-def checked_sources(outline: Outline, wanted: Wanted, is_ndarray: Callable[[str], bool]) -> bytes:
+def checked_sources(outline: Outline, wanted: Wanted, dialect: Dialect) -> bytes:
     """As ``with_sources``; both texts are read to see that each array has what is wanted, and nothing else changed.
 
     Raises ``InvalidTreeError`` when a source is written in a way that cannot be edited alone.
     """
     text = with_sources(outline, wanted)
-    old = find_arrays(outline.text.encode("utf-8", "surrogateescape"), is_ndarray)
-    new = find_arrays(text, is_ndarray)
+    old = find_arrays(outline.text.encode("utf-8", "surrogateescape"), dialect)
+    new = find_arrays(text, dialect)
     for before, after in zip(old, new, strict=True):
         written = wanted(before)
         expected = before.source if written is None else _read(written)

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from asdffs.errors import InvalidTreeError
+from asdffs.format.header import as_yaml
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -214,7 +215,7 @@ def read_tree(text: bytes, wanted: Callable[[str], bool], skip: frozenset[str] =
     """
     reader = _Reader(wanted, skip)
     try:
-        for event in yaml.parse(text, Loader=_Loader):
+        for event in yaml.parse(as_yaml(text), Loader=_Loader):
             reader.read(event)
     except yaml.MarkedYAMLError as err:
         raise _invalid(err.problem or "not YAML", err.problem_mark or err.context_mark) from err

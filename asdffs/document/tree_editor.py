@@ -67,7 +67,7 @@ class TreeEditor:
 
     def read_arrays(self) -> tuple[Ndarray, ...]:
         """The ndarrays of the committed tree.  Raises ``InvalidTreeError`` when it is not valid YAML."""
-        return find_arrays(self.text(), self._dialect.is_ndarray)
+        return find_arrays(self.text(), self._dialect)
 
     def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None]) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, durably; the arrays of the new tree.

@@ -14,6 +14,7 @@ from typing import Any, Final
 import yaml
 
 from asdffs.errors import InvalidTreeError
+from asdffs.format.header import as_yaml
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Any = yaml.resolver.Resolver()
@@ -25,16 +26,20 @@ _DEEPEST: Final = 260
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """``tag``: where one is written; ``value``: of a mapping a dict, of a sequence a list of nodes, else a scalar."""
+    """``tag``: where one is written; ``value``: of a mapping a dict, of a sequence a list of nodes, else a scalar.
+
+    ``line``: of a mapping or sequence, from 1.
+    """
 
     tag: str
     value: Any
+    line: int = 0
 
 
 def read_values(text: bytes) -> Node:
     """The root of a text of header, comments and tree; without one an empty mapping.  Raises ``InvalidTreeError``."""
     try:
-        return _Reader(yaml.parse(text.decode(), Loader=_Loader)).read()
+        return _Reader(yaml.parse(as_yaml(text.decode()), Loader=_Loader)).read()
     except yaml.YAMLError as err:
         mark = getattr(err, "problem_mark", None)
         raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
@@ -59,14 +64,15 @@ class _Reader:
         """The node that begins with ``event``."""
         if isinstance(event, yaml.AliasEvent):
             return self._anchors.get(str(event.anchor), Node("", None))
+        line = event.start_mark.line + 1 if event.start_mark is not None else 0
         if depth > _DEEPEST:
-            raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=event.start_mark.line + 1)
+            raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=line)
         if isinstance(event, yaml.ScalarEvent):
             node = _scalar(event)
         elif isinstance(event, yaml.MappingStartEvent):
-            node = Node(event.tag or "", self._mapping(depth + 1))
+            node = Node(event.tag or "", self._mapping(depth + 1), line)
         else:
-            node = Node(event.tag or "", self._sequence(depth + 1))
+            node = Node(event.tag or "", self._sequence(depth + 1), line)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node

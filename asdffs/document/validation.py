@@ -43,7 +43,7 @@ def check_text(text: bytes, dialect: Dialect, *, had_tree: bool) -> tuple[Header
             raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
         return header, len(text), ()
     _check_extent(text, start)
-    return header, start, find_arrays(text, dialect.is_ndarray)
+    return header, start, find_arrays(text, dialect)
 
 
 def find_warnings(arrays: Sequence[Ndarray], count: int, size_of: Callable[[int], int | None]) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def _check_header(text: bytes, dialect: Dialect) -> Header:
     try:
         header = parse_header(text)
     except NotAsdfError as err:
-        raise InvalidTreeError("the first line must be the header, '#ASDF 1.0.0'", line=1) from err
+        raise InvalidTreeError("the first line must be the header line, such as '#ASDF 1.0.0'", line=1) from err
     refusal = dialect.accepts_text(header)
     if refusal:
         raise InvalidTreeError(refusal, line=1)

@@ -1,6 +1,6 @@
-"""The block header of ASDF 1.x (section Block header): parse and build.
+"""The block header (section Block header): parse and build, in each of the forms that it has had.
 
-Byte sums (all integers big-endian, offsets from the start of the block)::
+Byte sums of today's (all integers big-endian, offsets from the start of the block)::
 
      0  4  magic d3 42 4c 4b        22  8  used_size
      4  2  header_size (>= 48)      30  8  data_size
@@ -8,7 +8,7 @@ Byte sums (all integers big-endian, offsets from the start of the block)::
     10  4  compression              54  header_size - 48 more bytes, kept as they are
     14  8  allocated_size
 
-Used by ``dialects/asdf_1``, ``scanner`` and ``plan``.  Pure functions.
+``block_form`` has the others.  Used by ``scanner`` and ``plan``.  Pure functions.
 """
 
 from __future__ import annotations
@@ -17,22 +17,28 @@ import struct
 from dataclasses import dataclass, replace
 
 from asdffs.errors import DamagedBlockError
+from asdffs.format.block_form import FORM_48, RULES_1, BlockRules, HeaderForm
 from asdffs.format.constants import (
     BLOCK_MAGIC,
     BLOCK_PREFIX_SIZE,
-    MIN_HEADER_SIZE,
+    CHAIN,
+    ENCODED,
     NO_CHECKSUM,
     NO_COMPRESSION,
     STREAMED,
 )
 
 _PREFIX = struct.Struct(">4sH")
-_FIELDS = struct.Struct(">I4sQQQ16s")
+#: Sizes of files have 63 bits.
+_END_OF_FILE = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
 class BlockHeader:
-    """One block header.  Sizes in bytes; ``extra`` is what header_size has beyond 48."""
+    """One block header.  Sizes in bytes; ``extra`` is what header_size has beyond its ``form``.
+
+    ``compression``: four bytes, ``CHAIN``, or the name that the draft of 2014 has for an encoding.
+    """
 
     flags: int
     compression: bytes
@@ -41,16 +47,25 @@ class BlockHeader:
     data_size: int
     checksum: bytes
     extra: bytes = b""
+    form: HeaderForm = FORM_48
+    magic: bytes = BLOCK_MAGIC
 
     @property
     def header_size(self) -> int:
         """Value of the header_size field, in bytes (magic and the field itself not counted)."""
-        return MIN_HEADER_SIZE + len(self.extra)
+        return self.form.size + len(self.extra)
 
     @property
     def full_size(self) -> int:
         """Bytes from the magic to the first byte of the content."""
         return BLOCK_PREFIX_SIZE + self.header_size
+
+    @property
+    def stored_flags(self) -> int:
+        """The flags as they are written: whether it is encoded is told by ``compression``."""
+        if not self.form.chained:
+            return self.flags
+        return self.flags & ~ENCODED | (ENCODED if self.compressed else 0)
 
     @property
     def streamed(self) -> bool:
@@ -75,46 +90,76 @@ class BlockHeader:
         """This header with the checksum that says "do not verify"."""
         return replace(self, checksum=NO_CHECKSUM)
 
+    def emptied(self) -> BlockHeader:
+        """The header of an empty block of the same form."""
+        return BlockHeader(0, NO_COMPRESSION, 0, 0, 0, NO_CHECKSUM, form=self.form, magic=self.magic)
 
-def parse_block_prefix(prefix: bytes, *, offset: int) -> int:
+
+def new_header(rules: BlockRules) -> BlockHeader:
+    """The header of the first block of a file, which is empty."""
+    return BlockHeader(0, NO_COMPRESSION, 0, 0, 0, NO_CHECKSUM, form=rules.new, magic=rules.magics[0])
+
+
+def parse_block_prefix(prefix: bytes, *, offset: int, rules: BlockRules = RULES_1) -> int:
     """The header_size in the first 6 bytes of a block at ``offset`` of the file.
 
-    Raises ``DamagedBlockError`` when the magic is missing or the size is below 48.
+    Raises ``DamagedBlockError`` when the magic is missing or the size is less than any form has.
     """
-    if len(prefix) < BLOCK_PREFIX_SIZE or not prefix.startswith(BLOCK_MAGIC):
+    if len(prefix) < BLOCK_PREFIX_SIZE or not prefix.startswith(rules.magics):
         raise DamagedBlockError("no block begins here: the magic d3 42 4c 4b is missing", offset=offset)
     size = int(_PREFIX.unpack_from(prefix)[1])
-    if size < MIN_HEADER_SIZE:
-        raise DamagedBlockError(f"the block header says it has {size} bytes; 48 is the least", offset=offset)
+    if size < rules.least:
+        sentence = f"the block header says it has {size} bytes; {rules.least} is the least"
+        raise DamagedBlockError(sentence, offset=offset)
     return size
 
 
-def parse_block_header(header: bytes, *, offset: int) -> BlockHeader:
-    """Parse a whole header (magic to last header byte) that stands at ``offset`` of the file.
+def parse_block_header(
+    header: bytes, *, offset: int, form: HeaderForm = FORM_48, rules: BlockRules = RULES_1
+) -> BlockHeader:
+    """Parse a whole header (magic to last header byte), of ``form``, that stands at ``offset`` of the file.
 
     Raises ``DamagedBlockError`` when it is cut off or contradicts itself.
     """
-    size = parse_block_prefix(header, offset=offset)
+    size = parse_block_prefix(header, offset=offset, rules=rules)
     if len(header) < BLOCK_PREFIX_SIZE + size:
         raise DamagedBlockError("the file ends inside this block header", offset=offset)
-    fields = _FIELDS.unpack_from(header, BLOCK_PREFIX_SIZE)
-    extra = header[BLOCK_PREFIX_SIZE + MIN_HEADER_SIZE : BLOCK_PREFIX_SIZE + size]
-    parsed = BlockHeader(*(*fields, extra))
+    fields = form.unpack(header, BLOCK_PREFIX_SIZE)
+    extra = header[BLOCK_PREFIX_SIZE + form.size : BLOCK_PREFIX_SIZE + size]
+    parsed = BlockHeader(*_values(fields, form), extra, form, header[: len(BLOCK_MAGIC)])
     _check_sizes(parsed, offset)
     return parsed
 
 
+def _values(fields: dict[str, int | bytes], form: HeaderForm) -> tuple[int, bytes, int, int, int, bytes]:
+    """The fields of ``BlockHeader`` that every form tells in its own way."""
+    flags, allocated, used = (int(fields[name]) for name in ("flags", "allocated_size", "used_size"))
+    checksum = fields["checksum"]
+    if isinstance(checksum, int):  # 8 bytes, of which no draft said what they are
+        checksum = checksum.to_bytes(8, "big") + bytes(8)
+    encoding = fields.get("compression", fields.get("encoding", NO_COMPRESSION))
+    if form.chained and flags & ENCODED:
+        encoding = CHAIN
+    elif not bytes(encoding).strip(b"\0"):
+        encoding = NO_COMPRESSION
+    return flags, bytes(encoding), allocated, used, int(fields.get("data_size", used)), checksum
+
+
 def build_block_header(header: BlockHeader) -> bytes:
     """The bytes of ``header``, from the magic to the last byte of ``extra``."""
+    form, plain = header.form, not header.compressed
     return (
-        _PREFIX.pack(BLOCK_MAGIC, header.header_size)
-        + _FIELDS.pack(
-            header.flags,
-            header.compression,
-            header.allocated_size,
-            header.used_size,
-            header.data_size,
-            header.checksum,
+        _PREFIX.pack(header.magic, header.header_size)
+        + form.pack(
+            {
+                "flags": header.stored_flags,
+                "compression": header.compression,
+                "encoding": b"" if plain else header.compression,
+                "allocated_size": header.allocated_size,
+                "used_size": header.used_size,
+                "data_size": header.data_size,
+                "checksum": header.checksum if form.summed else int.from_bytes(header.checksum[:8], "big"),
+            }
         )
         + header.extra
     )
@@ -122,13 +167,15 @@ def build_block_header(header: BlockHeader) -> bytes:
 
 def _check_sizes(header: BlockHeader, offset: int) -> None:
     if header.streamed:
+        if header.compression == CHAIN:
+            error = DamagedBlockError("it is streamed and encoded, which cannot both be", offset=offset)
+            raise error.ending(_END_OF_FILE)
         return
     if header.used_size > header.allocated_size:
         raise DamagedBlockError(
             f"used_size {header.used_size} is more than allocated_size {header.allocated_size}", offset=offset
         )
     if not header.compressed and header.used_size != header.data_size:
-        raise DamagedBlockError(
-            f"data_size {header.data_size} differs from used_size {header.used_size} without compression",
-            offset=offset,
-        )
+        sentence = f"data_size {header.data_size} differs from used_size {header.used_size} without compression"
+        end = offset + header.full_size + header.allocated_size
+        raise DamagedBlockError(sentence, offset=offset).ending(end)

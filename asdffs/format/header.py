@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TypeVar
 
 from asdffs.errors import NotAsdfError
 from asdffs.format.constants import STANDARD_TOKEN
@@ -21,6 +22,7 @@ _HEADER_LINE = re.compile(rb"([#%]ASDF) (\d{1,9})\.(\d{1,9})\.(\d{1,9})[ \t]*(\r
 _STANDARD_LINE = re.compile(rb"^" + STANDARD_TOKEN + rb"[ \t]+(\d+\.\d+\.\d+)[ \t]*\r?$", re.MULTILINE)
 
 Version = tuple[int, int, int]
+T = TypeVar("T", str, bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,16 @@ def parse_header(head: bytes) -> Header:
 def build_header(header: Header) -> bytes:
     """The header line of ``header`` as bytes, newline included."""
     return header.token + b" " + ".".join(map(str, header.version)).encode() + header.newline
+
+
+def as_yaml(text: T) -> T:
+    """``text``, of header, comments and tree, as YAML reads it: a ``%ASDF`` line is made a comment.
+
+    Every offset, line and column stays what it is.
+    """
+    if isinstance(text, str):
+        return "#" + text[1:] if text.startswith("%ASDF") else text
+    return b"#" + text[1:] if text.startswith(b"%ASDF") else text
 
 
 def standard_version(comments: bytes) -> str | None:

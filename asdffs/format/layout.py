@@ -11,6 +11,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from asdffs.format.block_form import RULES_1, BlockRules
 from asdffs.format.header import Header
 from asdffs.format.span import Span
 
@@ -45,6 +46,7 @@ class Layout:
     magic.  ``blocks_end``: end of the last block's allocation (may lie past ``size`` when
     the file is truncated), or ``size`` without blocks.  ``index``: the valid index or None.
     ``removable``: what follows the last block is an index, stale or not, or NULs, and may be dropped.
+    ``rules``: how its blocks are written.
     """
 
     size: int
@@ -56,6 +58,7 @@ class Layout:
     blocks_end: int
     index: Span | None
     removable: bool
+    rules: BlockRules = RULES_1
 
     @property
     def has_tree(self) -> bool:

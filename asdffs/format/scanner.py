@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from asdffs.errors import DamagedBlockError, DamagedFileError
+from asdffs.format.block_form import RULES_1, BlockRules, HeaderForm, RulesOf, rules_1
 from asdffs.format.block_header import BlockHeader, parse_block_header, parse_block_prefix
 from asdffs.format.block_index import find_index_start, may_be_index, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN
@@ -30,6 +31,8 @@ _FIRST_PIECE = 1 << 16
 _LARGEST_PIECE = 1 << 22
 #: NULs after the index beyond this are not looked through for one, in bytes.
 _MOST_TRAILING_NULS = 1 << 24
+#: Sizes of files have 63 bits.
+_LARGEST = 1 << 63
 #: A tail longer than this is no index: 1 MiB holds 100,000 entries.
 _LARGEST_INDEX = 1 << 26
 
@@ -51,13 +54,13 @@ Scan = Generator[Need, bytes, T]
 class Walk:
     """Blocks found by skipping along.
 
-    ``offsets``: of each magic; ``headers``: parallel; ``end``: of the last allocation, which
-    may lie past the end of the file; ``trouble``: why the walk ended early, or None;
+    ``offsets``: of each magic; ``headers``: parallel, None for one that contradicts itself; ``end``: of the last
+    allocation, which may lie past the end of the file; ``trouble``: why the walk ended early, or None;
     ``removable``: nothing but an index of any state, or NULs, follows the last block.
     """
 
     offsets: tuple[int, ...]
-    headers: tuple[BlockHeader, ...]
+    headers: tuple[BlockHeader | None, ...]
     end: int
     trouble: DamagedBlockError | None
     removable: bool
@@ -69,6 +72,7 @@ class _Text:
     start: int
     end: int
     first_block: int | None
+    rules: BlockRules
 
 
 def drive(scan: Scan[T], read_at: Callable[[int, int], bytes]) -> T:
@@ -82,51 +86,106 @@ def drive(scan: Scan[T], read_at: Callable[[int, int], bytes]) -> T:
         return result
 
 
-def scan_layout(size: int) -> Scan[Layout]:
-    """Find the layout of a file of ``size`` bytes.
+def scan_layout(size: int, rules_of: RulesOf = rules_1) -> Scan[Layout]:
+    """Find the layout of a file of ``size`` bytes, whose blocks are written as ``rules_of(header line)`` says.
 
-    Raises ``NotAsdfError`` or ``DamagedFileError``.  A damaged block ends the list of blocks
-    and raises nothing: the tree and the blocks before it still serve.
+    Raises ``NotAsdfError`` or ``DamagedFileError``, or as ``rules_of``.  A damaged block ends the list of blocks,
+    unless what follows it can be found, and raises nothing: the tree and the other blocks still serve.
     """
-    text = yield from _scan_text(size)
+    text = yield from _scan_text(size, rules_of)
     start = size, text.header, text.start, text.end, text.first_block
     if text.first_block is None:
-        return Layout(*start, (), size, None, removable=True)
-    tail = yield from _scan_index(size, text.first_block)
+        return Layout(*start, (), size, None, removable=True, rules=text.rules)
+    tail = yield from _scan_index(size, text.first_block, text.rules)
     if tail is not None:
         offsets, index = tail
-        return Layout(*start, offsets, index.start, index, removable=True)
-    walk = yield from scan_blocks(size, text.first_block)
-    return Layout(*start, walk.offsets, walk.end, None, removable=walk.removable)
+        return Layout(*start, offsets, index.start, index, removable=True, rules=text.rules)
+    walk = yield from scan_blocks(size, text.first_block, text.rules)
+    return Layout(*start, walk.offsets, walk.end, None, removable=walk.removable, rules=text.rules)
 
 
-def scan_block_header(offset: int) -> Scan[BlockHeader]:
+def scan_block_header(offset: int, rules: BlockRules = RULES_1) -> Scan[BlockHeader]:
     """Read the block header at ``offset``.  Raises ``DamagedBlockError``."""
     prefix = yield from _exactly(offset, BLOCK_PREFIX_SIZE)
-    size = parse_block_prefix(prefix, offset=offset)
-    rest = yield from _exactly(offset + BLOCK_PREFIX_SIZE, size)
-    return parse_block_header(prefix + rest, offset=offset)
+    size = parse_block_prefix(prefix, offset=offset, rules=rules)
+    whole = prefix + (yield from _exactly(offset + BLOCK_PREFIX_SIZE, size))
+    forms = rules.candidates(size)
+    if len(forms) == 1:
+        return parse_block_header(whole, offset=offset, form=forms[0], rules=rules)
+    return (yield from _scan_padded_header(offset, whole, forms, rules))
 
 
-def scan_blocks(size: int, first: int) -> Scan[Walk]:
+def _scan_padded_header(
+    offset: int, whole: bytes, forms: tuple[HeaderForm, ...], rules: BlockRules
+) -> Scan[BlockHeader]:
+    """The first form that makes sense: its size alone does not tell which one a padded header has."""
+    trouble: DamagedBlockError | None = None
+    for form in forms:
+        try:
+            header = parse_block_header(whole, offset=offset, form=form, rules=rules)
+        except DamagedBlockError as err:
+            trouble = trouble or err
+            continue
+        if (yield from _leads_on(header, offset, rules)):
+            return header
+    raise trouble or DamagedBlockError("its header has none of the forms that the drafts had", offset=offset)
+
+
+def _leads_on(header: BlockHeader, offset: int, rules: BlockRules) -> Scan[bool]:
+    """Whether a header says nothing odd, and another block, the index or the end of the file follows its block."""
+    printable = header.compression.rstrip(b"\0").isalnum() if header.compressed else True
+    if header.flags & ~header.form.flags or not printable:
+        return False
+    end = offset + header.full_size + header.allocated_size
+    if header.streamed:
+        return True
+    return (yield from _is_next(end, rules))
+
+
+def _is_next(offset: int, rules: BlockRules) -> Scan[bool]:
+    """Whether a block, an index or the end of the file is at ``offset``."""
+    if offset >= _LARGEST or not (yield from _exactly(offset - 1, 1)):
+        return False
+    found = yield from _exactly(offset, len(INDEX_TOKEN))
+    return not found or found == INDEX_TOKEN or found.startswith(rules.magics)
+
+
+def scan_blocks(size: int, first: int, rules: BlockRules = RULES_1) -> Scan[Walk]:
     """Skip along the blocks from ``first`` on, in a file of ``size`` bytes."""
     offsets: list[int] = []
-    headers: list[BlockHeader] = []
+    headers: list[BlockHeader | None] = []
     offset, trouble = first, None
     while offset < size:
         magic = yield from _exactly(offset, len(BLOCK_MAGIC))
-        if magic != BLOCK_MAGIC:
+        if magic not in rules.magics:
             break
-        try:
-            header = yield from scan_block_header(offset)
-        except DamagedBlockError as err:
-            trouble = err
+        header, end, trouble = yield from _scan_one(offset, rules)
+        if trouble is not None:
             break
         offsets.append(offset)
         headers.append(header)
-        offset = size if header.streamed else offset + header.full_size + header.allocated_size
+        offset = size if end is None else end
     removable = trouble is None and (yield from _scan_rest(min(offset, size), size))
     return Walk(tuple(offsets), tuple(headers), offset, trouble, removable)
+
+
+def _scan_one(
+    offset: int, rules: BlockRules
+) -> Scan[tuple[BlockHeader | None, int | None, DamagedBlockError | None]]:
+    """The header of a block and where it ends (None: with the file); or why nothing tells what follows it.
+
+    One that contradicts itself is None, if what follows it is found all the same.
+    """
+    try:
+        header = yield from scan_block_header(offset, rules)
+    except DamagedBlockError as err:
+        if err.end is None or err.end <= offset:
+            return None, None, err
+        if err.end >= _LARGEST:
+            return None, None, None
+        found = yield from _is_next(err.end, rules)
+        return None, err.end, None if found else err
+    return header, None if header.streamed else offset + header.full_size + header.allocated_size, None
 
 
 def _exactly(offset: int, length: int) -> Scan[bytes]:
@@ -141,23 +200,24 @@ def _exactly(offset: int, length: int) -> Scan[bytes]:
     return b"".join(pieces)
 
 
-def _scan_text(size: int) -> Scan[_Text]:
+def _scan_text(size: int, rules_of: RulesOf) -> Scan[_Text]:
     text = yield from _exactly(0, min(size, _FIRST_PIECE))
     header = parse_header(text[:MAX_HEADER_LINE])
+    rules = rules_of(header)
     start = find_comments_end(text, header.size)
     while start is None and len(text) < size:
         text += yield from _exactly(len(text), min(size - len(text), len(text)))
         start = find_comments_end(text, header.size)
     if start is None:  # the header line and comments, and nothing else
-        return _Text(header, size, size, None)
-    if text.startswith(BLOCK_MAGIC, start):
-        return _Text(header, start, start, start)
+        return _Text(header, size, size, None, rules)
+    if text.startswith(rules.magics, start):
+        return _Text(header, start, start, start, rules)
     if not text.startswith((b"%", b"---"), start):
         raise DamagedFileError("neither a tree nor a block follows the header and its comments", offset=start)
-    return (yield from _scan_tree(size, header, start, text))
+    return (yield from _scan_tree(size, header, start, text, rules))
 
 
-def _scan_tree(size: int, header: Header, start: int, text: bytes) -> Scan[_Text]:
+def _scan_tree(size: int, header: Header, start: int, text: bytes, rules: BlockRules) -> Scan[_Text]:
     window = _Window(0, bytearray(text))
     end = find_tree_end(window.held, start, at_eof=window.stop == size)
     while end is None:
@@ -166,17 +226,23 @@ def _scan_tree(size: int, header: Header, start: int, text: bytes) -> Scan[_Text
         yield from window.slide(END_MARKER_MAX - 1, size)
         end = find_tree_end(window.held, 0, at_eof=window.stop == size)
     end += window.start
-    first_block = yield from _scan_magic(size, end, window)
-    return _Text(header, start, end, first_block)
+    first_block = yield from _scan_magic(size, end, window, rules)
+    return _Text(header, start, end, first_block, rules)
 
 
-def _scan_magic(size: int, end: int, window: _Window) -> Scan[int | None]:
+def _scan_magic(size: int, end: int, window: _Window, rules: BlockRules) -> Scan[int | None]:
     """Offset of the first magic at or after ``end``, or None."""
-    found = window.held.find(BLOCK_MAGIC, end - window.start)
+    found = _find_magic(window.held, end - window.start, rules)
     while found < 0 and window.stop < size:
         yield from window.slide(min(len(BLOCK_MAGIC) - 1, window.stop - end), size)
-        found = window.held.find(BLOCK_MAGIC)
+        found = _find_magic(window.held, 0, rules)
     return window.start + found if found >= 0 else None
+
+
+def _find_magic(held: bytearray, start: int, rules: BlockRules) -> int:
+    """Where the first magic from ``start`` on is in ``held``; negative where there is none."""
+    places = [place for magic in rules.magics if (place := held.find(magic, start)) >= 0]
+    return min(places, default=-1)
 
 
 @dataclass(slots=True)
@@ -201,7 +267,7 @@ class _Window:
         self.held += piece
 
 
-def _scan_index(size: int, first_block: int) -> Scan[tuple[tuple[int, ...], Span] | None]:
+def _scan_index(size: int, first_block: int, rules: BlockRules) -> Scan[tuple[tuple[int, ...], Span] | None]:
     """The valid index of a file whose first block is at ``first_block``, or None.
 
     Valid (section Implementation recommendations): its first entry is the first block,
@@ -215,8 +281,8 @@ def _scan_index(size: int, first_block: int) -> Scan[tuple[tuple[int, ...], Span
     if offsets is None or offsets[0] != first_block or offsets[-1] >= start:
         return None
     try:
-        yield from scan_block_header(first_block)
-        last = yield from scan_block_header(offsets[-1])
+        yield from scan_block_header(first_block, rules)
+        last = yield from scan_block_header(offsets[-1], rules)
     except DamagedBlockError:
         return None
     if last.streamed or offsets[-1] + last.full_size + last.allocated_size != start:

@@ -58,7 +58,7 @@ def attributes_of(node: Node) -> Attributes:
         return _shown(node, "link", len(os.fsencode(node.target)), 1)
     if isinstance(node, DirectoryNode):
         node.look()
-        return _shown(node, "directory", 0, node.links())
+        return _shown(node, "directory", 0, node.links(), steady=node.subjects() is not None)
     if not isinstance(node, FileNode):
         raise TypeError("a node is a file, a directory or a link")
     node.look()

@@ -6,6 +6,8 @@
 | its mask, as an array, a list or a value | ``a/b/mask.npy``                                                       |
 | item 3 of a list                         | the name ``3``                                                         |
 | an alias, or a ``$ref`` to this tree     | as what it means: another name for the same bytes                      |
+| a ``$ref`` to another file               | as what is there, read-only; none where that cannot be read            |
+| an ndarray whose source is another file  | as any other, read-only                                                |
 | what holds no array                      | nothing                                                                |
 
 A commit of the tree changes what is here at once.  One thread at a time, whoever has the turn.
@@ -13,9 +15,10 @@ A commit of the tree changes what is here at once.  One thread at a time, whoeve
 
 from __future__ import annotations
 
-import functools
 import logging
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from asdffs.document.branch import Branch
@@ -23,27 +26,57 @@ from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
 from asdffs.document.listing import directory_name_of, name_of
 from asdffs.document.tree import Path
+from asdffs.errors import AsdffsError
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.fits import ENDING as FITS_ENDING
 from asdffs.views.fits import FitsFile, takes
 from asdffs.views.fits_cards import is_installed
-from asdffs.views.npy import ENDING, MaskFile, NpyFile
+from asdffs.views.npy import ENDING, ArrayFile, MaskFile, NpyFile
 
 logger = logging.getLogger(__name__)
 
 _MASK: Final = "mask"
+#: Directories of other files in directories of other files: further on they may lead in circles.
+_FARTHEST: Final = 4
+#: What other files have is looked for again after so many seconds.
+_FRESH: Final = 1.0
 
-Maker = Callable[[Document, Callable[[], Branch]], ViewFile]
+Maker = Callable[[Document, Callable[[], Branch]], ArrayFile]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What a name leads to: a file that ``maker`` makes of the array at ``path``, or without one a directory.
+
+    ``document``: the file that it is in.
+    """
+
+    document: Document
+    path: Path
+    maker: Maker | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """``entries`` by name; ``until``: when they are looked for again (monotonic seconds); None: in the next tree."""
+
+    entries: dict[str, _Entry]
+    until: float | None
 
 
 class ArrayDirectory(ReadOnlyDirectory):
-    """The arrays below ``path`` of the tree."""
+    """The arrays below ``path`` of the tree of ``document``.
 
-    def __init__(self, document: Document, path: Path, *, fits: bool) -> None:
+    ``far``: how many times a ``$ref`` to another file was followed on the way here.
+    """
+
+    def __init__(self, document: Document, path: Path, *, fits: bool, far: int = 0) -> None:
         self._document = document
         self._path = path
-        self.identity = path
+        self._find = document.neighbours.finder(document, path)
+        self.identity = document.path, path
         self._fits = fits
+        self._far = far
         self._seen: frozenset[str] | None = None
         self._changed = 0
 
@@ -64,42 +97,63 @@ class ArrayDirectory(ReadOnlyDirectory):
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""
-        key, maker = self._listing()[name]
-        path = (*self._path, key)
-        if maker is None:
-            return ArrayDirectory(self._document, path, fits=self._fits)
-        of = self._path if maker is MaskFile else path
-        file = maker(self._document, functools.partial(self._document.arrays.branch, of))
-        file.identity = maker, path
+        entry = self._listing()[name]
+        document, path = entry.document, entry.path
+        far = self._far + (document is not self._document)
+        if entry.maker is None:
+            return ArrayDirectory(document, path, fits=self._fits, far=far)
+        file = entry.maker(document, document.neighbours.finder(document, path))
+        file.identity = entry.maker, document.path, path
+        file.elsewhere = far > 0
         return file
 
-    def subjects(self) -> tuple[Subject, ...]:
-        """The tree."""
-        return (TREE,)
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """The tree; None in another file, which may change at any time."""
+        return None if self._far else (TREE,)
 
-    def _listing(self) -> dict[str, tuple[str | int, Maker | None]]:
-        """Key and kind of each name; made once for each tree.  Empty when the tree has nothing here any more."""
+    def _listing(self) -> dict[str, _Entry]:
+        """What each name leads to; made once for each tree.  Empty when the tree has nothing here any more."""
         try:
-            branch = self._document.arrays.branch(self._path)
+            branch = self._find()
         except KeyError:
             return {}
-        if branch.listing is None:
-            branch.listing = dict(self._list(branch))
-        found: dict[str, tuple[str | int, Maker | None]] = branch.listing
-        return found
+        known: _Listing | None = branch.listing
+        if known is None or (known.until is not None and known.until < time.monotonic()):
+            far = any(child.elsewhere is not None for child in branch.children.values())
+            entries = dict(self._list(branch))
+            branch.listing = known = _Listing(entries, time.monotonic() + _FRESH if far else None)
+        return known.entries
 
-    def _list(self, branch: Branch) -> Iterator[tuple[str, tuple[str | int, Maker | None]]]:
+    def _list(self, branch: Branch) -> Iterator[tuple[str, _Entry]]:
         if branch.array is not None and _MASK in branch.scalars:
-            yield _MASK + ENDING, (_MASK, MaskFile)
+            yield _MASK + ENDING, _Entry(self._document, self._path, MaskFile)
         for key, child in branch.children.items():
-            if not child.holds:
-                continue
-            if child.array is not None:
-                yield name_of(key) + ENDING, (key, NpyFile)
-            if self._fits and takes(child):
-                yield name_of(key) + FITS_ENDING, (key, FitsFile)
-            if _is_directory(child):
-                yield directory_name_of(key, (ENDING, FITS_ENDING)), (key, None)
+            if child.elsewhere is not None:
+                found = self._elsewhere(child.elsewhere)
+                if found is not None:
+                    yield from self._names(key, *found)
+            elif child.holds:
+                yield from self._names(key, self._document, child, (*self._path, key))
+
+    def _names(self, key: str | int, document: Document, branch: Branch, path: Path) -> Iterator[tuple[str, _Entry]]:
+        """The names that ``branch`` has, of ``path`` in ``document``."""
+        if branch.array is not None:
+            yield name_of(key) + ENDING, _Entry(document, path, NpyFile)
+        if self._fits and branch.holds and takes(branch):
+            yield name_of(key) + FITS_ENDING, _Entry(document, path, FitsFile)
+        if _is_directory(branch):
+            yield directory_name_of(key, (ENDING, FITS_ENDING)), _Entry(document, path)
+
+    def _elsewhere(self, reference: str) -> tuple[Document, Branch, Path] | None:
+        """What a ``$ref`` to another file leads to; None where that cannot be read or leads too far."""
+        if self._far >= _FARTHEST:
+            return None
+        try:
+            found = self._document.neighbours.branch(reference, self._document)
+        except (AsdffsError, OSError) as err:
+            logger.info("%s: $ref %s: %s", self._document.path, reference[:200], err)
+            return None
+        return None if found is None else (*found, found[1].path)
 
 
 def _is_directory(branch: Branch) -> bool:

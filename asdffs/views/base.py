@@ -129,8 +129,8 @@ class ViewDirectory(Protocol):
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""
 
-    def subjects(self) -> tuple[Subject, ...]:
-        """What of the document its entries depend on."""
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """What of the document its entries depend on; None: they may come and go at any time."""
 
 
 class ReadOnlyDirectory:
@@ -139,7 +139,7 @@ class ReadOnlyDirectory:
     scratch = False
     identity: object = None
 
-    def subjects(self) -> tuple[Subject, ...]:
+    def subjects(self) -> tuple[Subject, ...] | None:
         """Its entries stay what they are."""
         return ()
 

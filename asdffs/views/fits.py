@@ -21,18 +21,17 @@ from typing import Any, Final
 
 from asdffs.document.arrays import Ndarray
 from asdffs.document.branch import Branch
-from asdffs.document.changes import TREE, Subject
+from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.document import Document
 from asdffs.document.elements import (
-    BlockElements,
     Elements,
-    MadeElements,
     ValueMask,
+    elements_of,
     import_numpy,
     subjects_of,
     understood,
 )
-from asdffs.document.inline import inline_array, read_values
+from asdffs.document.inline import read_values
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.fits_cards import BLOCK, blocks, format_header, home_of, metadata_of, stated_header, wcs_of
@@ -40,8 +39,8 @@ from asdffs.views.fits_data import Card, Column, FitsData, Image, Rows, Table, c
 from asdffs.views.npy import ArrayFile
 
 ENDING: Final = ".fits"
-_FITS: Final = re.compile(r".*[:/]fits/fits-[\d.]+")
-_TABLE: Final = re.compile(r".*[:/](core|table)/table-[\d.]+")
+_FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
+_TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool8")
 _PRIMARY: Final[list[Card]] = [
     ("SIMPLE", True, "conforms to FITS standard"),
@@ -98,14 +97,23 @@ class FitsFile(ArrayFile):
 
     _known: tuple[Any, list[Unit]] | None = None
 
-    def subjects(self) -> tuple[Subject, ...]:
-        """The tree, and every block in it."""
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """The tree, and every block in it; None where some of it is another file's, which may change at any time."""
+        sources = (branch.array.source for branch in _arrays_in(self.branch) if branch.array is not None)
+        return None if self.elsewhere or any(isinstance(source, str) for source in sources) else self._own()
+
+    def _own(self) -> tuple[Subject, ...]:
         found = {subject for branch in _arrays_in(self.branch) for subject in subjects_of(self._document, branch)}
         return (TREE, *sorted(found))
 
+    def _others(self) -> list[Document]:
+        """Other files that some of its arrays are in."""
+        return [found for branch in _arrays_in(self.branch) if (found := self._other(branch)) is not None]
+
     def version(self) -> int:
         """When the tree or a block changed: its header tells of more than the array."""
-        return max(self._document.changes.stamp(subject) for subject in self.subjects())
+        others = [other.changes.stamp(content(0)) for other in self._others()]
+        return max([self._document.changes.stamp(subject) for subject in self._own()] + others)
 
     def size(self) -> int:
         """All units; 0 for what cannot be shown."""
@@ -145,10 +153,9 @@ class FitsFile(ArrayFile):
         branch = self.branch
         document = self._document
         with understood(branch.line):
-            sizes = [
-                document.blocks[subject.number].size for subject in self.subjects() if _is_there(document, subject)
-            ]
-            key = (branch, document.arrays.outline(), len(document.blocks), sizes)
+            sizes = [document.blocks[subject.number].size for subject in self._own() if _is_there(document, subject)]
+            others = [(other.generation, other.contents.size(0)) for other in self._others()]
+            key = (branch, document.arrays.outline(), len(document.blocks), sizes, others)
             if self._known is None or self._known[0] != key:
                 import_numpy(document.relief)
                 self._known = key, list(_Units(document).of(branch))
@@ -227,11 +234,7 @@ class _Units:
 
     def _elements(self, branch: Branch) -> Elements:
         """The elements, rows first."""
-        if branch.inline is not None or branch.array is None:
-            outline = self._document.arrays.outline()
-            with self._document.relief.waiting():
-                return MadeElements(inline_array(outline, branch))
-        return BlockElements(self._document, branch.array, rows_first=True)
+        return elements_of(self._document, branch, rows_first=True)
 
     # -- stated units ---------------------------------------------------------
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from asdffs.document.array import Array, Mask
 from asdffs.document.branch import Branch
-from asdffs.document.changes import TREE, Subject
+from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.document import Document
-from asdffs.document.elements import BlockElements, Elements, subjects_of, understood
-from asdffs.errors import AsdffsError, NotPermittedError, StaleFileError
+from asdffs.document.elements import BlockElements, Elements, OtherElements, subjects_of, understood
+from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.base import ViewFile
 
@@ -52,6 +52,8 @@ class ArrayFile(ViewFile):
 
     #: What the array is.
     kind: type[Array] = Array
+    #: Whether ``document`` is another file than the one that is mounted.
+    elsewhere = False
 
     def __init__(self, document: Document, find: Callable[[], Branch]) -> None:
         self._document = document
@@ -65,11 +67,26 @@ class ArrayFile(ViewFile):
     def version(self) -> int:
         """When the tree or the block last changed it, in ns."""
         branch, stamp = self.branch, self._document.changes.stamp
+        other = self._other(branch)
+        if other is not None:
+            return max(branch.stamp, other.changes.stamp(content(0)))
         return max((branch.stamp, *map(stamp, subjects_of(self._document, branch))))
 
-    def subjects(self) -> tuple[Subject, ...]:
-        """The tree, and the block."""
-        return (TREE, *subjects_of(self._document, self.branch))
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """The tree, and the block; None where these are another file's, which may change at any time."""
+        branch = self.branch
+        if self.elsewhere or (branch.array is not None and isinstance(branch.array.source, str)):
+            return None
+        return (TREE, *subjects_of(self._document, branch))
+
+    def _other(self, branch: Branch) -> Document | None:
+        """The file that its source leads to, when it does and that can be read."""
+        if branch.array is None or not isinstance(branch.array.source, str):
+            return None
+        try:
+            return self._array.file_of(branch.array.source)
+        except (AsdffsError, OSError):  # whoever reads it is told
+            return None
 
     def attributes(self) -> Mapping[str, bytes]:
         """``user.asdf.*``: what the tree says of the array, lists as JSON."""
@@ -96,7 +113,7 @@ class NpyFile(ArrayFile):
     def writable(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """Whether it is a window."""
         try:
-            return self.elements().writable
+            return self.elements().writable and self._document.writable
         except (AsdffsError, OSError):
             return False
 
@@ -127,6 +144,8 @@ class NpyFile(ArrayFile):
     def open_for_writing(self) -> None:
         """Only a window can be written."""
         elements = self.elements()
+        if isinstance(elements, OtherElements) or (self.elsewhere and not self._document.writable):
+            raise ReadOnlyError("the array is in another file; mount that one to change it")
         if not isinstance(elements, BlockElements) or not elements.writable:
             raise NotPermittedError("the elements of this array have no single place; it is read-only")
         self._document.blocks[elements.placement.number].check_writable()

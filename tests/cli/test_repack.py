@@ -11,6 +11,7 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
+from support import codecs
 from support.commands import Done, command
 from support.mounts import environment_in, mounted
 from support.samples import (
@@ -25,12 +26,10 @@ from support.samples import (
     zlib_block,
 )
 
-from asdffs.codecs.base import name_of
 from asdffs.document.opening import open_document
-from asdffs.registry import plugins
 
 Call = Callable[..., Done]
-CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
+CODECS = sorted(codecs.CODECS)
 
 
 @pytest.fixture

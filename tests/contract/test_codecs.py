@@ -10,11 +10,11 @@ import asdf
 import numpy as np
 import pytest
 from asdf import _compression as library
+from support import codecs
 
-from asdffs.codecs.base import LARGEST_PART, Codec, in_parallel, name_of
-from asdffs.registry import plugins
+from asdffs.codecs.base import LARGEST_PART, in_parallel
 
-CODECS: dict[str, Codec] = {name_of(codec.id): codec for codec in plugins("codecs")}
+CODECS = codecs.CODECS
 RNG = np.random.default_rng(7)
 CONTENTS = {
     "empty": np.zeros(0, "u1"),

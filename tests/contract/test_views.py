@@ -81,5 +81,10 @@ def test_dialects(dialect: Dialect) -> None:
     assert len(claimed) == 1
     assert dialect.accepts_text(parse_header(claimed[0])) is None
     assert dialect.accepts_text(parse_header(b"#ASDF 9.0.0\n"))
-    assert dialect.is_ndarray("tag:stsci.edu:asdf/core/ndarray-1.0.0")
-    assert not dialect.is_ndarray("tag:stsci.edu:asdf/core/complex-1.0.0")
+    tags = ["tag:stsci.edu:asdf/core/ndarray-1.0.0", "tag:stsci.edu:asdf/0.1.0/core/ndarray"]
+    assert [dialect.is_ndarray(tag) for tag in tags] == [not dialect.upgradable, dialect.upgradable]
+    assert not any(dialect.is_ndarray(tag.replace("ndarray", "complex")) for tag in tags)
+    assert dialect.ndarray({"source": 0, "datatype": "int8", "byteorder": "little"})["datatype"] == "int8"
+    assert dialect.rules.new in dialect.rules.forms
+    head = dialect.block_head(parse_header(claimed[0]))
+    assert dialect.claims(parse_header(head)), "a file of one block is of the same dialect"

@@ -14,17 +14,15 @@ import asdf
 import numpy as np
 import pytest
 from crash.test_killed import DEEP, Edit, attempt, calls_of, can_trace, contents
+from support import codecs
 from support.mounts import asdffs, environment_in, run
-
-from asdffs.codecs.base import name_of
-from asdffs.registry import plugins
 
 pytestmark = [
     pytest.mark.mount,
     pytest.mark.strace,
     pytest.mark.skipif(not can_trace(), reason="needs strace and the right to trace"),
 ]
-CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
+CODECS = sorted(codecs.CODECS)
 RNG = np.random.default_rng(8)
 ARRAY = np.repeat(RNG.integers(0, 99, 6000, "u1"), 5)
 NOISE = RNG.integers(0, 256, 60_000, "u1").tobytes()

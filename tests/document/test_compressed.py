@@ -12,6 +12,7 @@ from unittest import mock
 import asdf
 import numpy as np
 import pytest
+from support import codecs
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zlib_block
 
 from asdffs.codecs.base import name_of
@@ -27,11 +28,10 @@ from asdffs.errors import (
     ReadOnlyError,
     SpoolFullError,
 )
-from asdffs.registry import plugins
 from asdffs.relief import Alone
 from asdffs.storage.memory_store import MemoryFolder
 
-CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
+CODECS = sorted(codecs.CODECS)
 RNG = np.random.default_rng(11)
 CONTENT = np.repeat(RNG.integers(0, 50, 40_000, "u1"), 7).tobytes()
 NAME = "f.asdf"

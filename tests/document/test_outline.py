@@ -7,6 +7,7 @@ import re
 import pytest
 from support.samples import ODD_FILES, odd_file
 
+from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.document.branch import Branch, Outline
 from asdffs.document.exploding import exploded_text
 from asdffs.document.outline import read_outline
@@ -16,12 +17,8 @@ ARRAY = "!core/ndarray-1.0.0"
 HEAD = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n---\n"
 
 
-def is_ndarray(tag: str) -> bool:
-    return "/core/ndarray-" in tag
-
-
 def outline_of(body: str) -> Outline:
-    return read_outline(f"{HEAD}{body}...\n".encode(), is_ndarray)
+    return read_outline(f"{HEAD}{body}...\n".encode(), ASDF_1)
 
 
 def paths(branch: Branch, path: str = "") -> list[str]:
@@ -90,7 +87,7 @@ def test_sources_are_where_they_are_written(newline: str) -> None:
         f"c: &x {ARRAY} {{source: '2'}}\nd: *x\ne: {ARRAY} {{source: other.asdf}}\nf: {ARRAY} {{source: 9}}\n"
     )
     text = f"{HEAD}{body}...\n".replace("\n", newline)
-    found = exploded_text(read_outline(text.encode(), is_ndarray), "-é", 3).decode()
+    found = exploded_text(read_outline(text.encode(), ASDF_1), "-é", 3).decode()
     wanted = re.sub("source: 0}", 'source: "-%C3%A90000.asdf"}', text)
     wanted = wanted.replace("source:   1 ", 'source:   "-%C3%A90001.asdf" ').replace(
         "source: -1}", 'source: "-%C3%A90002.asdf"}'
@@ -103,7 +100,7 @@ def test_every_odd_file_explodes() -> None:
         if b"\n---" not in raw[:200]:
             continue  # it has no tree
         text = raw.partition(b"\n...")[0] + b"\n...\n"
-        found = exploded_text(read_outline(text, is_ndarray), "x", 2)
+        found = exploded_text(read_outline(text, ASDF_1), "x", 2)
         assert found == text.replace(b"source: 0", b"source: x0000.asdf").replace(
             b"source: 1", b"source: x0001.asdf"
         ), name
@@ -112,7 +109,7 @@ def test_every_odd_file_explodes() -> None:
 def test_what_is_no_yaml() -> None:
     for raw in (odd_file().partition(b"...")[0] + b"a: [\n...\n", b"#ASDF 1.0.0\n%YAML 1.1\n---\na: \xff\n...\n"):
         with pytest.raises(InvalidTreeError):
-            read_outline(raw, is_ndarray)
+            read_outline(raw, ASDF_1)
 
 
 FACTS = {

@@ -49,11 +49,13 @@ def test_regression_damaged_first_block_was_taken_for_padding() -> None:
     blocks = [bytes(broken), block_bytes(MASK)]
     whole = odd_file(blocks=blocks, padding=b" " * 50, index="absent")
     folder, document = opened(whole)
-    assert len(document.blocks) == 0
+    assert len(document.blocks) == 2
+    with pytest.raises(DamagedBlockError, match="data_size 3"):
+        document.blocks[0].read_at(0, 1)
+    assert document.blocks[1].read_at(0, len(MASK)) == MASK, "what follows it is found all the same"
     document.commit_tree(grown(document, 20))
     assert content(folder).endswith(b"".join(blocks))
     document.commit_tree(grown(document))
-    document.finish()
     document.close()
     assert content(folder).endswith(b"".join(blocks)), "all bytes from the first magic on are moved as they are"
 

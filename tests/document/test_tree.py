@@ -154,7 +154,7 @@ ARRAYS = HEAD + (
 
 
 def test_arrays_are_found_at_their_paths() -> None:
-    arrays = {array.name: array for array in find_arrays(ARRAYS, Asdf1().is_ndarray)}
+    arrays = {array.name: array for array in find_arrays(ARRAYS, Asdf1())}
     assert set(arrays) == {
         "a", "deep/1/b", "inline", "list", "outside", "strided", "masked", "masked/mask", "record",
     }  # fmt: skip
@@ -176,7 +176,7 @@ def test_item_sizes() -> None:
 
 
 def test_warnings_name_array_line_and_block() -> None:
-    arrays = find_arrays(ARRAYS, Asdf1().is_ndarray)
+    arrays = find_arrays(ARRAYS, Asdf1())
     found = find_warnings(arrays, 2, lambda number: 40)
     assert any("strided has source 9, and the file has 2 blocks" in warning for warning in found)
     assert any(warning.startswith("line 6: a needs 48 bytes, and block 0 has 40") for warning in found)

@@ -18,18 +18,17 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
+from support import codecs
 from support.filesystems import filesystem
 from support.mounts import LIMIT, Mounted, asdffs, environment_in, mounted, run
 from support.processes import wait_for
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, write_sample, zlib_block
 from support.slow import CONTENT, install, slow_file
 
-from asdffs.codecs.base import name_of
 from asdffs.document.opening import open_document
-from asdffs.registry import plugins
 
 pytestmark = pytest.mark.mount
-CODECS = sorted(name_of(codec.id) for codec in plugins("codecs"))
+CODECS = sorted(codecs.CODECS)
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 
 

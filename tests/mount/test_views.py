@@ -265,7 +265,7 @@ WRONG = {
     "another file": (
         "shape: [5], source: other.asdf",
         "datatype: int16, byteorder: big",
-        "which is no block of this file",
+        "'other.asdf' cannot be read: ",
     ),
     "unknown datatype": ("shape: [5]", "datatype: int17, byteorder: big", "datatype 'int17' is not known"),
     "no byteorder": ("shape: [5]", "datatype: int16", "byteorder is None; it must be big or little"),

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import asdf
 import pytest
+from support import codecs
 from support.samples import block_bytes, header_bytes, odd_file, zlib_block
 
 from asdffs.codecs.base import name_of
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import InUseError, NameRefusedError, NotPermittedError
-from asdffs.registry import plugins
 
 STEPS = 2000
-NAMES = ["none", *sorted(name_of(codec.id) for codec in plugins("codecs"))]
+NAMES = ["none", *sorted(codecs.CODECS)]
 ENTRY = "b%d: !core/ndarray-1.0.0 {source: %d, datatype: uint8, byteorder: little, shape: [%d]}\n"
 HEAD = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n# a comment to keep\n"
 

@@ -90,3 +90,25 @@ they are stored.  Objects of extensions that refer to blocks in their own way ar
     add_output(parser, "OUT if it is there")
     add_json(parser)
     return parser
+
+
+def add_upgrade(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs upgrade``."""
+    epilog = """\
+example:
+  asdffs upgrade --check old.asdf          what would change: the tree as a diff, and how blocks are stored
+  asdffs upgrade old.asdf new.asdf
+  for f in archive/*.asdf; do asdffs upgrade "$f" new/"$(basename "$f")"; done
+
+For files of the drafts of 2014 and 2015 ('#ASDF 0.1.0', '%%ASDF 0.1.0'), which no other library opens.  Comments
+and all else of the tree stay.  Sources and references to other files stay as they are written: upgrade these
+files into the same directory.  How blocks were encoded is noted in the history of the new tree.
+"""
+    parser = add_command(commands, "upgrade", "bring a file of the drafts (0.1.0) to ASDF 1.6.0", epilog)
+    add_file(parser)
+    parser.add_argument("out", metavar="OUT", nargs="?", help="the new file; not needed with --check")
+    parser.add_argument("--check", action="store_true", help="only show what would change")
+    parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    add_output(parser, "OUT if it is there")
+    add_json(parser)
+    return parser

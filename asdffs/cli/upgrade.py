@@ -1,0 +1,78 @@
+"""``asdffs upgrade FILE OUT``: bring a file of the drafts to ASDF 1.6.0."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+from asdffs.cli.bars import shown
+from asdffs.cli.outputs import padding_of, write_out
+from asdffs.document.assembling import Room
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.upgrading import Upgrading
+from asdffs.errors import UsageError
+from asdffs.relief import Turns
+
+logger = logging.getLogger(__name__)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the new file, or say what would change.  Raises ``AsdffsError``, ``OSError``."""
+    room = Room(padding_of(arguments.padding))
+    if arguments.out is None and not arguments.check:
+        raise UsageError("give OUT, the name of the new file, or --check")
+    if arguments.out is not None and os.path.realpath(arguments.out) == os.path.realpath(arguments.file):
+        raise UsageError("is the file itself, which stays as it is; give OUT another name", path=arguments.out)
+    turns = Turns()
+    with ExitStack() as stack, turns.entered():  # it is closed when nobody has the turn
+        document = stack.enter_context(closing(_opened(arguments, turns)))
+        upgrading = Upgrading(document, turns, room)
+        for note in upgrading.notes:
+            logger.warning("%s: %s", arguments.file, note)
+        if arguments.check:
+            _show(arguments, document, upgrading)
+            return 0
+        with shown(document.report.progress.facts, f"upgrading {arguments.file}"), turns.waiting():
+            path = write_out(arguments, upgrading.write)
+        facts = _facts(document, upgrading)
+    if arguments.json:
+        print(json.dumps({"file": path, **facts}, indent=2))
+    else:
+        print(f"{arguments.out}: ASDF 1.6.0, {upgrading.count} blocks, {os.path.getsize(path)} bytes")
+    return 0
+
+
+def _opened(arguments: argparse.Namespace, turns: Turns) -> Document:
+    spool = os.path.dirname(os.path.realpath(arguments.out)) if arguments.out is not None else None
+    settings = Settings(spool=spool if spool and os.path.isdir(spool) else None, relief=turns)
+    return open_document(arguments.file, writable=False, settings=settings)
+
+
+def _facts(document: Document, upgrading: Upgrading) -> dict[str, Any]:
+    blocks = [{"index": one.number, "was": one.was, "will_be": one.will_be} for one in upgrading.changes]
+    return {"dialect": document.dialect.name, "blocks": blocks, "notes": upgrading.notes}
+
+
+def _show(arguments: argparse.Namespace, document: Document, upgrading: Upgrading) -> None:
+    """The text that would change, as diff(1) writes it, and the blocks."""
+    lines = list(_difference(arguments, document.tree.text(), upgrading.text))
+    if arguments.json:
+        facts = {"file": document.path, **_facts(document, upgrading), "text": "".join(lines)}
+        print(json.dumps(facts, indent=2))
+        return
+    sys.stdout.write("".join(lines))
+    for change in upgrading.changes:
+        print(f"block {change.number}: {change.was} -> {change.will_be}")
+
+
+def _difference(arguments: argparse.Namespace, old: bytes, new: bytes) -> Iterator[str]:
+    before, after = (text.decode("utf-8", "surrogateescape").splitlines(keepends=True) for text in (old, new))
+    return difflib.unified_diff(before, after, arguments.file, arguments.out or "OUT")

@@ -1,0 +1,141 @@
+"""Which codec a block has: by its header, or by the chain of encodings that its content begins with.
+
+Users: ``compressed``, ``contents``.  One thread at a time has the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from asdffs.codecs.base import Chaining, Codec, Encoding, name_of
+from asdffs.errors import NameRefusedError, NotPermittedError, NotSupportedError
+from asdffs.format.block_form import HeaderForm
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import CHAIN
+
+_SHOWN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The stored bytes of a block, for who has the turn.  See ``codecs.Source``."""
+
+    size: int
+    read: Callable[[int, int], bytes]
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return self.read(offset, length)
+
+
+class BlockCodecs:
+    """``header(number)`` and ``read_stored(number, offset, length)`` are the document's.
+
+    ``order(number)``: the byteorder that the tree gives the content of a block, ``big`` or ``little``.
+    """
+
+    def __init__(
+        self,
+        codecs: Mapping[bytes, Codec],
+        header: Callable[[int], BlockHeader],
+        read_stored: Callable[[int, int, int], bytes],
+        order: Callable[[int], str],
+    ) -> None:
+        self._codecs = codecs
+        self._header = header
+        self._read_stored = read_stored
+        self._order = order
+        self._orders: dict[int, str] = {}
+        self._chains: dict[int, tuple[BlockHeader, Encoding]] = {}
+
+    def of(self, number: int) -> Codec | None:
+        """What decodes a compressed block; None when nothing here can, or it is stored as it is."""
+        codec = self._find(number)
+        if codec is None or not codec.available() or (isinstance(codec, Encoding) and codec.unknown):
+            return None
+        return codec
+
+    def name(self, number: int) -> str:
+        """What users call the compression of a block."""
+        codec = self._find(number)
+        return codec.name if isinstance(codec, Encoding) else name_of(self._header(number).compression)
+
+    def description(self, number: int) -> str:
+        """The chain of encodings of a block, on a line; else as ``name``."""
+        codec = self._find(number)
+        return codec.described if isinstance(codec, Encoding) else self.name(number)
+
+    def obstacle(self, number: int) -> str:
+        """Why a block can only be shown as it is stored; empty when it can be decoded."""
+        if not self._header(number).compressed or self.of(number) is not None:
+            return ""
+        codec, name, why = self._find(number), self.name(number), "is not known"
+        if isinstance(codec, Encoding):
+            name = codec.unknown
+        elif codec is not None:
+            why = _missing(codec)
+        return f"the compression {name[:_SHOWN]!r} {why}; the block shows its stored bytes and cannot be written"
+
+    def read_only(self, number: int) -> str:
+        """Why a block cannot be written though it can be read; empty when it can."""
+        codec = self._find(number)
+        return codec.read_only if isinstance(codec, Encoding) else ""
+
+    def check_size(self, number: int, size: int) -> None:
+        """Raise ``NotPermittedError`` when the content can never have ``size`` bytes."""
+        codec = self._find(number)
+        if isinstance(codec, Encoding) and codec.fixed_size is not None and size > codec.fixed_size:
+            sentence = f"its tiles hold {codec.fixed_size} bytes, no more; store it in another compression to grow it"
+            raise NotPermittedError(sentence, block=number)
+
+    def named(self, name: str, form: HeaderForm) -> Codec | None:
+        """The codec that users call ``name``, in a block whose header has ``form``; None for ``none``.
+
+        Raises ``NameRefusedError``, ``NotSupportedError`` where its library is not installed, or the form has no way
+        to say it.
+        """
+        if name == "none":
+            return None
+        known = {name_of(codec.id): codec for codec in self._codecs.values() if not isinstance(codec, Chaining)}
+        if name not in known:
+            names = ", ".join(("none", *sorted(known)))
+            raise NameRefusedError(f"the compression {name!r} is not known; known are {names}")
+        if form.compressions is not None and name not in form.compressions:
+            names = " or ".join(("none", *form.compressions))
+            sentence = f"block headers of {form.size} bytes, as this draft has them, cannot say {name}, only {names}"
+            raise NotSupportedError(f"{sentence}; see 'asdffs upgrade'")
+        if not known[name].available():
+            raise NotSupportedError(f"the compression {name} {_missing(known[name])}")
+        chains = self._codecs.get(CHAIN)
+        return chains.holding(name) if form.chained and isinstance(chains, Chaining) else known[name]
+
+    def forget(self, number: int) -> None:
+        """The block was stored in another way, or is gone."""
+        self._chains.pop(number, None)
+        self._orders.pop(number, None)
+
+    def reordered(self) -> list[int]:
+        """Blocks that were decoded in a byteorder that the tree has not any more."""
+        return [number for number, order in self._orders.items() if self._order(number) != order]
+
+    def _find(self, number: int) -> Codec | None:
+        """The codec of a block, whether it can be used or not; what it says of itself is read once."""
+        header = self._header(number)
+        codec = self._codecs.get(header.compression)
+        if not isinstance(codec, Chaining):
+            return codec
+        known = self._chains.get(number)
+        if known is None or known[0] != header:
+            stored = _Stored(header.used_size, lambda at, length: self._read_stored(number, at, length))
+            known = self._chains[number] = header, codec.of(stored, lambda: self._noted_order(number))
+        return known[1]
+
+    def _noted_order(self, number: int) -> str:
+        """The byteorder of a block that is about to be decoded."""
+        self._orders[number] = self._order(number)
+        return self._orders[number]
+
+
+def _missing(codec: Codec) -> str:
+    return f"needs a library that is not installed: pip install 'asdffs[{codec.extra}]'"

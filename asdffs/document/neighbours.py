@@ -1,0 +1,106 @@
+"""Other ASDF files that a tree leads to: by a source that is a URI, or by a ``$ref``.
+
+Implements sections Exploded form and References.  Each is opened once, read-only, when somebody first asks, and read
+again when another program changed it.  They share the relief of the document that leads to them, so others are served
+meanwhile and one turn guards all; and they share these neighbours, so that each file is open once.
+Users: ``document``, ``array_index``, ``array``, ``views/arrays``.  One thread at a time has the turn.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from asdffs.document.tree import Path
+from asdffs.document.uris import resolve
+from asdffs.errors import AsdffsError, InvalidArrayError, NotSupportedError
+from asdffs.relief import Exclusive, Relief
+
+if TYPE_CHECKING:
+    from asdffs.document.branch import Branch
+    from asdffs.document.document import Document
+
+#: Files that may be open at a time for one document: each is a descriptor.
+_MOST: Final = 256
+#: A reference to a reference to ... is followed this far.
+_FARTHEST: Final = 20
+
+
+class Neighbours:
+    """Those of ``root``.  ``open_other(path)`` opens one, read-only."""
+
+    def __init__(self, root: Document, open_other: Callable[[str], Document], relief: Relief) -> None:
+        self._root = root
+        self._open_other = open_other
+        self._relief = relief
+        self._opened: dict[str, Document] = {}
+        self._opening = Exclusive(relief)
+
+    def find(self, uri: str, base: Document) -> Document:
+        """The file that ``uri``, without its fragment, leads to from ``base``, as it is now.
+
+        Raises ``InvalidArrayError`` with the reason where that cannot be read.
+        """
+        path = resolve(uri, base.path)
+        if path is None:
+            raise InvalidArrayError(f"{uri[:60]!r} is no file on this machine, and is not followed")
+        try:
+            return self.at(path)
+        except (AsdffsError, OSError) as err:
+            raise InvalidArrayError(f"{uri[:60]!r} cannot be read: {err}") from err
+
+    def at(self, path: str) -> Document:
+        """The file at ``path``, absolute, as it is now.  Raises ``AsdffsError``, ``OSError``."""
+        with self._relief.waiting():  # it may be on a network
+            real = os.path.realpath(path)
+        if real == self._root.path:
+            return self._root
+        if real not in self._opened:
+            with self._opening.entered():
+                if real not in self._opened:
+                    self._opened[real] = self._open(real)
+        found = self._opened[real]
+        found.follow()
+        return found
+
+    def branch(self, reference: str, base: Document) -> tuple[Document, Branch] | None:
+        """What a ``$ref`` to another file leads to from ``base``, and the file it is in.
+
+        None where no array is there, or references lead in a circle.  Raises as ``find``.
+        """
+        for _ in range(_FARTHEST):
+            uri, _, fragment = reference.partition("#")
+            base = self.find(uri, base)
+            found = base.arrays.outline().pointed(fragment)
+            if found is None or found.elsewhere is None:
+                return None if found is None else (base, found)
+            reference = found.elsewhere
+        return None
+
+    def finder(self, document: Document, path: Path) -> Callable[[], Branch]:
+        """What finds the branch at ``path`` of ``document``, one of these or their root, each time as it is then."""
+        if document is self._root:
+            return functools.partial(document.arrays.branch, path)
+        return functools.partial(self._branch_at, document.path, path)
+
+    def _branch_at(self, file: str, path: Path) -> Branch:
+        """Raises ``KeyError`` where the tree has nothing there any more."""
+        return self.at(file).arrays.branch(path)
+
+    def close(self, owner: Document) -> None:
+        """Close all of them, when it is the root that ends."""
+        if owner is not self._root:
+            return
+        for document in self._opened.values():
+            document.close()
+        self._opened.clear()
+
+    def _open(self, path: str) -> Document:
+        if len(self._opened) >= _MOST:
+            raise NotSupportedError(f"the tree leads to more than {_MOST} other files; this is one", path=path)
+        with self._relief.waiting():  # it may be on a network, or in this very mount
+            document = self._open_other(path)
+        document.neighbours = self
+        return document

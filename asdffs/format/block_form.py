@@ -1,0 +1,115 @@
+"""The forms that a block header has had: which fields, in which order (section Block header, and its drafts).
+
+| form | header_size | fields, all big-endian, after magic and header_size            | found in files of      |
+|------|-------------|----------------------------------------------------------------|------------------------|
+| 48   | >= 48       | flags, compression, allocated, used, data size, MD5            | March 2015 until today |
+| 40   | >= 40       | flags, compression, allocated, used, data size, 8 byte sum     | February to March 2015 |
+| 36   | >= 36       | flags, allocated, used, data size, 8 byte sum; ENCODED chains  | the draft of 2015      |
+| 44   | 40 to 44    | flags, allocated, used, 8 byte sum, the name of an encoding    | the draft of 2014      |
+
+The drafts left open what their checksum is, so it is not looked at, and made zeros, which means "none", when the
+content changes.
+Used by ``block_header`` and ``scanner``; dialects say which forms their files have.  Pure.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from asdffs.format.constants import BLOCK_MAGIC, ENCODED, STREAMED
+from asdffs.format.header import Header
+
+_DATA_SIZE: Final = ("allocated_size", "used_size", "data_size")
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderForm:
+    """One form.  ``fields``: names of ``BlockHeader``, parallel to ``packing`` (of ``struct``).
+
+    ``flags``: the bits that mean something; ``compressions``: that a header can name, by what users call them; None:
+    any codec's.
+    """
+
+    packing: str
+    fields: tuple[str, ...]
+    flags: int = STREAMED
+    compressions: tuple[str, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """The least header_size, in bytes."""
+        return struct.calcsize(self.packing)
+
+    @property
+    def summed(self) -> bool:
+        """Whether there is room for the checksum that the standard defines (MD5)."""
+        return self.packing.endswith("16s") and self.fields[-1] == "checksum"
+
+    @property
+    def chained(self) -> bool:
+        """Whether compressions are written as a chain of encodings before the content."""
+        return bool(self.flags & ENCODED)
+
+    def unpack(self, header: bytes, offset: int) -> dict[str, int | bytes]:
+        """The fields at ``offset`` of ``header``."""
+        return dict(zip(self.fields, struct.unpack_from(self.packing, header, offset), strict=True))
+
+    def pack(self, values: Mapping[str, int | bytes]) -> bytes:
+        """The bytes of the fields."""
+        return struct.pack(self.packing, *(values[name] for name in self.fields))
+
+
+FORM_48: Final = HeaderForm(">I4sQQQ16s", ("flags", "compression", *_DATA_SIZE, "checksum"))
+FORM_40: Final = HeaderForm(
+    ">I4sQQQQ", ("flags", "compression", *_DATA_SIZE, "checksum"), compressions=("zlib", "bzp2")
+)
+FORM_36: Final = HeaderForm(
+    ">IQQQQ", ("flags", *_DATA_SIZE, "checksum"), flags=STREAMED | ENCODED, compressions=("zlib",)
+)
+
+
+def form_44(length: int) -> HeaderForm:
+    """The form of 2014 whose encoding has ``length`` bytes: 16, or as few as the draft's "at least 40" leaves it."""
+    fields = ("flags", "allocated_size", "used_size", "checksum", "encoding")
+    return HeaderForm(f">IQQQ{length}s", fields, compressions=())
+
+
+FORM_44: Final = form_44(16)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRules:
+    """How blocks of a file are written.  ``magics``: that may begin one, the usual one first.
+
+    ``forms``: that headers may have: one of just its size is that form; of a padded one the first that fits, in this
+    order.  ``new``: the form of a file's first block.
+    """
+
+    magics: tuple[bytes, ...] = (BLOCK_MAGIC,)
+    forms: tuple[HeaderForm, ...] = (FORM_48,)
+    new: HeaderForm = field(default=FORM_48)
+
+    @property
+    def least(self) -> int:
+        """The smallest header_size, in bytes."""
+        return min(form.size for form in self.forms)
+
+    def candidates(self, size: int) -> tuple[HeaderForm, ...]:
+        """The forms that a header of ``size`` bytes may have, the likeliest first."""
+        exact = tuple(form for form in self.forms if form.size == size)
+        return exact or tuple(form for form in self.forms if form.size < size)
+
+
+#: The rules for a file with that header line.
+RulesOf = Callable[[Header], BlockRules]
+
+#: Of the standard since 1.0.0.
+RULES_1: Final = BlockRules()
+
+
+def rules_1(header: Header) -> BlockRules:
+    """``RULES_1``, whatever the header line says."""
+    return RULES_1

@@ -1,0 +1,10 @@
+"""The codecs that blocks of today's files can have: all but what each block of a draft says of its own."""
+
+from __future__ import annotations
+
+from asdffs.codecs.base import Chaining, Codec, name_of
+from asdffs.registry import plugins
+
+CODECS: dict[str, Codec] = {
+    name_of(codec.id): codec for codec in plugins("codecs") if not isinstance(codec, Chaining)
+}
