@@ -90,7 +90,11 @@ def _block(document: Document, number: int) -> dict[str, Any]:
         header, facts = block.header, block.facts()
     except DamagedBlockError as err:
         return {"index": number, "error": str(err)}
-    more = {"streamed": header.streamed, "slack": header.slack, "has_checksum": header.checksum != NO_CHECKSUM}
+    more = {
+        "streamed": header.streamed,
+        "slack": header.slack,
+        "has_checksum": header.checksum != NO_CHECKSUM and header.form.summed,
+    }
     return {**facts, **more, "obstacle": block.obstacle}
 
 

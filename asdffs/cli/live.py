@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from asdffs.mount.mounts import Mount, mounts
+from asdffs.storage.mount_table import Mount, mounts
 
 #: How long an answer may take, in seconds.
 _PATIENCE: Final = 2.0

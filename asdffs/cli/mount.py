@@ -29,9 +29,9 @@ from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError, UsageError
 from asdffs.mount.binding import load_binding
 from asdffs.mount.daemon import run_in_background, serve
-from asdffs.mount.mounts import filesystem_of, resolved, topmost
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.mount.relief import Loop
+from asdffs.storage.mount_table import filesystem_of, resolved, topmost
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from asdffs.cli.live import LiveMount, asked, live_mounts
 from asdffs.cli.places import is_report_of, take_report
 from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
-from asdffs.mount.mounts import Mount, pid_namespace, resolved, topmost
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import read_owner
+from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
 
 logger = logging.getLogger(__name__)
 

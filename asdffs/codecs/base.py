@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeVar
 
 #: Bytes that are read and decoded at a time where the format does not say.
 PIECE: Final = 1 << 20
@@ -73,42 +74,72 @@ class Codec(Protocol):
         """
 
 
-@runtime_checkable
-class Encoding(Codec, Protocol):
-    """The codec of one block, whose content begins with what it needs to know."""
+class Encoding(ABC):
+    """The codec of one block, whose content begins with what it needs to know.  See ``Codec``."""
+
+    id: bytes
+    extra: str
 
     @property
+    @abstractmethod
+    def ratio(self) -> int:
+        """See ``Codec``."""
+
+    @abstractmethod
+    def available(self) -> bool:
+        """See ``Codec``."""
+
+    @abstractmethod
+    def memory(self, stored: Source) -> int:
+        """See ``Codec``."""
+
+    @abstractmethod
+    def decode(self, stored: Source, size: int) -> Iterator[bytes]:
+        """See ``Codec``."""
+
+    @abstractmethod
+    def encode(self, content: Source) -> Iterator[bytes]:
+        """See ``Codec``."""
+
+    @property
+    @abstractmethod
     def name(self) -> str:
         """What users call it."""
 
     @property
+    @abstractmethod
     def described(self) -> str:
         """All that the block says of how it is encoded, on a line."""
 
     @property
+    @abstractmethod
     def unknown(self) -> str:
         """What of it nobody knows here, so that the block shows its stored bytes; empty when it can be decoded."""
 
     @property
+    @abstractmethod
     def read_only(self) -> str:
         """Why the block cannot be written though it can be read; empty when it can."""
 
     @property
+    @abstractmethod
     def ordered(self) -> bool:
         """Whether what is decoded depends on the byteorder that the tree gives it."""
 
     @property
+    @abstractmethod
     def fixed_size(self) -> int | None:
         """The only size, in bytes, that its content can have; None where it may have any."""
 
 
-@runtime_checkable
-class Chaining(Codec, Protocol):
+class Chaining(ABC):
     """A codec that is another one for each block."""
 
+    @abstractmethod
     def of(self, stored: Source, order: Callable[[], str]) -> Encoding:
         """The codec of the block that is ``stored``; ``order()`` is the byteorder that the tree gives its content."""
 
+    @abstractmethod
     def holding(self, name: str) -> Encoding:
         """One of these that does what users call ``name``."""
 

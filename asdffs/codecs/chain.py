@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from asdffs.codecs.base import PIECE, Source, pieces
+from asdffs.codecs.base import PIECE, Chaining, Encoding, Source, pieces
 from asdffs.codecs.quantize import Quantize, quantize_of
 from asdffs.codecs.tile import Tile, tile_of
 from asdffs.codecs.zlib import PLUGIN as ZLIB
@@ -26,7 +26,8 @@ _LONGEST: Final = 1 << 14
 _END: Final = re.compile(rb"\r?\n\.\.\.(?:\r?\n|\Z)")
 #: Encodings of a chain, at the most: each may make its bytes a thousand times as many.
 _MOST: Final = 4
-_RATIO: Final = 1 << 40
+#: As much as zlib and quantize together can make of a byte, and no more: a file of some bytes fills no disk.
+_RATIO: Final = 1 << 17
 _SHOWN: Final = 60
 _LOSSY: Final = (
     "the encoding quantize rounds values, so it is read-only; store the block in another compression to change it"
@@ -134,7 +135,7 @@ _STEPS: Final[dict[str, tuple[int, Callable[[Entry], Step]]]] = {
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(Encoding):
     """The chain of one block.  See ``codecs.Encoding``.  ``chunk``: of YAML, its end included.
 
     ``order()``: the byteorder of what is decoded, where the chain does not keep it; ``problem``: why it cannot be
@@ -248,7 +249,7 @@ class Chain:
         return tuple(_STEPS[entry.name][1](entry) for entry in self.entries)
 
 
-class Chains:
+class Chains(Chaining):
     """Makes the chain of each block.  See ``codecs.Chaining``."""
 
     id = CHAIN
@@ -298,9 +299,12 @@ def _entries_of(chunk: bytes) -> tuple[Entry, ...]:
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        found = yaml.load(chunk, Loader=loader)  # a safe one
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, KeyError, IndexError) as err:
+        anchors = any(getattr(event, "anchor", None) for event in yaml.parse(chunk, Loader=loader))
+        found = None if anchors else yaml.load(chunk, Loader=loader)  # a safe one
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, LookupError) as err:
         raise ValueError("its chain of encodings is not YAML") from err
+    if anchors:
+        raise ValueError("its chain of encodings has anchors, by which it might mean any amount")
     if not isinstance(found, list) or not 1 <= len(found) <= _MOST:
         raise ValueError(f"its chain of encodings is no list of 1 to {_MOST} of them")
     return tuple(map(_entry_of, found))
@@ -311,7 +315,15 @@ def _entry_of(value: Any) -> Entry:
     arguments = rest[0] if rest else {}
     if not isinstance(name, str) or len(rest) > 1 or not isinstance(arguments or {}, dict):
         raise ValueError("an entry of its chain of encodings is no name with arguments")
+    if not all(isinstance(key, str) and _is_plain(argument) for key, argument in (arguments or {}).items()):
+        raise ValueError("an argument in its chain of encodings is no number, text, or list of numbers")
     return Entry(name, arguments or {})
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(one, int) and _is_plain(one) for one in value)
+    return isinstance(value, (str, float, type(None))) or (isinstance(value, int) and abs(value) < 1 << 63)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from asdffs.codecs.base import Source
 _CHUNK: Final = struct.Struct(">BddQ")
 #: Values that are decoded at a time; a multiple of 8, so that each time ends with a byte.
 _AT_ONCE: Final = 1 << 16
+#: Chunks without values, which mean nothing, at the most.
+_MOST_EMPTY: Final = 1000
 #: Bytes of a chunk's header and of a value, at the most: how much a stream of some values can have.
 _MOST: Final = _CHUNK.size + 8
 
@@ -40,14 +42,14 @@ class Quantize:
 
     def largest(self, size: int) -> int:
         """Bytes that a stream can have which decodes to ``size`` bytes."""
-        return (size // self.item + 1) * _MOST
+        return size // self.item * _MOST + _MOST_EMPTY * _CHUNK.size
 
     def decode(self, stream: Source, size: int, byteorder: str) -> Iterator[bytes]:
         """The ``size`` bytes of the array, in ``byteorder`` (big or little).
 
         Raises ``ValueError`` when ``stream`` has not just as many values.
         """
-        wanted, place = size // self.item, 0
+        wanted, place, empty = size // self.item, 0, 0
         dtype = ("<" if byteorder == "little" else ">") + f"f{self.item}"
         while head := stream.read_at(place, _CHUNK.size):
             if len(head) < _CHUNK.size:
@@ -58,7 +60,9 @@ class Quantize:
                 raise ValueError(f"a chunk has values of {bits} bits; 1 to 64 can be")
             if count > wanted:
                 raise ValueError("there are more quantized values than the array has")
-            wanted -= count
+            wanted, empty = wanted - count, empty + (not count)
+            if empty > _MOST_EMPTY:
+                raise ValueError("there are too many chunks without values")
             for part in _parts(count):
                 length = -(-part * bits // 8)
                 raw = stream.read_at(place, length)

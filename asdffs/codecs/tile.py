@@ -2,7 +2,8 @@
 
 An array of items is written tile by tile: the tiles in C order, the items of each in C order, those of the high
 edges padded to whole tiles; what is in the padding means nothing and is written as zeros.  Work goes on band by band,
-a band being what lies between two cuts of the first axis that is cut, so memory is that of a band.  User: ``chain``.
+a band being what lies between two cuts of the first axis that is cut, or many of these if they are small, so memory
+is that of a band.  User: ``chain``.
 Imports numpy when called.
 """
 
@@ -14,10 +15,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from asdffs.codecs.base import LARGEST_PART, Source
+from asdffs.codecs.base import LARGEST_PART, PIECE, Source
 
 #: numpy's limit; a tile needs two axes for each of the array's, and one for the bytes of an item.
 _MOST_AXES: Final = 15
+
+
+@dataclass(frozen=True, slots=True)
+class _Band:
+    """``outer`` arrays of the axes from the first that is cut, each of ``rows`` items along that axis."""
+
+    outer: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +67,14 @@ class Tile:
 
     def decode(self, tiles: Source) -> Iterator[bytes]:
         """The array of what ``tiles`` has, in order.  Raises ``ValueError`` when that ends too early."""
-        place, length = 0, self._band_size()
-        for rows in self._bands():
+        place = 0
+        for band in self._bands():
+            length = math.prod(self._padded(band))
             raw = tiles.read_at(place, length)
             if len(raw) < length:
                 raise ValueError("the tiles end too early")
             place += length
-            yield self._untiled(raw, rows)
+            yield self._untiled(raw, band)
         if tiles.read_at(place, 1):  # which also asks whoever decodes it whether it is whole
             raise ValueError("there are more bytes than its tiles have")
 
@@ -73,9 +83,9 @@ class Tile:
         if content.size != self.size:
             raise ValueError(f"its tiles hold just {self.size} bytes, not {content.size}")
         place = 0
-        for rows in self._bands():
-            length = self.item * rows * math.prod(self.original[self._first + 1 :])
-            yield self._tiled(content.read_at(place, length), rows)
+        for band in self._bands():
+            length = math.prod(self._lengths(band))
+            yield self._tiled(content.read_at(place, length), band)
             place += length
 
     # -- bands ------------------------------------------------------------
@@ -87,66 +97,76 @@ class Tile:
 
     @property
     def _first(self) -> int:
-        """The first axis along which a tile has more than one item; bands lie along it."""
+        """The first axis along which a tile has more than one item; those before are cut into single items."""
         cut = (axis for axis, step in enumerate(self.shape) if step > 1)
         return next(cut, max(0, len(self.shape) - 1))
 
-    def _band_size(self) -> int:
-        """Bytes of the tiles of a band."""
-        if not self.shape:
-            return self.item
-        rest = zip(self._counts[self._first + 1 :], self.shape[self._first + 1 :], strict=True)
-        return self.item * self.shape[self._first] * math.prod(n * step for n, step in rest)
+    @property
+    def _steps(self) -> tuple[int, ...]:
+        """Of the axes from ``_first`` on: how many items a tile has.  The last is counted in bytes.
 
-    def _bands(self) -> Iterator[int]:
-        """How many rows of the array each band has, in order."""
+        So the bytes of an item lie together whatever is moved.
+        """
+        steps = self.shape[self._first :] or (1,)
+        return (*steps[:-1], steps[-1] * self.item)
+
+    def _lengths(self, band: _Band) -> tuple[int, ...]:
+        """The part of the array that a band has; the last axis in bytes."""
+        rest = self.original[self._first + 1 :]
+        lengths = (band.outer, band.rows, *rest)
+        return (*lengths[:-1], lengths[-1] * self.item)
+
+    def _padded(self, band: _Band) -> tuple[int, ...]:
+        """The same with the padding of its tiles."""
+        steps = (1, *self._steps)
+        return tuple(-(-length // step) * step for length, step in zip(self._lengths(band), steps, strict=True))
+
+    @property
+    def _outer(self) -> int:
+        """How many arrays of the axes from ``_first`` on there are."""
+        return math.prod(self.original[: self._first])
+
+    @property
+    def _rows(self) -> int:
+        """Items along the axis ``_first``."""
+        return self.original[self._first] if self.original else 1
+
+    def _band_size(self) -> int:
+        """Bytes of the smallest band that can be: a row of tiles."""
+        return math.prod(self._padded(_Band(1, min(self._rows, self.shape[self._first] if self.shape else 1))))
+
+    def _bands(self) -> Iterator[_Band]:
+        """The bands in order: several arrays of the axes from ``_first`` on, or a part of one, of about a MiB."""
         if not self.size:
             return
-        if not self.shape:
-            yield 1
+        whole = math.prod(self._padded(_Band(1, self._rows)))
+        if whole <= PIECE:
+            at_once = PIECE // whole
+            yield from (_Band(min(at_once, self._outer - n), self._rows) for n in range(0, self._outer, at_once))
             return
-        length, step = self.original[self._first], self.shape[self._first]
-        for _ in range(math.prod(self.original[: self._first])):
-            for start in range(0, length, step):
-                yield min(step, length - start)
+        at_once = max(1, PIECE // self._band_size()) * self.shape[self._first]
+        for _ in range(self._outer):
+            yield from (_Band(1, min(at_once, self._rows - n)) for n in range(0, self._rows, at_once))
 
-    def _untiled(self, raw: bytes, rows: int) -> bytes:
+    def _untiled(self, raw: bytes, band: _Band) -> bytes:
         import numpy as np
 
-        padded, counts, tile = self._padded(rows)
-        tiles = np.frombuffer(raw, np.uint8).reshape(counts + tile)
-        whole = tiles.transpose(_interleaved(len(tile))).reshape(padded)
-        return whole[self._inside(rows)].tobytes()
+        padded, steps = self._padded(band), self._steps
+        counts = tuple(length // step for length, step in zip(padded[1:], steps, strict=True))
+        tiles = np.frombuffer(raw, np.uint8).reshape((band.outer, *counts, *steps))
+        whole = tiles.transpose((0, *(1 + axis for axis in _interleaved(len(steps))))).reshape(padded)
+        return whole[tuple(map(slice, self._lengths(band)))].tobytes()
 
-    def _tiled(self, raw: bytes, rows: int) -> bytes:
+    def _tiled(self, raw: bytes, band: _Band) -> bytes:
         import numpy as np
 
-        padded, counts, tile = self._padded(rows)
+        padded, steps, lengths = self._padded(band), self._steps, self._lengths(band)
         whole = np.zeros(padded, np.uint8)
-        inside = self._inside(rows)
-        whole[inside] = np.frombuffer(raw, np.uint8).reshape(whole[inside].shape)
-        apart = whole.reshape(tuple(itertools.chain(*zip(counts, tile, strict=True))))
-        axes = len(tile)
-        return apart.transpose((*range(0, 2 * axes, 2), *range(1, 2 * axes, 2))).tobytes()
-
-    def _padded(self, rows: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """A band in bytes: its shape with padding, the numbers of tiles, and the shape of one.
-
-        The bytes of an item lie together whatever is moved: the last axis is counted in bytes.
-        """
-        if not self.shape:
-            return (self.item,), (1,), (self.item,)
-        counts = (1, *self._counts[self._first + 1 :])
-        tile = self.shape[self._first :]
-        tile = (*tile[:-1], tile[-1] * self.item)
-        return tuple(n * step for n, step in zip(counts, tile, strict=True)), counts, tile
-
-    def _inside(self, rows: int) -> tuple[slice, ...]:
-        """The part of a padded band that is the array's."""
-        if not self.shape:
-            return (slice(self.item),)
-        lengths = (rows, *self.original[self._first + 1 :])
-        return tuple(map(slice, (*lengths[:-1], lengths[-1] * self.item)))
+        whole[tuple(map(slice, lengths))] = np.frombuffer(raw, np.uint8).reshape(lengths)
+        counts = tuple(length // step for length, step in zip(padded[1:], steps, strict=True))
+        apart = whole.reshape((band.outer, *itertools.chain(*zip(counts, steps, strict=True))))
+        axes = range(len(steps))
+        return apart.transpose((0, *(1 + 2 * axis for axis in axes), *(2 + 2 * axis for axis in axes))).tobytes()
 
 
 def _interleaved(axes: int) -> tuple[int, ...]:

@@ -100,6 +100,7 @@ class Allocation:
             raise NotPermittedError("the last block is streamed and ends with the file; none can follow it")
         if table.layout.first_block is not None:
             self._cut_tail()
+            self._end_with_file(number - 1)
         empty = table.empty_header()
         plan, offset = plan_block_append(table.layout, empty, padding_byte, self._policy)
         layout = table.layout.with_block(offset, plan.new_size)
@@ -110,6 +111,15 @@ class Allocation:
 
         self._transaction.commit(plan, adopt)
         return number
+
+    def _end_with_file(self, number: int) -> None:
+        """Have the allocation of the last block end where the file does: who cut it may have claimed anything."""
+        if number < 0 or self._table.layout.blocks_end <= self._table.layout.size:
+            return
+        header = self._table.header(number)
+        there = max(header.used_size, self._table.layout.size - self.start(number))
+        if there < header.allocated_size:
+            self.put(number, replace(header, allocated_size=there))
 
     def remove_last(self) -> None:
         """Remove the last block.  Raises ``NoRoomError``, or as ``Transaction``."""

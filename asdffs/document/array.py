@@ -204,7 +204,7 @@ class Array:
             return _copied(self.mapped()[index])
         block = self._document.blocks[elements.placement.number]
         found = np.empty(region.shape, np.dtype(elements.descr))
-        if found.size and block.read_into(region.offset, found.data.cast("B")) != found.nbytes:
+        if found.size and block.read_into(region.offset, found.reshape(-1).view(np.uint8).data) != found.nbytes:
             raise InvalidArrayError(f"block {block.number} ends before it")
         return found[()] if region.scalar else found.transpose(np.argsort(axes))
 

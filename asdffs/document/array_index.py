@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.document.array import Array, Mask
+from asdffs.document.arrays import float_orders
 from asdffs.document.branch import Branch, Outline
 from asdffs.document.changes import TREE
 from asdffs.document.listing import name_of
@@ -94,11 +95,11 @@ class ArrayIndex(Mapping[str, Array]):
         return self._outline
 
     def byteorder_of(self, number: int) -> str:
-        """The byteorder that the tree gives block ``number``: of the first array that it has.  Raises ``OSError``."""
+        """The byteorder that the tree gives block ``number``: of its first array of floats.  Raises ``OSError``."""
         count = len(self._document.table)
         arrays = (branch.array for branch in self.outline().arrays if branch.array is not None)
-        found = (array.byteorder for array in arrays if array.block_in(count) == number)
-        return "little" if next(found, "") == "little" else "big"
+        orders = [order for array in arrays if array.block_in(count) == number for order in float_orders(array)]
+        return "little" if orders[:1] == ["little"] else "big"
 
     def branch(self, path: Path) -> Branch:
         """The mapping or sequence at ``path``.  Raises ``KeyError``, ``OSError``."""

@@ -8,7 +8,7 @@ Implements what section Tree in-depth and the schema core/ndarray say about ``so
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +106,21 @@ def _field_size(field: Any) -> int | None:
     size = item_size(field.get("datatype"))
     shape = _integers(field.get("shape", []))
     return size * math.prod(shape) if size is not None and shape is not None else None
+
+
+def float_orders(array: Ndarray) -> list[str | None]:
+    """The byteorders of the floats in an array: its own, or those of the fields of a record."""
+    return list(_float_orders(array.datatype, array.byteorder))
+
+
+def _float_orders(datatype: Any, order: str | None) -> Iterator[str | None]:
+    if datatype in ("float32", "float64"):
+        yield order
+    for field in datatype if isinstance(datatype, list) else ():
+        if isinstance(field, dict):
+            yield from _float_orders(field.get("datatype"), field.get("byteorder") or order)
+        elif isinstance(field, str):
+            yield from _float_orders(field, order)
 
 
 def find_arrays(text: bytes, dialect: Dialect) -> tuple[Ndarray, ...]:

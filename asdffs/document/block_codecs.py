@@ -82,6 +82,11 @@ class BlockCodecs:
         codec = self._find(number)
         return codec.read_only if isinstance(codec, Encoding) else ""
 
+    def follows_tree(self, number: int) -> bool:
+        """Whether the byteorder that the tree has for it is not the one it would have without a tree."""
+        codec = self._find(number)
+        return isinstance(codec, Encoding) and codec.ordered and self._order(number) != "big"
+
     def check_size(self, number: int, size: int) -> None:
         """Raise ``NotPermittedError`` when the content can never have ``size`` bytes."""
         codec = self._find(number)

@@ -164,7 +164,8 @@ class BlockTable:
         if self.layout.index is None or self._index_is_better or self.pinned:
             return False
         walk = drive(scan_blocks(self.layout.size, self.layout.offsets[0], self.layout.rules), self._store().read_at)
-        if walk.trouble is not None or len(walk.offsets) < len(self):
+        same = walk.offsets == tuple(self.layout.offsets)
+        if same or walk.trouble is not None or len(walk.offsets) < len(self):
             self._index_is_better = True
             return False
         logger.warning("the block index is wrong (%s); the blocks were found by skipping along", reason)

@@ -276,6 +276,11 @@ class Contents:
         """
         return self._codecs.named(name, form or self._table.layout.rules.new)
 
+    def follows_tree(self, number: int) -> bool:
+        """Whether what the block decodes to depends on the tree, and on another one would be something else."""
+        self._locks.await_move()
+        return self._codecs.follows_tree(number)
+
     def reorder(self) -> None:
         """The tree was changed: what it gives another byteorder now is decoded anew."""
         for number in self._codecs.reordered():

@@ -78,6 +78,7 @@ def explode(
     ``OSError``.
     """
     count = document.count_blocks()
+    _check_on_their_own(document, count)
     text = tree_text(document, folder.directory, stem)
     files = [block_file(document, number) for number in range(count)]
     stretches = [document.contents.stored_stretch(number) for number in range(count)]
@@ -92,6 +93,15 @@ def explode(
                 raise StaleFileError("changed while it was read; nothing was written", path=document.path)
             temporaries.place(targets, force=force)
     return targets
+
+
+def _check_on_their_own(document: Document, count: int) -> None:
+    """Raise ``NotPermittedError`` for a block that would be something else without the tree."""
+    for number in range(count):
+        if document.contents.follows_tree(number):
+            sentence = "its values follow the byteorder in the tree, which its own file has not"
+            advice = f"'asdffs block FILE {number} --compression zlib' stores them otherwise"
+            raise NotPermittedError(f"{sentence}; {advice}", path=document.path, block=number)
 
 
 def write_tree_file(document: Document, folder: FileFolder, stem: str, write: Callable[[str, Fill], None]) -> None:

@@ -17,6 +17,7 @@ from asdffs.document.tree import Path
 from asdffs.document.uris import resolve
 from asdffs.errors import AsdffsError, InvalidArrayError, NotSupportedError
 from asdffs.relief import Exclusive, Relief
+from asdffs.storage.mount_table import filesystem_of
 
 if TYPE_CHECKING:
     from asdffs.document.branch import Branch
@@ -98,9 +99,11 @@ class Neighbours:
         self._opened.clear()
 
     def _open(self, path: str) -> Document:
+        if filesystem_of(path) == "fuse.asdffs":  # who waits for itself waits for ever
+            raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
         if len(self._opened) >= _MOST:
             raise NotSupportedError(f"the tree leads to more than {_MOST} other files; this is one", path=path)
-        with self._relief.waiting():  # it may be on a network, or in this very mount
+        with self._relief.waiting():  # it may be on a network
             document = self._open_other(path)
         document.neighbours = self
         return document

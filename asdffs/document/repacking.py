@@ -22,7 +22,7 @@ from asdffs.document.exploded_files import can_share
 from asdffs.document.exploding import moved_source
 from asdffs.document.outline import read_outline
 from asdffs.document.sources import checked_sources
-from asdffs.errors import StaleFileError
+from asdffs.errors import NotSupportedError, StaleFileError
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.relief import Turns
 from asdffs.storage.sharing import Stretch, probe_name
@@ -133,8 +133,11 @@ class Repacking:
         if self._wishes.compression == KEEP:
             return False
         why = document.blocks[number].obstacle
-        if not why and document.contents.codec_of(number) == self._wanted(number):
-            return False
+        try:
+            if not why and document.contents.codec_of(number) == self._wanted(number):
+                return False
+        except NotSupportedError as err:  # the form of its header has no way to say so
+            why = err.sentence
         why = why or ("it is streamed" if header.streamed else "")
         if why:
             self.notes.append(f"block {number} stays as it is stored: {why}")

@@ -4,7 +4,7 @@
 |------------------------------------------------|------------------------------------------------------------------|
 | the header line                                | ``#ASDF 1.0.0`` and ``#ASDF_STANDARD 1.6.0``                     |
 | tags ``tag:stsci.edu:asdf/0.1.0/core/ndarray`` | ``tag:stsci.edu:asdf/core/ndarray-1.1.0``; those without a       |
-|                                                | counterpart stay what they are, written in full                  |
+|                                                | counterpart stay what they are                                   |
 | ``dtype`` of ndarrays and of their fields      | ``datatype``                                                     |
 | no byteorder                                   | the one that is meant                                            |
 | negative sources                               | the number of the block                                          |
@@ -25,7 +25,7 @@ from typing import Any, Final
 import yaml
 
 from asdffs.dialects.base import Dialect
-from asdffs.document.arrays import Ndarray, find_arrays
+from asdffs.document.arrays import Ndarray
 from asdffs.document.branch import Outline
 from asdffs.document.outline import read_outline
 from asdffs.document.tree_values import Node, read_values
@@ -286,7 +286,10 @@ def _is_block(text: str) -> bool:
 
 def _check_same(old_text: bytes, new_text: bytes, old: Dialect, new: Dialect, count: int) -> None:
     """Raise ``InvalidTreeError`` unless the new text means what the old one does."""
-    before, after = find_arrays(old_text, old), find_arrays(new_text, new)
+    before, after = (
+        [branch.array for branch in read_outline(text, dialect).arrays if branch.array is not None]
+        for text, dialect in ((old_text, old), (new_text, new))
+    )
     for was, now in zip(before, after, strict=False):
         number = _moved(was, count)
         expected = replace(was, source=was.source if number is None else number, line=0)

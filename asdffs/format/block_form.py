@@ -84,8 +84,8 @@ FORM_44: Final = form_44(16)
 class BlockRules:
     """How blocks of a file are written.  ``magics``: that may begin one, the usual one first.
 
-    ``forms``: that headers may have: one of just its size is that form; of a padded one the first that fits, in this
-    order.  ``new``: the form of a file's first block.
+    ``forms``: that headers may have: one of just its size is likely that form, a padded one the first that fits, in
+    this order.  ``new``: the form of a file's first block.
     """
 
     magics: tuple[bytes, ...] = (BLOCK_MAGIC,)
@@ -100,7 +100,7 @@ class BlockRules:
     def candidates(self, size: int) -> tuple[HeaderForm, ...]:
         """The forms that a header of ``size`` bytes may have, the likeliest first."""
         exact = tuple(form for form in self.forms if form.size == size)
-        return exact or tuple(form for form in self.forms if form.size < size)
+        return exact + tuple(form for form in self.forms if form.size < size)
 
 
 #: The rules for a file with that header line.

@@ -19,7 +19,7 @@ from asdffs.errors import DamagedBlockError, DamagedFileError
 from asdffs.format.block_form import RULES_1, BlockRules, HeaderForm, RulesOf, rules_1
 from asdffs.format.block_header import BlockHeader, parse_block_header, parse_block_prefix
 from asdffs.format.block_index import find_index_start, may_be_index, parse_block_index
-from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN
+from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN, NO_CHECKSUM
 from asdffs.format.header import MAX_HEADER_LINE, Header, parse_header
 from asdffs.format.layout import Layout
 from asdffs.format.span import Span
@@ -118,28 +118,42 @@ def scan_block_header(offset: int, rules: BlockRules = RULES_1) -> Scan[BlockHea
 def _scan_padded_header(
     offset: int, whole: bytes, forms: tuple[HeaderForm, ...], rules: BlockRules
 ) -> Scan[BlockHeader]:
-    """The first form that makes sense: its size alone does not tell which one a padded header has."""
-    trouble: DamagedBlockError | None = None
+    """The form that makes sense: the size alone does not tell which one a padded header has.
+
+    That is the first one behind whose block another one, the index or the end of the file follows; else, as in a
+    file that was cut, one of just that size, or the first that says nothing odd.
+    """
+    found: list[BlockHeader] = []
+    troubles: list[DamagedBlockError] = []
     for form in forms:
         try:
             header = parse_block_header(whole, offset=offset, form=form, rules=rules)
         except DamagedBlockError as err:
-            trouble = trouble or err
+            if err.end is not None and (yield from _is_next(err.end, rules)):
+                troubles.insert(0, err)
+            troubles.append(err)
             continue
-        if (yield from _leads_on(header, offset, rules)):
+        if _is_odd(header):
+            continue
+        end = offset + header.full_size + header.allocated_size
+        if header.streamed or (yield from _is_next(end, rules)):
             return header
-    raise trouble or DamagedBlockError("its header has none of the forms that the drafts had", offset=offset)
+        found.append(header)
+    if found and (not found[0].extra or not troubles or troubles[0].end is None):
+        return found[0]
+    raise (troubles or [DamagedBlockError("its header has none of the forms of the drafts", offset=offset)])[0]
 
 
-def _leads_on(header: BlockHeader, offset: int, rules: BlockRules) -> Scan[bool]:
-    """Whether a header says nothing odd, and another block, the index or the end of the file follows its block."""
+def _is_odd(header: BlockHeader) -> bool:
+    """Whether a header has flags or a compression that nobody writes, or a checksum of another form."""
     printable = header.compression.rstrip(b"\0").isalnum() if header.compressed else True
     if header.flags & ~header.form.flags or not printable:
-        return False
-    end = offset + header.full_size + header.allocated_size
-    if header.streamed:
         return True
-    return (yield from _is_next(end, rules))
+    short = header.checksum != NO_CHECKSUM and not header.checksum[8:].strip(b"\0")
+    if header.form.summed:
+        return bool(header.extra) and short  # that of 40 bytes, padded
+    same = short and int.from_bytes(header.checksum[:8], "big") == header.used_size
+    return "data_size" not in header.form.fields and same  # that of 36 bytes, padded
 
 
 def _is_next(offset: int, rules: BlockRules) -> Scan[bool]:
@@ -280,14 +294,19 @@ def _scan_index(size: int, first_block: int, rules: BlockRules) -> Scan[tuple[tu
     offsets = parse_block_index(text)
     if offsets is None or offsets[0] != first_block or offsets[-1] >= start:
         return None
-    try:
-        yield from scan_block_header(first_block, rules)
-        last = yield from scan_block_header(offsets[-1], rules)
-    except DamagedBlockError:
-        return None
-    if last.streamed or offsets[-1] + last.full_size + last.allocated_size != start:
+    first_end = yield from _scan_end(first_block, rules)
+    if first_end is None or (yield from _scan_end(offsets[-1], rules)) != start:
         return None
     return offsets, Span(start, start + len(text))
+
+
+def _scan_end(offset: int, rules: BlockRules) -> Scan[int | None]:
+    """Where the block at ``offset`` ends, as far as its header says; None where it does not, or with the file."""
+    try:
+        header = yield from scan_block_header(offset, rules)
+    except DamagedBlockError as err:
+        return err.end
+    return None if header.streamed else offset + header.full_size + header.allocated_size
 
 
 def _scan_index_text(size: int, floor: int) -> Scan[tuple[int, bytes] | None]:

@@ -22,12 +22,12 @@ from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
 from asdffs.mount.invalidate import Invalidator
-from asdffs.mount.mounts import pid_namespace
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.relief import Loop
 from asdffs.storage.lease import Lease
+from asdffs.storage.mount_table import pid_namespace
 from asdffs.storage.watch import Watch
 from asdffs.vfs.vfs import Vfs
 

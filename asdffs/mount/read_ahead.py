@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from asdffs.mount.mounts import topmost
+from asdffs.storage.mount_table import topmost
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from support.crashes import record
 from support.plans import scan
 from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, odd_file
 
+from asdffs.document.checking import check_document
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import DamagedBlockError, DamagedFileError, FailedFileError, NoRoomError, StaleFileError
@@ -289,4 +290,31 @@ def test_regression_a_full_spool_leaves_no_wrong_bytes(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert document.blocks[0].read_at(0, 4 << 20) == content.tobytes()
+    document.close()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_regression_a_contradiction_made_a_right_index_wrong(number: int) -> None:
+    blocks = [bytearray(block) for block in THREE]
+    blocks[number][30:38] = struct.pack(">Q", 3)  # data_size differs from used_size
+    folder, document = opened(odd_file(blocks=[bytes(block) for block in blocks]))
+    document.table.settle()
+    assert document.layout.index is not None
+    assert not document.repair_index()
+    document.commit_tree(grown(document))
+    document.finish()
+    document.close()
+    again = opened(content(folder))[1]
+    found = [finding.sentence for finding in check_document(again, deep=True)]
+    assert not [sentence for sentence in found if "index" in sentence and number != 2]
+    again.close()
+
+
+def test_regression_an_array_with_a_colon_in_a_name() -> None:
+    tree = (
+        b"t: !core/ndarray-1.1.0 {source: 0, shape: [2], byteorder: big, datatype: [{name: 'a:b', datatype: int8}]}\n"
+    )
+    whole = odd_file(blocks=[block_bytes(b"\1\2")]).replace(b"value: 1\n", b"value: 1\n" + tree)
+    _, document = opened(whole)
+    assert document.arrays["t"][...]["a:b"].tolist() == [1, 2]
     document.close()

@@ -27,6 +27,8 @@ from support.drafts import (
 import asdffs
 from asdffs.document.checking import Level, check_document
 from asdffs.document.document import Document
+from asdffs.document.exploded_files import explode
+from asdffs.document.exploding import block_file
 from asdffs.document.opening import open_document
 from asdffs.errors import (
     DamagedBlockError,
@@ -37,6 +39,8 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.format.block_form import FORM_36, FORM_40, FORM_44
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.store import read_bytes
 
 EXPECTED = [path for path in SAMPLES if path.with_suffix(".expect.npy").exists()]
 ITEMS = np.arange(6, dtype=">i4").tobytes()
@@ -322,6 +326,12 @@ def test_quantize_is_read_only_until_it_is_stored_otherwise() -> None:
         (b"---\n[zlib, {\n...\n", "is not YAML"),
         (b"---\nzlib\n...\n", "no list"),
         (b"---\n[]\n...\n", "no list"),
+        (b"---\n[&a zlib, *a]\n...\n", "has anchors"),
+        (b"---\n[[zlib, {x: " + b"9" * 5000 + b"}]]\n...\n", "not YAML"),
+        (b"---\n[[zlib, {x: 0x" + b"f" * 5000 + b"}]]\n...\n", "no number, text, or list"),
+        (b"---\n[[zlib, {x: {y: 1}}]]\n...\n", "no number, text, or list"),
+        (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 8, 0, 1, 0) * 1001, "too many chunks"),
+        (b"---\n[zlib, zlib, zlib, zlib, zlib]\n...\n", "1 to 4 of them"),
         (b"---\n[[zlib, 3]]\n...\n", "no name with arguments"),
         (b"---\n[zlib, [tile, {shape: [1], original_shape: [1], item_size: 1}]]\n...\n", "order that can be"),
         (b"---\n[[tile, {shape: [1], item_size: 1}]]\n...\n", "needs shape"),
@@ -361,6 +371,96 @@ def test_encoded_and_streamed_is_a_bad_block() -> None:
         document.blocks[1].read_at(0, 3)
     assert document.blocks[0].read_at(0, 99) == ITEMS
     document.close()
+
+
+def test_a_few_bytes_cannot_claim_any_amount() -> None:
+    stored = b"---\n[zlib, zlib, zlib, zlib]\n...\n" + bytes(300)
+    _, document = opened(draft(ARRAY, block_36(stored, 1 << 40)))
+    with pytest.raises(DamagedBlockError, match="cannot come of"):
+        document.blocks[0].read_at(0, 1)
+    document.close()
+
+
+@pytest.mark.parametrize("extra", [4, 8, 12, 14])
+@pytest.mark.parametrize("tail", [b"", bytes(50), b"\n"])
+def test_a_padded_header_of_another_forms_size(extra: int, tail: bytes) -> None:
+    """36 bytes padded to 40, 44 or 48 are not those forms; nor does what follows the blocks hide them."""
+    blocks = [block_36(ITEMS, extra=bytes(extra)), block_36(ITEMS[::-1], extra=bytes(extra))]
+    _, document = opened(draft(ARRAY, *blocks) + tail)
+    assert [block.header.form for block in document.blocks[:1]] == [FORM_36]
+    assert document.blocks[0].read_at(0, 99) == ITEMS
+    if not tail:
+        assert document.blocks[1].read_at(0, 99) == ITEMS[::-1]
+    document.close()
+
+
+def test_a_padded_header_whose_block_was_cut() -> None:
+    _, document = opened(draft(ARRAY, block_36(ITEMS, extra=bytes(14)))[:-4])
+    assert len(document.blocks) == 1
+    assert document.blocks[0].read_stored(0, 99) == ITEMS[:-4]
+    document.close()
+
+
+def test_a_sum_of_8_bytes_in_a_padded_header_is_no_md5() -> None:
+    _, document = opened(draft(ARRAY, block_40(ITEMS, extra=bytes(16), total=0xABCD)))
+    assert document.blocks[0].header.form == FORM_40
+    assert not findings(document)
+    document.blocks[0].set_compression("zlib")
+    document.close()
+
+
+def test_a_contradiction_in_a_padded_header_hides_nothing() -> None:
+    broken = bytearray(block_36(ITEMS, extra=bytes(4)))
+    broken[33] = 99  # data_size
+    _, document = opened(draft(ARRAY, bytes(broken), block_36(ITEMS)))
+    assert len(document.blocks) == 2
+    with pytest.raises(DamagedBlockError, match="data_size"):
+        document.blocks[0].read_at(0, 1)
+    assert document.blocks[1].read_at(0, 99) == ITEMS
+    document.close()
+
+
+FLOATS = np.array([9.5, 10.0, 11.0, -8.0, 7.0])
+QUANTIZED = quantized((8, 10.0, 0.5, b"\xff\x00\x02", 3), (4, 0.0, 1.0, b"\x87", 2))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"z: !core/ndarray {source: 0, dtype: uint8, shape: [40]}\n"
+        b"a: !core/ndarray {source: 0, dtype: float64, shape: [5], byteorder: little}\n",
+        b"a: !core/ndarray {source: 0, dtype: [{name: x, dtype: float64, byteorder: little}], shape: [5]}\n",
+    ],
+)
+def test_the_byteorder_is_that_of_floats(body: bytes) -> None:
+    _, document = opened(draft(body, chain_36(QUANTIZE, QUANTIZED, 40)))
+    assert document.arrays["a"][...].astype(float).tolist() == FLOATS.tolist()
+    document.close()
+
+
+def test_values_that_follow_the_tree_are_not_exploded(tmp_path: Path) -> None:
+    body = b"a: !core/ndarray {source: 0, dtype: float64, shape: [5], byteorder: little}\n"
+    path = tmp_path / "x.asdf"
+    path.write_bytes(draft(body, chain_36(QUANTIZE, QUANTIZED, 40)))
+    document = open_document(str(path), writable=False)
+    with pytest.raises(NotPermittedError, match="follow the byteorder in the tree.*--compression zlib"):
+        explode(document, FileFolder(str(tmp_path)), "out", mode=0o644)
+    file = block_file(document, 0)
+    assert read_bytes(file.read(document, 0, 99)) == FLOATS.astype("<f8").tobytes(), (
+        "in a mount they are shown decoded"
+    )
+    document.close()
+
+
+def test_new_blocks_behind_one_that_claims_anything() -> None:
+    broken = bytearray(block_36(ITEMS))
+    broken[10:18] = struct.pack(">Q", 1 << 62)
+    folder, document = opened(draft(ARRAY, bytes(broken)))
+    document.blocks.add(b"more")
+    document.close()
+    again = opened(content(folder))[1]
+    assert [block.read_at(0, 99) for block in again.blocks] == [ITEMS, b"more"]
+    again.close()
 
 
 # -- the tree -----------------------------------------------------------------

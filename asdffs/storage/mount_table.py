@@ -1,7 +1,7 @@
 """What is mounted where: the kernel's list (proc(5), mountinfo).
 
 Reading it asks no file system anything, so a daemon may look its own mount up.  Users:
-``read_ahead``, ``cli``.
+``document/neighbours``, ``mount``, ``cli``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,136 @@
+"""Sources and references that lead to other files: ``arrays/`` follows them, and nothing is written there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import asdf
+import numpy as np
+import pytest
+from support.mounts import asdffs, environment_in, mounted, run
+
+pytestmark = pytest.mark.mount
+
+HEAD = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+
+
+def write_tree(path: Path, body: str) -> Path:
+    path.write_text(f"{HEAD}{body}...\n")
+    return path
+
+
+def write_other(path: Path, *, compression: str | None = None) -> Path:
+    tree = {"group": {"x": np.arange(5), "y": np.arange(6.0).reshape(2, 3)}, "list": [{"z": np.arange(3)}]}
+    asdf.AsdfFile(tree).write_to(path, all_array_compression=compression)
+    return path
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_arrays_of_another_file(tmp_path: Path, compression: str | None) -> None:
+    write_other(tmp_path / "other.asdf", compression=compression)
+    body = """\
+one: {$ref: "other.asdf#/group/x"}
+all: {$ref: "other.asdf#/group"}
+item: {$ref: "other.asdf#/list/0/z"}
+top: {$ref: other.asdf}
+none: {$ref: "other.asdf#/nothing"}
+gone: {$ref: "gone.asdf#/x"}
+far: {$ref: "http://localhost/x.asdf#/x"}
+source: !core/ndarray-1.1.0 {source: other.asdf, datatype: int64, byteorder: little, shape: [5]}
+"""
+    file = write_tree(tmp_path / "data.asdf", body)
+    with mounted(file) as mount:
+        arrays = mount.point / "arrays"
+        found = sorted(str(path.relative_to(arrays)) for path in arrays.rglob("*.npy"))
+        expected = ["all/x.npy", "all/y.npy", "item.npy", "one.npy", "source.npy"]
+        assert found == [*expected, "top/group/x.npy", "top/group/y.npy", "top/list/0/z.npy"]
+        assert np.load(arrays / "one.npy").tolist() == list(range(5))
+        assert np.load(arrays / "all" / "y.npy").tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert np.load(arrays / "source.npy", mmap_mode="r").tolist() == list(range(5))
+        for name in ("one.npy", "source.npy", "all/x.npy"):
+            assert os.stat(arrays / name).st_mode & 0o222 == 0
+            with pytest.raises(OSError, match="Read-only file system"):
+                (arrays / name).open("r+b")
+            assert "mount that one to change it" in mount.error
+    done = asdffs("check", file, environment=environment_in(tmp_path))
+    assert done.returncode == 4
+    assert done.stdout.count("error: ") == 2
+    assert f"line 10: $ref other.asdf#/nothing: there is no 'nothing' in {tmp_path}/other.asdf" in done.stdout
+    assert "line 11: $ref gone.asdf#/x: it cannot be read" in done.stdout
+    assert "note: line 12: $ref http://localhost/x.asdf#/x: it is no file on this machine" in done.stdout
+
+
+def test_other_files_that_change_or_come_later(tmp_path: Path) -> None:
+    file = write_tree(tmp_path / "data.asdf", 'x: {$ref: "other.asdf#/list/0/z"}\n')
+    with mounted(file) as mount:
+        path = mount.point / "arrays" / "x.npy"
+        assert not path.exists()
+        write_other(tmp_path / "other.asdf")
+        while not path.exists():  # what other files have is looked for again after a second
+            os.stat(mount.point)
+        assert np.load(path).tolist() == [0, 1, 2]
+        with asdf.open(tmp_path / "other.asdf", mode="rw") as other:
+            other["list"][0]["z"][1] = 77
+            other.update()
+        assert np.load(path).tolist() == [0, 77, 2]
+        asdf.AsdfFile({"list": [{"z": np.arange(9.0)}]}).write_to(tmp_path / "new.asdf")
+        os.replace(tmp_path / "new.asdf", tmp_path / "other.asdf")
+        assert np.load(path).tolist() == list(range(9))
+        (tmp_path / "other.asdf").write_bytes(b"no ASDF file any more")
+        with pytest.raises(OSError, match="Input/output error"):
+            path.read_bytes()
+        assert (mount.point / "tree.yaml").read_text().count("$ref") == 1
+
+
+def test_circles_have_an_end(tmp_path: Path) -> None:
+    write_tree(tmp_path / "b.asdf", 'group: {back: {$ref: "data.asdf#/group"}, x: !core/ndarray-1.1.0 [1]}\n')
+    body = 'group: {there: {$ref: "b.asdf#/group"}, x: !core/ndarray-1.1.0 [2]}\nself: {$ref: "data.asdf#/self"}\n'
+    file = write_tree(tmp_path / "data.asdf", body)
+    with mounted(file) as mount:
+        found = run("find", mount.point / "arrays", "-name", "x.npy").stdout.split()
+        assert 2 <= len(found) <= 10
+        assert np.load(mount.point / "arrays/group/there/x.npy").tolist() == [1]
+        assert np.load(mount.point / "arrays/group/x.npy").tolist() == [2]
+    done = asdffs("check", file, environment=environment_in(tmp_path))
+    assert "line 7: $ref data.asdf#/self: it leads in a circle" in done.stdout
+
+
+def test_a_reference_into_the_mount_itself_holds_nobody_up(tmp_path: Path) -> None:
+    """The daemon opens a file that it serves itself: it must go on serving meanwhile."""
+    body = """\
+data: !core/ndarray-1.1.0 {source: 0, datatype: int64, byteorder: little, shape: [5]}
+loop: {$ref: "mnt-data.asdf/exploded/data.asdf#/data"}
+block: !core/ndarray-1.1.0
+  {source: mnt-data.asdf/exploded/data0000.asdf, datatype: int64, byteorder: little, shape: [5]}
+"""
+    file = write_tree(tmp_path / "data.asdf", body)
+    with mounted(file) as mount:
+        (mount.point / "blocks" / "0000.bin").write_bytes(np.arange(5).tobytes())
+        results: list[object] = []
+
+        def read(name: str) -> None:
+            try:
+                results.append(np.load(mount.point / "arrays" / name).tolist())
+            except OSError as err:
+                results.append(err.errno)
+
+        threads = [threading.Thread(target=read, args=(name,)) for name in ("block.npy", "loop.npy", "data.npy")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len(results) == 3, "nobody waits for ever"
+        assert list(range(5)) in results
+
+
+def test_drafts_lead_to_each_other(tmp_path: Path) -> None:
+    samples = Path(__file__).parent.parent / "data" / "drafts" / "2014"
+    for path in samples.glob("*.asdf"):
+        shutil.copy(path, tmp_path / path.name)
+    with mounted(tmp_path / "refs.asdf") as mount:
+        for name in ("local", "nofslash", "ext", "wavelengths/0"):
+            assert np.load(mount.point / "arrays" / f"{name}.npy").tolist() == list(range(8)), name
+    assert asdffs("check", tmp_path / "refs.asdf", environment=environment_in(tmp_path)).returncode == 0
