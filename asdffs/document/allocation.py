@@ -12,7 +12,7 @@ from dataclasses import replace
 from asdffs.document.block_table import BlockTable
 from asdffs.document.encoding import Encoded
 from asdffs.document.transaction import Step, Transaction
-from asdffs.errors import NameRefusedError, NoRoomError, NotPermittedError
+from asdffs.errors import DamagedBlockError, NameRefusedError, NoRoomError, NotPermittedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.padding import Padding
 from asdffs.format.plan import (
@@ -41,9 +41,14 @@ class Allocation:
         return number + 1 == len(self._table)
 
     def put(self, number: int, header: BlockHeader) -> None:
-        """Commit the header of block ``number``; the file is extended, or cut, to its allocation's end."""
+        """Commit the header of block ``number``; the file is extended, or cut, to its allocation's end.
+
+        An allocation that ends behind the file, and is not the one that is wanted now, may claim anything: it is cut.
+        """
         table = self._table
         old = table.header(number)
+        if header.allocated_size == old.allocated_size:
+            header = self._within_file(number, header)
         end = table.offset(number) + header.full_size + header.allocated_size
         moved = header.allocated_size != old.allocated_size or end > table.layout.size
         plan = plan_block_header(table.layout, table.offset(number), old, header, resize_to=end if moved else None)
@@ -55,6 +60,15 @@ class Allocation:
 
         self._transaction.commit(plan, adopt)
 
+    def _within_file(self, number: int, header: BlockHeader) -> BlockHeader:
+        """``header`` with the allocation that the file has.  Raises ``DamagedBlockError`` when that is too little."""
+        there = self._table.layout.size - self.start(number)
+        if header.streamed or header.allocated_size <= there or not self.is_last(number):
+            return header
+        if there < header.used_size:
+            raise DamagedBlockError("the file ends inside this block; it cannot be written", block=number)
+        return replace(header, allocated_size=there)
+
     def make_room(self, number: int, needed: int) -> None:
         """Have at least ``needed`` bytes for block ``number``, with some for later.  Raises as ``reserve``."""
         header = self._table.header(number)
@@ -63,7 +77,7 @@ class Allocation:
         if needed > header.allocated_size:
             self._allocate(number, header, self._policy.allocation(needed, header.allocated_size))
         elif self.start(number) + needed > self._table.layout.size:
-            self.put(number, header)  # the file ends inside the slack
+            self.put(number, replace(header, allocated_size=needed))  # the file ends inside the slack
 
     def reserve(self, number: int, size: int) -> None:
         """Have ``size`` bytes for block ``number``: as many for the last one, at least as many for another.
@@ -113,13 +127,9 @@ class Allocation:
         return number
 
     def _end_with_file(self, number: int) -> None:
-        """Have the allocation of the last block end where the file does: who cut it may have claimed anything."""
-        if number < 0 or self._table.layout.blocks_end <= self._table.layout.size:
-            return
-        header = self._table.header(number)
-        there = max(header.used_size, self._table.layout.size - self.start(number))
-        if there < header.allocated_size:
-            self.put(number, replace(header, allocated_size=there))
+        """Have the allocation of the last block end where the file does."""
+        if number >= 0 and self._table.layout.blocks_end > self._table.layout.size:
+            self.put(number, self._table.header(number))
 
     def remove_last(self) -> None:
         """Remove the last block.  Raises ``NoRoomError``, or as ``Transaction``."""

@@ -14,6 +14,9 @@ from urllib.parse import unquote
 from asdffs.document.arrays import Ndarray
 from asdffs.document.tree import Path
 
+#: Digits of the number of an item.
+_LONGEST = 20
+
 
 class Scalar(NamedTuple):
     """A scalar as written; ``plain``: without quotes or a tag, so that it may be a number."""
@@ -104,7 +107,9 @@ class Outline:
         for key in pointer_keys(fragment):
             if branch is None:
                 return None
-            branch = branch.children.get(key if branch.mapping else int(key) if key.isdecimal() else -1)
+            branch = branch.children.get(
+                key if branch.mapping else int(key) if key.isdecimal() and len(key) < _LONGEST else -1
+            )
         return branch
 
 

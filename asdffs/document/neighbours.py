@@ -9,15 +9,15 @@ Users: ``document``, ``array_index``, ``array``, ``views/arrays``.  One thread a
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from asdffs.document.transaction import Foreign
 from asdffs.document.tree import Path
 from asdffs.document.uris import resolve
-from asdffs.errors import AsdffsError, InvalidArrayError, NotSupportedError
+from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError
 from asdffs.relief import Exclusive, Relief
-from asdffs.storage.mount_table import filesystem_of
+from asdffs.storage.mount_table import outside
 
 if TYPE_CHECKING:
     from asdffs.document.branch import Branch
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _MOST: Final = 256
 #: A reference to a reference to ... is followed this far.
 _FARTHEST: Final = 20
+#: Type of the file systems that asdffs mounts.
+_OWN: Final = "fuse.asdffs"
 
 
 class Neighbours:
@@ -49,13 +51,15 @@ class Neighbours:
             raise InvalidArrayError(f"{uri[:60]!r} is no file on this machine, and is not followed")
         try:
             return self.at(path)
-        except (AsdffsError, OSError) as err:
+        except (AsdffsError, OSError, ValueError) as err:
             raise InvalidArrayError(f"{uri[:60]!r} cannot be read: {err}") from err
 
     def at(self, path: str) -> Document:
         """The file at ``path``, absolute, as it is now.  Raises ``AsdffsError``, ``OSError``."""
         with self._relief.waiting():  # it may be on a network
-            real = os.path.realpath(path)
+            real = outside(path, _OWN)
+        if real is None:  # who waits for itself waits for ever, and so do two that wait for each other
+            raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
         if real == self._root.path:
             return self._root
         if real not in self._opened:
@@ -63,6 +67,8 @@ class Neighbours:
                 if real not in self._opened:
                     self._opened[real] = self._open(real)
         found = self._opened[real]
+        if found.foreign() is Foreign.REMOVED:
+            raise MissingFileError("was removed", path=real)
         found.follow()
         return found
 
@@ -99,8 +105,6 @@ class Neighbours:
         self._opened.clear()
 
     def _open(self, path: str) -> Document:
-        if filesystem_of(path) == "fuse.asdffs":  # who waits for itself waits for ever
-            raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
         if len(self._opened) >= _MOST:
             raise NotSupportedError(f"the tree leads to more than {_MOST} other files; this is one", path=path)
         with self._relief.waiting():  # it may be on a network

@@ -18,19 +18,23 @@ the draft meant, nothing is upgraded.  User: ``upgrading``.  Pure functions.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from urllib.parse import quote
 
 import yaml
 
 from asdffs.dialects.base import Dialect
-from asdffs.document.arrays import Ndarray
+from asdffs.document.arrays import Ndarray, find_arrays
 from asdffs.document.branch import Outline
 from asdffs.document.outline import read_outline
 from asdffs.document.tree_values import Node, read_values
+from asdffs.document.validation import check_text
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml, parse_header
+from asdffs.format.tree_extent import find_comments_end
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OLD: Final = "tag:stsci.edu:asdf/0.1.0"
@@ -50,7 +54,12 @@ _TAGS: Final = {
 _ENTRY: Final = f"!<{_NEW}/core/history_entry-1.0.0>"
 _SOFTWARE: Final = f"!<{_NEW}/core/software-1.0.0>"
 _HISTORY: Final = "history"
-_MERGED: Final = "it cannot be upgraded as it is written; write out what an alias or a merge key '<<' stands for"
+_MERGED: Final = "it cannot be upgraded as it is written; write it plainly, without aliases and merge keys '<<'"
+
+#: What may stand in any tag as it is.
+_SAFE: Final = "-#;/?:@&=+$_.~*'()"
+#: An anchor and a tag.
+_PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s+)*")
 
 Edit = tuple[int, int, str]
 
@@ -69,23 +78,44 @@ def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, records: 
     ``records``: sentences for ``history``, of the time ``when`` (``2026-01-31 12:00:00``).  Raises
     ``InvalidTreeError``, also where it is written in a way that cannot be edited.
     """
-    head = _head_edits(text)
-    if b"\n---" not in text:  # without a tree: header and nothing else
-        return Upgraded(_edited(text.decode(), head).encode(), ())
+    _check_readable(text, old)
     outline = read_outline(text, old)
+    head = _head_edits(text)
+    if find_comments_end(text, parse_header(text).size) is None:  # header and comments, and nothing else
+        return Upgraded(_edited(outline.text, head).encode("utf-8", "surrogateescape"), ())
     tags = _Tags()
     tag_edits = list(tags.edits(outline.text))
     edits = [*head, *tag_edits, *_Walk(outline, old, count).edits()]
     edits += _history_edits(outline.text, read_values(text), [_entry(record, when) for record in records])
     found = _edited(outline.text, edits).encode("utf-8", "surrogateescape")
+    try:
+        check_text(found, new, had_tree=True)
+    except InvalidTreeError as err:  # the line is not one of the user's
+        raise InvalidTreeError(f"{_MERGED} ({err.sentence})") from err
     _check_same(text, found, old, new, count)
     return Upgraded(found, tuple(tags.kept))
 
 
+def _check_readable(text: bytes, dialect: Dialect) -> None:
+    """Raise ``InvalidTreeError`` unless it is UTF-8 and one YAML document."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as err:
+        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
+    find_arrays(text, dialect)
+
+
 def _head_edits(text: bytes) -> list[Edit]:
+    """The header line; and the directive that the standard demands, where it is not there."""
     header = parse_header(text)
     newline = header.newline.decode()
-    return [(0, header.size, f"#ASDF 1.0.0{newline}#ASDF_STANDARD 1.6.0{newline}")]
+    edits = [(0, header.size, f"#ASDF 1.0.0{newline}#ASDF_STANDARD 1.6.0{newline}")]
+    start = find_comments_end(text, header.size)
+    directives = re.match(rb"(?:[%#][^\n]*\n)*", text[start:]) if start is not None else None
+    if start is not None and directives is not None and b"%YAML" not in directives[0]:
+        place = len(text[:start].decode())
+        edits.append((place, place, f"%YAML 1.1{newline}"))
+    return edits
 
 
 def _edited(text: str, edits: Iterable[Edit]) -> str:
@@ -149,7 +179,8 @@ class _Tags:
         if new == old and old == prefix + suffix:
             return
         short = handle is not None and new.startswith(prefix) and len(new) > len(prefix)
-        yield token.start_mark.index, token.end_mark.index, shown + new[len(prefix) :] if short else f"!<{new}>"
+        written = shown + quote(new[len(prefix) :], safe=_SAFE) if short else f"!<{quote(new, safe=_SAFE)}>"
+        yield token.start_mark.index, token.end_mark.index, written
 
 
 # -- ndarrays and references --------------------------------------------------
@@ -198,7 +229,8 @@ class _Walk:
                 self._reference(value)
             self._node(value, fields=described and name in ("dtype", "datatype"))
         if described and "dtype" in keys and "datatype" not in keys:
-            self._found.append((*_span(keys["dtype"]), "datatype"))
+            place = self._text.rfind("dtype", *_span(keys["dtype"]))  # its quotes, anchor and tag stay
+            self._found += [(place, place + len("dtype"), "datatype")] if place >= 0 else []
         if array is not None and array.source is not None and "byteorder" not in keys and keys:
             self._insert(start, next(iter(keys.values())), f"byteorder: {array.byteorder}")
 
@@ -206,6 +238,8 @@ class _Walk:
         """An entry before the first one, whose key is ``first``."""
         place = _span(first)[0]
         start = self._text.rfind("\n", 0, place) + 1
+        if self._text[start:place].rstrip().endswith("?") and not mapping.flow_style:
+            place = start + self._text[start:place].rindex("?")
         newline = "\r\n" if self._text[:start].endswith("\r\n") else "\n"
         between = ", " if mapping.flow_style else newline + " " * (place - start)
         self._found.append((place, place, entry + between))
@@ -266,13 +300,17 @@ def _known_history(text: str) -> tuple[int, bool] | None:
     for key in (_HISTORY, "entries"):
         node = _value_of(node, key)
         if isinstance(node, yaml.SequenceNode):
-            return node.start_mark.index, bool(node.flow_style)
+            properties = _PROPERTIES.match(text, node.start_mark.index)
+            place = properties.end() if properties is not None else 0
+            return (place, bool(node.flow_style)) if text[place : place + 1] in ("-", "[") else None
     return None
 
 
 def _value_of(node: Any, key: str) -> Any:
+    """What a mapping has at ``key``; None where that is an alias to something before."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    return next((value for name, value in pairs if name.value == key), None)
+    found = ((name, value) for name, value in pairs if name.value == key)
+    return next((value for name, value in found if value.start_mark.index > name.start_mark.index), None)
 
 
 def _is_block(text: str) -> bool:

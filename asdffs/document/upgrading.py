@@ -23,7 +23,7 @@ from asdffs.document.upgraded_text import upgraded_text
 from asdffs.errors import NotSupportedError
 from asdffs.format.block_form import FORM_48
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, NO_COMPRESSION, STREAMED
+from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
 from asdffs.registry import plugins
 from asdffs.relief import Turns
 
@@ -77,10 +77,15 @@ class Upgrading(Repacking):
     def _change(self, number: int) -> Change:
         block = self._document.blocks[number]
         codec = self._wanted(number)
-        will_be = codec.id.decode("latin-1") if codec is not None else "none"
+        will_be = block.compression
+        if self._is_to_encode(number):
+            will_be = codec.id.decode("latin-1") if codec is not None else "none"
         if block.obstacle:
             will_be = UNKNOWN.decode()
             self.notes.append(f"block {number}: {block.obstacle}; they are kept, as the compression {will_be!r}")
+        fault = block.find_checksum_fault()
+        if fault:
+            self.notes.append(f"block {number}: {fault}; both are kept")
         return Change(number, block.compression, will_be)
 
     def _note_others(self) -> None:
@@ -110,19 +115,35 @@ class Upgrading(Repacking):
 
     def _part(self, number: int) -> Part:
         part = super()._part(number)
-        return Part(self._new_header(part.header, self._digest(number, part.header)), part.stored)
+        self._check_decodable(number)
+        old, checksum = part.header, self._digest(number, part.header)
+        if old.form.summed and old.checksum not in (NO_CHECKSUM, checksum):  # as it was, it tells of the damage
+            checksum = old.checksum
+        return Part(self._new_header(old, checksum, known=self._known(number)), part.stored)
+
+    def _known(self, number: int) -> bool:
+        with self._turns.resumed():
+            return not self._document.blocks[number].obstacle
+
+    def _check_decodable(self, number: int) -> None:
+        """Raise ``DamagedBlockError`` for compressed bytes that are damaged: they would be so in the new file."""
+        with self._turns.resumed():
+            block = self._document.blocks[number]
+            if block.header.compressed and not block.obstacle:
+                for place in range(0, max(1, block.size), _PIECE):
+                    block.read_extent(place, _PIECE)
+                block.revert()
 
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
         part = super()._encoded_part(number, encoded)
-        return Part(self._new_header(part.header, encoded.digest), part.stored)
+        return Part(self._new_header(part.header, encoded.digest, known=True), part.stored)
 
-    def _new_header(self, old: BlockHeader, checksum: bytes) -> BlockHeader:
+    def _new_header(self, old: BlockHeader, checksum: bytes, *, known: bool) -> BlockHeader:
         """Of today's form.  One that is compressed in a way that nobody knows says so."""
-        known = old.compression if old.compression in (NO_COMPRESSION, b"zlib", b"bzp2") else UNKNOWN
         return replace(
             old,
             flags=old.flags & STREAMED,
-            compression=known,
+            compression=old.compression if known else UNKNOWN,
             checksum=NO_CHECKSUM if old.streamed else checksum,
             extra=b"",
             form=FORM_48,

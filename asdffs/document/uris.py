@@ -34,4 +34,5 @@ def _split(source: str) -> SplitResult | None:
     except ValueError:  # no URI at all
         return None
     local = parts.scheme in ("", "file") and parts.netloc in _LOCAL and bool(parts.path)
+    local = local and b"\0" not in unquote_to_bytes(parts.path)  # no name has that
     return parts if local else None

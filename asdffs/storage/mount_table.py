@@ -6,11 +6,14 @@ Reading it asks no file system anything, so a daemon may look its own mount up. 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+#: As the kernel has it.
+_MOST_LINKS = 40
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -90,3 +93,27 @@ def filesystem_of(path: str) -> str:
         if folder == "/":
             return ""
         folder = os.path.dirname(folder)
+
+
+def outside(path: str, kind: str) -> str | None:
+    """``path``, an absolute one, without symbolic links; None where it leads into a file system of ``kind``.
+
+    Nothing is asked of those: whoever serves one can use it.  Raises ``OSError``.
+    """
+    points = {mount.point for mount in mounts() if mount.kind == kind}
+    place, rest, links = "/", path.split("/")[::-1], 0
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        place = os.path.dirname(place) if name == ".." else os.path.join(place, name)
+        if place in points:
+            return None
+        if name != ".." and os.path.islink(place):
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            target = os.readlink(place)
+            place = "/" if target.startswith("/") else os.path.dirname(place)
+            rest += target.split("/")[::-1]
+    return place

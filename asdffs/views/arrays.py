@@ -41,6 +41,9 @@ _FARTHEST: Final = 4
 #: What other files have is looked for again after so many seconds.
 _FRESH: Final = 1.0
 
+#: References that could not be followed, each told once.
+_told: set[str] = set()
+
 Maker = Callable[[Document, Callable[[], Branch]], ArrayFile]
 
 
@@ -117,11 +120,14 @@ class ArrayDirectory(ReadOnlyDirectory):
             branch = self._find()
         except KeyError:
             return {}
-        known: _Listing | None = branch.listing
+        if branch.listing is None:
+            branch.listing = {}
+        listings: dict[int, _Listing] = branch.listing
+        known = listings.get(self._far)
         if known is None or (known.until is not None and known.until < time.monotonic()):
-            far = any(child.elsewhere is not None for child in branch.children.values())
+            elsewhere = any(child.elsewhere is not None for child in branch.children.values())
             entries = dict(self._list(branch))
-            branch.listing = known = _Listing(entries, time.monotonic() + _FRESH if far else None)
+            known = listings[self._far] = _Listing(entries, time.monotonic() + _FRESH if elsewhere else None)
         return known.entries
 
     def _list(self, branch: Branch) -> Iterator[tuple[str, _Entry]]:
@@ -151,7 +157,9 @@ class ArrayDirectory(ReadOnlyDirectory):
         try:
             found = self._document.neighbours.branch(reference, self._document)
         except (AsdffsError, OSError) as err:
-            logger.info("%s: $ref %s: %s", self._document.path, reference[:200], err)
+            if reference not in _told:
+                _told.add(reference)
+                logger.warning("%s: $ref %s is not shown: %s", self._document.path, reference[:200], err)
             return None
         return None if found is None else (*found, found[1].path)
 

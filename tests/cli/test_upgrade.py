@@ -23,7 +23,7 @@ from support.drafts import (
     draft,
     name_of,
 )
-from support.samples import opened
+from support.samples import header_bytes, opened
 
 import asdffs
 from asdffs.document.upgrading import UNKNOWN
@@ -152,7 +152,7 @@ a: !core/ndarray-1.1.0   # an array
     source: 0      # the block
     datatype: int32
     shape: [6]
-flow: !core/ndarray-1.1.0 {byteorder: big, source: 0, datatype: int32, shape: [6]}
+flow: !core/ndarray-1.1.0 {byteorder: big, source: 0, 'datatype': int32, shape: [6]}
 list:
 - &it !core/ndarray-1.1.0
   byteorder: big
@@ -191,6 +191,9 @@ def test_the_text_is_edited_and_nothing_else(tmp_path: Path, newline: bytes) -> 
     ("history", "wanted"),
     [
         ("history:\n- !core/history_entry {description: old}\n", ["Upgraded", "old"]),
+        ("history: &h\n  - !core/history_entry {description: old}\n", ["Upgraded", "old"]),
+        ("history: !!seq [!core/history_entry {description: old}]\nh: 1\n", ["Upgraded", "old"]),
+        ("h: &h [!core/history_entry {description: old}]\nhistory: *h\n", ["old"]),
         ("history:\n  - !core/history_entry\n    description: old\n  - !core/history_entry {description: b}\n",
          ["Upgraded", "old", "b"]),
         ("history: [!core/history_entry {description: old}]\n", ["Upgraded", "old"]),
@@ -222,6 +225,7 @@ def test_where_history_cannot_be_it_is_a_comment(tmp_path: Path, body: bytes) ->
         b"%TAG !c! tag:stsci.edu:asdf/0.1.0/core/\n--- !c!asdf\na: !c!complex 1J\n",
         b"%TAG ! tag:stsci.edu:asdf/0.1.0/\n--- !<tag:stsci.edu:asdf/0.1.0/core/asdf>\na: !core/complex 1J\n",
         b"--- !<tag:stsci.edu:asdf/0.1.0/core/asdf>\na: !<tag:stsci.edu:asdf/0.1.0/core/complex> 1J\n",
+        b"%TAG ! tag:stsci.edu:asdf/0.1.0/\n--- !core/asdf\na: !core/complex 1J\nb: !core/a%20b 1\n",
     ],
 )
 def test_tags_however_they_are_written(tmp_path: Path, directive: bytes) -> None:
@@ -241,8 +245,64 @@ def test_what_cannot_be_edited_is_refused(tmp_path: Path, body: bytes) -> None:
     (tmp_path / "old.asdf").write_bytes(draft(body, block_36(ITEMS)))
     done = command("upgrade", tmp_path / "old.asdf", tmp_path / "new.asdf")
     assert done.code == 4
-    assert "write out what an alias or a merge key '<<' stands for" in done.err
+    assert "write it plainly, without aliases and merge keys '<<'" in done.err
     assert not (tmp_path / "new.asdf").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b"a: !core/ndarray {&k dtype: int32, source: 0, shape: [6]}\n", b"{byteorder: big, &k datatype: int32,"),
+        (b'a: !core/ndarray {"source":0,"dtype":"int32","shape":[6]}\n', b'"datatype":"int32"'),
+        (b"a: !core/ndarray\n  ? source\n  : 0\n  ? dtype\n  : int32\n  ? shape\n  : [6]\n",
+         b"  byteorder: big\n  ? source\n"),
+    ],
+)  # fmt: skip
+def test_keys_however_they_are_written(tmp_path: Path, body: bytes, wanted: bytes) -> None:
+    found = upgraded(tmp_path, draft(body, block_36(ITEMS)))
+    assert wanted in found
+    with opened(tmp_path / "new.asdf") as tree:
+        assert tree["a"][:].tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("start", [b"", b"%TAG ! tag:stsci.edu:asdf/0.1.0/\n", b"# a comment\n"])
+def test_without_the_yaml_directive(tmp_path: Path, start: bytes) -> None:
+    upgraded(tmp_path, b"#ASDF 0.1.0\n" + start + b"---\na: 1\n...\n")
+    with opened(tmp_path / "new.asdf") as tree:
+        assert tree["a"] == 1
+
+
+@pytest.mark.parametrize("tail", [b"--- \nb: 1\n", b"b: [\n", b"\xff: 1\n", b"a: 2\nb: *x\n"])
+def test_trees_that_are_none(tmp_path: Path, tail: bytes) -> None:
+    (tmp_path / "old.asdf").write_bytes(draft(b"a: 1\n" + tail))
+    done = command("upgrade", tmp_path / "old.asdf", tmp_path / "new.asdf")
+    assert done.code == 4
+    assert done.sentence.startswith(f"{tmp_path}/old.asdf: ")
+    assert not (tmp_path / "new.asdf").exists()
+
+
+def test_damage_is_not_hidden(tmp_path: Path) -> None:
+    body = b"a: !core/ndarray {source: 0, dtype: int32, shape: [6]}\n"
+    old, new = tmp_path / "old.asdf", tmp_path / "new.asdf"
+    old.write_bytes(draft(body, header_bytes(ITEMS, md5=False)[:-16] + b"x" * 16 + ITEMS))
+    done = command("upgrade", old, new)
+    assert done.code == 0
+    assert "block 0: its checksum is 7878" in done.err
+    assert "its checksum is 7878" in command("check", new).out
+    old.write_bytes(draft(body, block_40(b"no zlib at all", b"zlib", len(ITEMS))))
+    done = command("upgrade", "--force", old, new)
+    assert done.code == 4
+    assert "block 0: its compressed bytes are damaged" in done.err
+
+
+def test_compressions_of_today_are_kept(tmp_path: Path) -> None:
+    asdf.AsdfFile({"a": np.arange(100)}).write_to(tmp_path / "today.asdf", all_array_compression="lz4")
+    whole = (tmp_path / "today.asdf").read_bytes()
+    body = b"a: !core/ndarray {source: 0, dtype: int64, byteorder: little, shape: [100]}\n"
+    facts = upgraded(tmp_path, draft(body) + whole[whole.index(b"\xd3BLK") : whole.rindex(b"#ASDF BLOCK INDEX")])
+    assert UNKNOWN not in facts
+    with opened(tmp_path / "new.asdf") as tree:
+        assert tree["a"][:].tolist() == list(range(100))
 
 
 def test_compressed_blocks_of_1_x_forms_are_copied(tmp_path: Path) -> None:
