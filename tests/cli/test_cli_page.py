@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 from support.commands import command
+from support.drafts import INVALID, SAMPLES, draft, name_of
 from support.mounts import asdffs, environment_in, mounted
 from support.samples import ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
@@ -38,6 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "cut.asdf").write_bytes(odd_file(index="absent")[:-60])
     (folder / "bad-tree.asdf").write_bytes(odd_file().replace(b"value: 1\n", b"value: [\n"))
     (folder / "unknown.asdf").write_bytes(b"#ASDF 9.0.0\n")
+    (folder / "draft.asdf").write_bytes(draft(b"a: 1\nr: {$ref: 'missing.asdf#/a'}\n"))
     (folder / "note.txt").write_bytes(b"hello\n")
     (folder / "empty").mkdir()
     (folder / "bin").mkdir()
@@ -124,6 +126,18 @@ def test_json_of_every_odd_file(tmp_path: Path, name: str) -> None:
     done = command("repack", "--json", "--compression", "zlib", path, environment=environment)
     if done.code == ExitCode.OK:
         fits("repack", done.json)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=name_of)
+def test_json_of_every_draft(tmp_path: Path, path: Path) -> None:
+    environment = environment_in(tmp_path)
+    fits("info", command("info", "--json", path, environment=environment).json)
+    fits("check", command("check", "--json", path, environment=environment).json)
+    for arguments in (["--check", path], [path, tmp_path / "new.asdf"]):
+        done = command("upgrade", "--json", *arguments, environment=environment)
+        assert done.code == (ExitCode.NOT_ASDF if path in INVALID else ExitCode.OK)
+        if done.code == ExitCode.OK:
+            fits("upgrade", done.json)
 
 
 @pytest.mark.mount

@@ -1,0 +1,65 @@
+"""How fast tiles and quantized values of the draft of 2015 are decoded, beside a copy of the same array by numpy.
+
+A B A B, medians; an array of 4096 x 4096 floats in tiles of 32 x 32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import struct
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from asdffs.codecs.quantize import Quantize
+from asdffs.codecs.tile import Tile
+
+SIDE = 4096
+
+
+class Bytes:
+    """See ``codecs.Source``."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.size = len(content)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return self.content[offset : offset + length]
+
+
+def timed(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="default 5")
+    rounds = parser.parse_args().rounds
+    array = np.random.default_rng(1).random((SIDE, SIDE), np.float32)
+    tile = Tile((32, 32), array.shape, 4)
+    items = array.tobytes()
+    tiles = b"".join(tile.encode(Bytes(items)))
+    chunk = struct.pack(">BddQ", 12, 0.0, 1.0, 1 << 20) + bytes((1 << 20) * 12 // 8)
+    rows: dict[str, Callable[[], object]] = {
+        "copy by numpy": array.copy,
+        "decode tiles": lambda: sum(map(len, tile.decode(Bytes(tiles)))),
+        "encode tiles": lambda: sum(map(len, tile.encode(Bytes(items)))),
+        "decode quantized": lambda: sum(map(len, Quantize(32).decode(Bytes(chunk * 16), array.nbytes, "big"))),
+    }
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for name, work in rows.items():
+            found.setdefault(name, []).append(array.nbytes / timed(work) / 1e6)
+    native = statistics.median(found["copy by numpy"])
+    for name, rates in found.items():
+        rate = statistics.median(rates)
+        print(f"{name:<18} {rate:>8,.0f} MB/s   {rate / native:5.2f} x copy by numpy")
+
+
+if __name__ == "__main__":
+    main()
