@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from typing import Any
 
 from asdffs.cli.bars import shown
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     turns = Turns()
     with ExitStack() as stack, turns.entered():  # it is closed when nobody has the turn
         document = stack.enter_context(closing(_opened(arguments, turns)))
-        upgrading = Upgrading(document, turns, room)
+        upgrading = Upgrading(document, turns, room, _now())
         for note in upgrading.notes:
             logger.warning("%s: %s", arguments.file, note)
         if arguments.check:
@@ -48,6 +49,17 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"{arguments.out}: ASDF 1.6.0, {upgrading.count} blocks, {os.path.getsize(path)} bytes")
     return 0
+
+
+def _now() -> datetime:
+    """The time that the history gets; ``$SOURCE_DATE_EPOCH`` where a file is to be the same each time it is made."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return datetime.now(UTC)
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC)
+    except (ValueError, OverflowError, OSError) as err:
+        raise UsageError(f"$SOURCE_DATE_EPOCH is {epoch!r}, and should be seconds since 1970") from err
 
 
 def _opened(arguments: argparse.Namespace, turns: Turns) -> Document:

@@ -9,6 +9,7 @@ Users: ``document``, ``array_index``, ``array``, ``views/arrays``.  One thread a
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ from asdffs.storage.mount_table import outside
 if TYPE_CHECKING:
     from asdffs.document.branch import Branch
     from asdffs.document.document import Document
+
+logger = logging.getLogger(__name__)
 
 #: Files that may be open at a time for one document: each is a descriptor.
 _MOST: Final = 256
@@ -40,6 +43,7 @@ class Neighbours:
         self._relief = relief
         self._opened: dict[str, Document] = {}
         self._opening = Exclusive(relief)
+        self._told: set[str] = set()
 
     def find(self, uri: str, base: Document) -> Document:
         """The file that ``uri``, without its fragment, leads to from ``base``, as it is now.
@@ -95,6 +99,12 @@ class Neighbours:
     def _branch_at(self, file: str, path: Path) -> Branch:
         """Raises ``KeyError`` where the tree has nothing there any more."""
         return self.at(file).arrays.branch(path)
+
+    def tell(self, reference: str, reason: Exception) -> None:
+        """Log, once, that a reference is not followed."""
+        if reference not in self._told:
+            self._told.add(reference)
+            logger.warning("%s: $ref %s is not followed: %s", self._root.path, reference[:200], reason)
 
     def close(self, owner: Document) -> None:
         """Close all of them, when it is the root that ends."""

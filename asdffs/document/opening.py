@@ -115,7 +115,7 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
         parts,
         codecs,
         reopen=reopen_parts,
-        open_other=lambda path: open_document(path, writable=False, settings=Settings(relief=chosen.relief)),
+        open_other=lambda path: open_document(path, writable=False, settings=_beside(chosen)),
         relief=chosen.relief,
         policy=_fitting(chosen.padding, parts.transaction.store),
         room=SpoolRoom(chosen.spool, chosen.spool_max),
@@ -125,6 +125,11 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
     )
     document.report.recovery = "; ".join(story)
     return document
+
+
+def _beside(settings: Settings) -> Settings:
+    """Of a file that another one leads to: it shares who is served, and where decoded blocks go."""
+    return Settings(spool=settings.spool, spool_max=settings.spool_max, relief=settings.relief)
 
 
 @contextlib.contextmanager

@@ -42,20 +42,22 @@ class Change:
 
 
 class Upgrading(Repacking):
-    """One upgrade of ``document``.  ``text``: of the new file; ``changes``: of its blocks; ``notes``: sentences.
+    """One upgrade of ``document``, at the time ``when``.
+
+    ``text``: of the new file; ``changes``: of its blocks; ``notes``: sentences.
 
     Raises ``NotSupportedError`` when there is nothing to upgrade, ``InvalidTreeError`` when the tree cannot be,
     ``DamagedBlockError``.
     """
 
-    def __init__(self, document: Document, turns: Turns, room: Room) -> None:
+    def __init__(self, document: Document, turns: Turns, room: Room, when: datetime) -> None:
         if not document.dialect.upgradable:
             sentence = f"is of {document.dialect.name} already; there is nothing to upgrade"
             raise NotSupportedError(sentence, path=document.path)
         super().__init__(document, turns, Wishes(room=room))
         self.changes = [self._change(number) for number in range(self.count)]
-        when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        new = upgraded_text(self._text, document.dialect, _todays(), self.count, self._records(), when)
+        stamp = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        new = upgraded_text(self._text, document.dialect, _todays(), self.count, self._records(), stamp)
         self._text = new.text
         self.notes += [f"the tag {tag} has no counterpart and stays as it is" for tag in new.kept]
         self._note_others()

@@ -41,9 +41,6 @@ _FARTHEST: Final = 4
 #: What other files have is looked for again after so many seconds.
 _FRESH: Final = 1.0
 
-#: References that could not be followed, each told once.
-_told: set[str] = set()
-
 Maker = Callable[[Document, Callable[[], Branch]], ArrayFile]
 
 
@@ -157,9 +154,7 @@ class ArrayDirectory(ReadOnlyDirectory):
         try:
             found = self._document.neighbours.branch(reference, self._document)
         except (AsdffsError, OSError) as err:
-            if reference not in _told:
-                _told.add(reference)
-                logger.warning("%s: $ref %s is not shown: %s", self._document.path, reference[:200], err)
+            self._document.neighbours.tell(reference, err)
             return None
         return None if found is None else (*found, found[1].path)
 

@@ -346,6 +346,15 @@ def test_check_writes_nothing(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["old.asdf"]
 
 
+def test_the_time_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1447000000")
+    whole = draft(b"a: 1\n")
+    assert b"time: 2015-11-08 16:26:40," in upgraded(tmp_path, whole)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "today")
+    done = command("upgrade", "--check", tmp_path / "old.asdf")
+    assert (done.code, done.sentence) == (2, "$SOURCE_DATE_EPOCH is 'today', and should be seconds since 1970")
+
+
 def test_refusals(tmp_path: Path) -> None:
     old, new = tmp_path / "old.asdf", tmp_path / "new.asdf"
     old.write_bytes(draft(b"a: 1\n"))

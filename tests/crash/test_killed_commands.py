@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 from crash.test_killed import CALLS, COUNTED, DEEP, can_trace, check_block, contents
 from support.commands import command
+from support.drafts import block_36, draft
 from support.filesystems import filesystem
 from support.mounts import LIMIT, environment_in
 from support.samples import DATA, MASK, block_bytes, odd_file, zlib_block
@@ -62,6 +64,7 @@ with asdffs.open("data.asdf", "r+") as document:
     document.blocks[1].replace(b"all of it" * 500)
 """
 
+DRAFT = draft(b"a: 1\n", block_36(b"---\n[zlib]\n...\n" + zlib.compress(bytes(5000)), 5000), block_36(b"plain"))
 WORKS = {
     "implode": Work(("implode", "parts/data.asdf", "out.asdf"), "out.asdf"),
     "implode --force --sync": Work(("implode", "--force", "--sync", "parts/data.asdf", "old.asdf"), "old.asdf"),
@@ -80,6 +83,7 @@ WORKS = {
     "watch, into the directory": Work(
         ("watch", "--once", "--prefer", "file", "changed", "data.asdf"), "changed/data.asdf", code=7
     ),
+    "upgrade": Work(("upgrade", "draft.asdf", "out.asdf"), "out.asdf"),
     "asdffs.open": Work(("python",), "data.asdf", program=PROGRAM),
 }
 
@@ -92,7 +96,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = environment_in(folder)
+        self.environment = {**environment_in(folder), "SOURCE_DATE_EPOCH": "1447000000"}
         (folder / "files").mkdir()
         self.files = folder / "files"
         self.lay_out()
@@ -103,6 +107,7 @@ class Place:
             path.rmdir() if path.is_dir() else path.unlink()
         (self.files / "data.asdf").write_bytes(START)
         (self.files / "old.asdf").write_bytes(odd_file())
+        (self.files / "draft.asdf").write_bytes(DRAFT)
         (self.files / "new").write_bytes(b"replaced" * 700)
         for name in ("parts", "changed", "more"):
             done = command("explode", self.files / "data.asdf", self.files / name, environment=self.environment)

@@ -102,7 +102,8 @@ example:
 
 For files of the drafts of 2014 and 2015 ('#ASDF 0.1.0', '%%ASDF 0.1.0'), which no other library opens.  Comments
 and all else of the tree stay.  Sources and references to other files stay as they are written: upgrade these
-files into the same directory.  How blocks were encoded is noted in the history of the new tree.
+files into the same directory.  How blocks were encoded is noted in the history of the new tree, with the time,
+or $SOURCE_DATE_EPOCH where that is set.
 """
     parser = add_command(commands, "upgrade", "bring a file of the drafts (0.1.0) to ASDF 1.6.0", epilog)
     add_file(parser)
