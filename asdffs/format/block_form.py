@@ -14,6 +14,7 @@ Used by ``block_header`` and ``scanner``; dialects say which forms their files h
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from asdffs.format.header import Header
 _DATA_SIZE: Final = ("allocated_size", "used_size", "data_size")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeaderForm:
     """One form.  ``fields``: names of ``BlockHeader``, parallel to ``packing`` (of ``struct``).
 
@@ -38,17 +39,17 @@ class HeaderForm:
     flags: int = STREAMED
     compressions: tuple[str, ...] | None = None
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """The least header_size, in bytes."""
         return struct.calcsize(self.packing)
 
-    @property
+    @functools.cached_property
     def summed(self) -> bool:
         """Whether there is room for the checksum that the standard defines (MD5)."""
         return self.packing.endswith("16s") and self.fields[-1] == "checksum"
 
-    @property
+    @functools.cached_property
     def chained(self) -> bool:
         """Whether compressions are written as a chain of encodings before the content."""
         return bool(self.flags & ENCODED)
@@ -80,7 +81,7 @@ def form_44(length: int) -> HeaderForm:
 FORM_44: Final = form_44(16)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlockRules:
     """How blocks of a file are written.  ``magics``: that may begin one, the usual one first.
 
@@ -92,13 +93,15 @@ class BlockRules:
     forms: tuple[HeaderForm, ...] = (FORM_48,)
     new: HeaderForm = field(default=FORM_48)
 
-    @property
+    @functools.cached_property
     def least(self) -> int:
         """The smallest header_size, in bytes."""
         return min(form.size for form in self.forms)
 
     def candidates(self, size: int) -> tuple[HeaderForm, ...]:
         """The forms that a header of ``size`` bytes may have, the likeliest first."""
+        if len(self.forms) == 1:
+            return self.forms
         exact = tuple(form for form in self.forms if form.size == size)
         return exact + tuple(form for form in self.forms if form.size < size)
 

@@ -124,9 +124,12 @@ def parse_block_header(
     size = parse_block_prefix(header, offset=offset, rules=rules)
     if len(header) < BLOCK_PREFIX_SIZE + size:
         raise DamagedBlockError("the file ends inside this block header", offset=offset)
-    fields = form.unpack(header, BLOCK_PREFIX_SIZE)
     extra = header[BLOCK_PREFIX_SIZE + form.size : BLOCK_PREFIX_SIZE + size]
-    parsed = BlockHeader(*_values(fields, form), extra, form, header[: len(BLOCK_MAGIC)])
+    if form is FORM_48:  # a file may have 100,000 of these
+        parsed = BlockHeader(*struct.unpack_from(form.packing, header, BLOCK_PREFIX_SIZE), extra=extra)
+    else:
+        fields = form.unpack(header, BLOCK_PREFIX_SIZE)
+        parsed = BlockHeader(*_values(fields, form), extra, form, header[: len(BLOCK_MAGIC)])
     _check_sizes(parsed, offset)
     return parsed
 
