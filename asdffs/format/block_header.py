@@ -126,7 +126,8 @@ def parse_block_header(
         raise DamagedBlockError("the file ends inside this block header", offset=offset)
     extra = header[BLOCK_PREFIX_SIZE + form.size : BLOCK_PREFIX_SIZE + size]
     if form is FORM_48:  # a file may have 100,000 of these
-        parsed = BlockHeader(*struct.unpack_from(form.packing, header, BLOCK_PREFIX_SIZE), extra=extra)
+        values = struct.unpack_from(form.packing, header, BLOCK_PREFIX_SIZE)
+        parsed = BlockHeader(*(*values, extra))
     else:
         fields = form.unpack(header, BLOCK_PREFIX_SIZE)
         parsed = BlockHeader(*_values(fields, form), extra, form, header[: len(BLOCK_MAGIC)])
