@@ -50,10 +50,6 @@ class Step(Protocol):
     """An encoding at work."""
 
     @property
-    def lossy(self) -> bool:
-        """Whether values are rounded by it."""
-
-    @property
     def ratio(self) -> int:
         """No encoded byte decodes to more bytes."""
 
@@ -73,7 +69,6 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Zlib:
-    lossy = False
     ratio = ZLIB.ratio
     memory = 2 * PIECE
 
@@ -90,7 +85,6 @@ class _Zlib:
 @dataclass(frozen=True, slots=True)
 class _Tile:
     tile: Tile
-    lossy = False
     ratio = 1
 
     @property
@@ -112,7 +106,6 @@ class _Tile:
 @dataclass(frozen=True, slots=True)
 class _Quantize:
     quantize: Quantize
-    lossy = True
     ratio = 64
     memory = 2 * PIECE
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import command
 from support.drafts import INVALID, SAMPLES, name_of
-from support.mounts import asdffs, environment_in, mounted, run
+from support.mounts import environment_in, mounted, run
 
 pytestmark = pytest.mark.mount
 
@@ -27,7 +28,7 @@ def test_mounted_edited_unmounted_mounted_again(path: Path, tmp_path: Path) -> N
         if b"\n---" in text:
             done = run("sed", "-i", "s/^--- .*/&\\n# by hand\\nobserver: Ada/", mount.tree)
             assert done.returncode == 0, done.stderr
-    assert asdffs("check", "--deep", file, environment=environment_in(tmp_path)).returncode == (
+    assert command("check", "--deep", file, environment=environment_in(tmp_path)).code == (
         4 if path in INVALID else 0
     )
     with mounted(file) as mount:

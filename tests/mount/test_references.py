@@ -9,7 +9,8 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
-from support.mounts import asdffs, environment_in, mounted, run
+from support.commands import command
+from support.mounts import environment_in, mounted, run
 
 pytestmark = pytest.mark.mount
 
@@ -54,12 +55,12 @@ source: !core/ndarray-1.1.0 {source: other.asdf, datatype: int64, byteorder: lit
             with pytest.raises(OSError, match="Read-only file system"):
                 (arrays / name).open("r+b")
             assert "mount that one to change it" in mount.error
-    done = asdffs("check", file, environment=environment_in(tmp_path))
-    assert done.returncode == 4
-    assert done.stdout.count("error: ") == 2
-    assert f"line 10: $ref other.asdf#/nothing: there is no 'nothing' in {tmp_path}/other.asdf" in done.stdout
-    assert "line 11: $ref gone.asdf#/x: it cannot be read" in done.stdout
-    assert "note: line 12: $ref http://localhost/x.asdf#/x: it is no file on this machine" in done.stdout
+    done = command("check", file, environment=environment_in(tmp_path))
+    assert done.code == 4
+    assert done.out.count("error: ") == 2
+    assert f"line 10: $ref other.asdf#/nothing: there is no 'nothing' in {tmp_path}/other.asdf" in done.out
+    assert "line 11: $ref gone.asdf#/x: it cannot be read" in done.out
+    assert "note: line 12: $ref http://localhost/x.asdf#/x: it is no file on this machine" in done.out
 
 
 def test_other_files_that_change_or_come_later(tmp_path: Path) -> None:
@@ -95,8 +96,8 @@ def test_circles_have_an_end(tmp_path: Path) -> None:
         assert len(done.stdout.split()) == 5
         assert np.load(arrays / "group/there/x.npy").tolist() == [1], "who looked deeper took nothing away"
         assert np.load(arrays / "group/x.npy").tolist() == [2]
-    done = asdffs("check", file, environment=environment_in(tmp_path))
-    assert "line 7: $ref data.asdf#/self: it leads in a circle" in done.stdout
+    done = command("check", file, environment=environment_in(tmp_path))
+    assert "line 7: $ref data.asdf#/self: it leads in a circle" in done.out
 
 
 @pytest.mark.parametrize(
@@ -141,10 +142,10 @@ fifo: {{$ref: "fifo#/l"}}
     with mounted(file) as mount:
         assert sorted(path.name for path in (mount.point / "arrays").glob("*.npy")) == ["data.npy"]
         assert np.load(mount.point / "arrays" / "data.npy").tolist() == [1, 2]
-    done = asdffs("check", file, environment=environment_in(tmp_path))
-    assert done.returncode == 4
-    assert "Traceback" not in done.stderr
-    assert done.stdout.count("$ref") == 5
+    done = command("check", file, environment=environment_in(tmp_path))
+    assert done.code == 4
+    assert "Traceback" not in done.err
+    assert done.out.count("$ref") == 5
 
 
 def test_drafts_lead_to_each_other(tmp_path: Path) -> None:
@@ -154,4 +155,4 @@ def test_drafts_lead_to_each_other(tmp_path: Path) -> None:
     with mounted(tmp_path / "refs.asdf") as mount:
         for name in ("local", "nofslash", "ext", "wavelengths/0"):
             assert np.load(mount.point / "arrays" / f"{name}.npy").tolist() == list(range(8)), name
-    assert asdffs("check", tmp_path / "refs.asdf", environment=environment_in(tmp_path)).returncode == 0
+    assert command("check", tmp_path / "refs.asdf", environment=environment_in(tmp_path)).code == 0
