@@ -233,7 +233,8 @@ class BlockEditor:
         self._appended.clear()
 
     def _finish_block(self, number: int, edit: _Edit, header: BlockHeader, checksum: bytes) -> None:
-        allocated = max(edit.used, edit.kept) if self._room.is_last(number) else header.allocated_size
+        kept = min(edit.kept, header.allocated_size)  # what was claimed and never there was cut
+        allocated = max(edit.used, kept) if self._room.is_last(number) else header.allocated_size
         self._room.put(number, replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum))
         edit.fresh = min(edit.fresh, allocated)
 

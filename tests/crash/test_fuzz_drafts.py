@@ -23,7 +23,7 @@ from asdffs.document.document import Document
 from asdffs.document.upgraded_text import upgraded_text
 from asdffs.errors import AsdffsError
 
-RUNS = 20_000 // len(SAMPLES) + 1 if os.environ.get("ASDFFS_DEEP") else 40
+RUNS = 20_000 // len(SAMPLES) + 1 if os.environ.get("ASDFFS_DEEP") else 100
 #: Seconds for a run, and bytes for all of them: far more than any needs.
 LONGEST = 30.0
 MOST = 1 << 30

@@ -452,6 +452,16 @@ def test_values_that_follow_the_tree_are_not_exploded(tmp_path: Path) -> None:
     document.close()
 
 
+def test_a_write_to_a_block_that_claims_anything() -> None:
+    broken = bytearray(block_40(ITEMS, total=5))
+    broken[14:22] = struct.pack(">Q", 1 << 62)
+    folder, document = opened(draft(ARRAY, bytes(broken)))
+    document.blocks[0].write_at(0, b"new")
+    document.finish()
+    document.close()
+    assert content(folder) == draft(ARRAY, block_40(b"new" + ITEMS[3:]))
+
+
 def test_new_blocks_behind_one_that_claims_anything() -> None:
     broken = bytearray(block_36(ITEMS))
     broken[10:18] = struct.pack(">Q", 1 << 62)
