@@ -147,8 +147,9 @@ def check_promises(promised: Promised, case: Case, text: bytes, blocks: list[byt
 def check_sums(folder: MemoryFolder, blocks: list[bytes]) -> None:
     """A checksum is right or zero: a crash never leaves a wrong one."""
     whole = bytes(folder.files[NAME].content)
-    for offset, block in zip(scan(whole).offsets, blocks, strict=True):
-        header = drive(scan_block_header(offset), lambda at, length: whole[at : at + length])
+    layout = scan(whole)
+    for offset, block in zip(layout.offsets, blocks, strict=True):
+        header = drive(scan_block_header(offset, layout.rules), lambda at, length: whole[at : at + length])
         stored = whole[offset + header.full_size :][: header.used_size] if header.compressed else block
         assert header.checksum in (bytes(16), hashlib.md5(stored).digest())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from unittest import mock
@@ -15,6 +16,7 @@ from asdffs.format.padding import Padding
 from asdffs.relief import Turns
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
+from support.drafts import block_36, draft
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
 NAME = "f.asdf"
@@ -283,6 +285,26 @@ def repack(d: Promising) -> None:
     d.repack("none", drop=True)
 
 
+def write_tiles(d: Promising) -> None:
+    """What a draft has: a chain is encoded again, others become one, and a block is added."""
+    d.write_block(0, 5, b"\x97" * 50)
+    d.settle_block(0, durable=True)
+    d.set_compression(1, "zlib")
+    d.write_block(d.append_block(), 0, NOISE[:900])
+    d.set_compression(0, "none")
+
+
+def write_where_much_is_claimed(d: Promising) -> None:
+    """The last block has less room than its header says."""
+    d.write_block(1, 0, b"\xab" * 100)
+    d.settle_block(1, durable=True)
+    d.write_block(d.append_block(), 0, NOISE[:900])
+
+
+TILES = b"---\n- [tile, {shape: [7, 9], original_shape: [40, 50], item_size: 1}]\n- zlib\n...\n"
+TILED = TILES + zlib.compress(bytes(n * 31 % 251 for n in range(42 * 54)))
+DRAFT = draft(b"value: 1\n", block_36(TILED, 2000, slack=200), block_36(MASK * 30), padding=b" " * 100)
+CLAIMING = odd_file(blocks=[block_bytes(DATA * 20), block_bytes(MASK * 30, slack=SLACK)], index="absent")[:-400]
 ZLIB = odd_file(blocks=[zlib_block(DATA * 20, slack=SLACK), zlib_block(MASK * 30)])
 UNCHECKED = odd_file(blocks=[block_bytes(DATA * 20, md5=False), block_bytes(MASK * 30, md5=False)])
 GROWING_TREE = replace_tree(b"value: 1", b"value: " + b"1" * 700)
@@ -310,6 +332,9 @@ CHANGES: dict[str, Change] = {
     "block, decompress the last": Change(ZLIB, decompress_last),
     "block, write compressed": Change(ZLIB, write_compressed, "shift"),
     "block, compress what was written": Change(START, compress_written),
+    "draft, write tiles": Change(DRAFT, write_tiles),
+    **{f"draft, tree grows by {growth}": Change(DRAFT, GROWING_TREE, growth) for growth in ("insert", "shift")},
+    "block, much is claimed": Change(CLAIMING, write_where_much_is_claimed),
     "block, reserve": Change(PACKED, reserve, "insert"),
     "block, append": Change(PACKED, append),
     "block, append and remove": Change(START, append_and_remove),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from asdffs.format.block_form import RULES_1, BlockRules
+from asdffs.format.header import Header
 from asdffs.format.layout import Layout
 from asdffs.format.plan import Plan
 from asdffs.format.scanner import drive, scan_layout
+from asdffs.registry import plugins
 
 
 def scan(whole: bytes) -> Layout:
-    """The layout of a byte string."""
-    return drive(scan_layout(len(whole)), lambda offset, length: whole[offset : offset + length])
+    """The layout of a byte string, of any dialect."""
+    return drive(scan_layout(len(whole), rules_of), lambda offset, length: whole[offset : offset + length])
+
+
+def rules_of(header: Header) -> BlockRules:
+    """How the blocks of a file with that header line are written."""
+    return next((dialect.rules for dialect in plugins("dialects") if dialect.claims(header)), RULES_1)
 
 
 def applied(whole: bytes, plan: Plan) -> bytes:
