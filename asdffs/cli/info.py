@@ -16,7 +16,6 @@ from asdffs.document.document import Document
 from asdffs.document.external import External, find_externals
 from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
-from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.header import standard_version
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import read_owner
@@ -90,11 +89,7 @@ def _block(document: Document, number: int) -> dict[str, Any]:
         header, facts = block.header, block.facts()
     except DamagedBlockError as err:
         return {"index": number, "error": str(err)}
-    more = {
-        "streamed": header.streamed,
-        "slack": header.slack,
-        "has_checksum": header.checksum != NO_CHECKSUM and header.form.summed,
-    }
+    more = {"streamed": header.streamed, "slack": header.slack, "has_checksum": header.verifiable}
     return {**facts, **more, "obstacle": block.obstacle}
 
 

@@ -3,8 +3,7 @@
 An array of items is written tile by tile: the tiles in C order, the items of each in C order, those of the high
 edges padded to whole tiles; what is in the padding means nothing and is written as zeros.  Work goes on band by band,
 a band being what lies between two cuts of the first axis that is cut, or many of these if they are small, so memory
-is that of a band.  User: ``chain``.
-Imports numpy when called.
+is that of a band.  User: ``chain``.  Imports numpy when called.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ class Tile:
     @property
     def padded_size(self) -> int:
         """Bytes of all tiles."""
-        return self.item * math.prod(n * step for n, step in zip(self._counts, self.shape, strict=True))
+        return self._outer * math.prod(self._padded(_Band(1, self._rows)))
 
     @property
     def memory(self) -> int:
         """Bytes that are kept in work, about."""
-        return 3 * self._band_size()
+        return 3 * max(PIECE, self._band_size())
 
     def decode(self, tiles: Source) -> Iterator[bytes]:
         """The array of what ``tiles`` has, in order.  Raises ``ValueError`` when that ends too early."""
@@ -89,11 +88,6 @@ class Tile:
             place += length
 
     # -- bands ------------------------------------------------------------
-
-    @property
-    def _counts(self) -> tuple[int, ...]:
-        """How many tiles lie along each axis."""
-        return tuple(-(-length // step) for length, step in zip(self.original, self.shape, strict=True))
 
     @property
     def _first(self) -> int:
@@ -176,14 +170,14 @@ def _interleaved(axes: int) -> tuple[int, ...]:
 
 def tile_of(arguments: Callable[[str], Any]) -> Tile:
     """The tile that a chain describes; ``arguments(name)`` is what it has there.  Raises ``ValueError``."""
-    shape, original = _lengths(arguments("shape")), _lengths(arguments("original_shape"))
+    shape, original = _shape_of(arguments("shape")), _shape_of(arguments("original_shape"))
     item = arguments("item_size")
     if shape is None or original is None or not _is_length(item):
         raise ValueError("tile needs shape, original_shape and item_size")
     return Tile(shape, original, item)
 
 
-def _lengths(value: Any) -> tuple[int, ...] | None:
+def _shape_of(value: Any) -> tuple[int, ...] | None:
     return tuple(value) if isinstance(value, list) and all(map(_is_length, value)) else None
 
 

@@ -177,8 +177,8 @@ class BlockEditor:
         Raises as ``Allocation.reserve``.
         """
         header, edit = self._table.header(number), self._edits.get(number)
-        had = header.checksum != NO_CHECKSUM or (edit is not None and edit.checksum)
-        checksum = encoded.digest if had and self._checksums and header.form.summed else NO_CHECKSUM
+        had = header.verifiable or (edit is not None and edit.checksum)
+        checksum = encoded.digest if had and self._checksums else NO_CHECKSUM
         with self._progress.over("storing", encoded.payload.size, number) as step:
             self._room.store(number, encoded, checksum, step)
         self._edits.pop(number, None)
@@ -251,7 +251,7 @@ class BlockEditor:
             edit = _Edit(self.used(number), header.allocated_size, header.allocated_size, checksum=False)
         if header.checksum != NO_CHECKSUM and not header.streamed:
             self._room.put(number, header.without_checksum())
-            edit.checksum = self._checksums and header.form.summed
+            edit.checksum = self._checksums and header.verifiable
         self._edits[number] = edit
         self._table.pinned = True
         return edit

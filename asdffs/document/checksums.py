@@ -12,7 +12,6 @@ from typing import Final
 
 from asdffs.errors import AbandonedError
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.constants import NO_CHECKSUM
 from asdffs.relief import Relief
 
 _PIECE: Final = 1 << 20
@@ -26,7 +25,7 @@ def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, relief: Reli
 
     ``stored(offset, length)`` and ``decoded(offset, length)`` give its bytes, with the turn.  Raises as they do.
     """
-    if header.streamed or header.checksum == NO_CHECKSUM or not header.form.summed:
+    if header.streamed or not header.verifiable:
         return ""
     found = _sum(stored, header.used_size, relief, step)
     if found == header.checksum:

@@ -178,7 +178,7 @@ class Repacking:
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
         with self._turns.resumed():
             old = self._document.blocks[number].header
-        checksum = encoded.digest if old.checksum != NO_CHECKSUM and old.form.summed else NO_CHECKSUM
+        checksum = encoded.digest if old.verifiable else NO_CHECKSUM
         header = replace(old.with_used(encoded.payload.size), data_size=encoded.size)
         header = replace(header, compression=encoded.compression, checksum=checksum)
         return Part(header, Stretch(encoded.payload.store, 0, encoded.payload.size))

@@ -86,7 +86,7 @@ def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, records: 
     tags = _Tags()
     tag_edits = list(tags.edits(outline.text))
     edits = [*head, *tag_edits, *_Walk(outline, old, count).edits()]
-    edits += _history_edits(outline.text, read_values(text), [_entry(record, when) for record in records])
+    edits += _history_edits(outline.text, [_entry(record, when) for record in records])
     found = _edited(outline.text, edits).encode("utf-8", "surrogateescape")
     try:
         check_text(found, new, had_tree=True)
@@ -274,9 +274,10 @@ def _entry(record: str, when: str) -> str:
     return f"{_ENTRY} {{description: {json.dumps(record)}, time: {when}, software: {software}}}"
 
 
-def _history_edits(text: str, root: Node, entries: list[str]) -> list[Edit]:
+def _history_edits(text: str, entries: list[str]) -> list[Edit]:
     """Entries before those that the tree's history has, or at its end; as comments where neither can be."""
-    known = _known_history(text)
+    root: Any = yaml.compose(as_yaml(text), Loader=_Loader)
+    known = _known_history(text, root)
     if known is not None:
         place, flow = known
         start = text.rfind("\n", 0, place) + 1
@@ -287,16 +288,16 @@ def _history_edits(text: str, root: Node, entries: list[str]) -> list[Edit]:
         return [(place, place, "".join(f"- {entry}{newline}{' ' * (place - start)}" for entry in entries))]
     end = text.rstrip("\r\n").rfind("\n") + 1
     newline = "\r\n" if text[:end].endswith("\r\n") else "\n"
-    if isinstance(root.value, dict) and root.value and _HISTORY not in root.value and _is_block(text):
+    if _is_block(root) and not any(name.value == _HISTORY for name, _ in root.value):
         lines = [f"{_HISTORY}:", "  entries:", *(f"  - {entry}" for entry in entries)]
     else:
         lines = [f"# {_HISTORY}: {entry}" for entry in entries]
     return [(end, end, "".join(line + newline for line in lines))]
 
 
-def _known_history(text: str) -> tuple[int, bool] | None:
+def _known_history(text: str, root: Any) -> tuple[int, bool] | None:
     """Where the list of the tree's history begins, and whether it is in flow style; None without one."""
-    node = yaml.compose(as_yaml(text), Loader=_Loader)
+    node = root
     for key in (_HISTORY, "entries"):
         node = _value_of(node, key)
         if isinstance(node, yaml.SequenceNode):
@@ -313,10 +314,9 @@ def _value_of(node: Any, key: str) -> Any:
     return next((value for name, value in found if value.start_mark.index > name.start_mark.index), None)
 
 
-def _is_block(text: str) -> bool:
+def _is_block(root: Any) -> bool:
     """Whether the tree is a mapping in block style that begins at the first column."""
-    node = yaml.compose(as_yaml(text), Loader=_Loader)
-    return isinstance(node, yaml.MappingNode) and not node.flow_style and node.value[0][0].start_mark.column == 0
+    return isinstance(root, yaml.MappingNode) and not root.flow_style and root.value[0][0].start_mark.column == 0
 
 
 # -- looking again --------------------------------------------------------------

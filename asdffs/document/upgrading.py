@@ -119,7 +119,7 @@ class Upgrading(Repacking):
         part = super()._part(number)
         self._check_decodable(number)
         old, checksum = part.header, self._digest(number, part.header)
-        if old.form.summed and old.checksum not in (NO_CHECKSUM, checksum):  # as it was, it tells of the damage
+        if old.verifiable:  # where it is wrong it tells of the damage
             checksum = old.checksum
         return Part(self._new_header(old, checksum, known=self._known(number)), part.stored)
 

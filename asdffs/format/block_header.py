@@ -78,6 +78,11 @@ class BlockHeader:
         return self.compression != NO_COMPRESSION
 
     @property
+    def verifiable(self) -> bool:
+        """Whether it has a checksum, and one of which the standard says what it is."""
+        return self.form.summed and self.checksum != NO_CHECKSUM
+
+    @property
     def slack(self) -> int:
         """Allocated bytes that are not used."""
         return 0 if self.streamed else self.allocated_size - self.used_size
