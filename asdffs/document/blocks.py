@@ -62,7 +62,7 @@ class Block:
     @in_turn
     def compression(self) -> str:
         """How it is stored: ``none``, or the name of a codec."""
-        return self._contents.compression(self.number)
+        return self._contents.codecs.name(self.number)
 
     @property
     @in_turn

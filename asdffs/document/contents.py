@@ -138,23 +138,13 @@ class Contents:
 
     def obstacle(self, number: int) -> str:
         """Why the block can only be shown as it is stored; empty when it can be decoded."""
-        self._locks.await_move()
-        return self._codecs.obstacle(number)
+        return self.codecs.obstacle(number)
 
-    def compression(self, number: int) -> str:
-        """What users call the compression of the block: ``none``, ``zlib``, ``tile+zlib``."""
+    @property
+    def codecs(self) -> BlockCodecs:
+        """Which codec each block has; asked for anew each time, because blocks may be moving."""
         self._locks.await_move()
-        return self._codecs.name(number)
-
-    def encoding(self, number: int) -> str:
-        """All that is said of how the block is encoded: of a chain each encoding with its arguments."""
-        self._locks.await_move()
-        return self._codecs.description(number)
-
-    def codec_of(self, number: int) -> Codec | None:
-        """What decodes the block; None when nothing here can, or it is stored as it is."""
-        self._locks.await_move()
-        return self._codecs.of(number)
+        return self._codecs
 
     def read(self, number: int, offset: int, length: int) -> bytes | Extent:
         """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
@@ -275,11 +265,6 @@ class Contents:
         Raises ``NameRefusedError``, ``NotSupportedError``.
         """
         return self._codecs.named(name, form or self._table.layout.rules.new)
-
-    def follows_tree(self, number: int) -> bool:
-        """Whether what the block decodes to depends on the tree, and on another one would be something else."""
-        self._locks.await_move()
-        return self._codecs.follows_tree(number)
 
     def reorder(self) -> None:
         """The tree was changed: what it gives another byteorder now is decoded anew."""

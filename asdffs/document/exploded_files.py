@@ -98,7 +98,7 @@ def explode(
 def _check_on_their_own(document: Document, count: int) -> None:
     """Raise ``NotPermittedError`` for a block that would be something else without the tree."""
     for number in range(count):
-        if document.contents.follows_tree(number):
+        if document.contents.codecs.follows_tree(number):
             sentence = "its values follow the byteorder in the tree, which its own file has not"
             advice = f"'asdffs block FILE {number} --compression zlib' stores them otherwise"
             raise NotPermittedError(f"{sentence}; {advice}", path=document.path, block=number)

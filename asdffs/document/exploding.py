@@ -105,7 +105,9 @@ def block_file(document: Document, number: int) -> BlockFile:
     """The file for block ``number``.  Raises ``DamagedBlockError``."""
     block = document.blocks[number]
     header = block.header
-    decoded = not header.compressed or number in document.unstored_blocks or document.contents.follows_tree(number)
+    decoded = (
+        not header.compressed or number in document.unstored_blocks or document.contents.codecs.follows_tree(number)
+    )
     if header.compressed and not decoded:
         new = replace(header, allocated_size=header.used_size)
     else:

@@ -134,7 +134,7 @@ class Repacking:
             return False
         why = document.blocks[number].obstacle
         try:
-            if not why and document.contents.codec_of(number) == self._wanted(number):
+            if not why and document.contents.codecs.of(number) == self._wanted(number):
                 return False
         except NotSupportedError as err:  # the form of its header has no way to say so
             why = err.sentence

@@ -73,7 +73,7 @@ class Upgrading(Repacking):
         records = [f"Upgraded from {document.dialect.name} to ASDF 1.6.0"]
         for number in range(self.count):
             if document.blocks[number].header.compression == CHAIN or document.blocks[number].obstacle:
-                records.append(f"Block {number} was encoded as {document.contents.encoding(number)}")
+                records.append(f"Block {number} was encoded as {document.contents.codecs.description(number)}")
         return records
 
     def _change(self, number: int) -> Change:
