@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.starter import started
+
+_ROOT = Path(__file__).parents[2]
 LIMIT = 120  # seconds that no command of a test takes; a hang fails the test
 
 
@@ -42,6 +45,9 @@ class Mounted:
 
 def asdffs(*arguments: object, environment: dict[str, str], **options: object) -> subprocess.CompletedProcess[str]:
     """Run a command of asdffs."""
+    if set(options) <= {"cwd"} and environment.get("PYTHONPATH") == str(_ROOT):
+        cwd = options.get("cwd")
+        return started([str(argument) for argument in arguments], environment, cwd and str(cwd), LIMIT)
     return subprocess.run(
         [sys.executable, "-m", "asdffs", *map(str, arguments)],
         env=environment,
@@ -62,8 +68,7 @@ def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]
 
 def environment_in(folder: Path) -> dict[str, str]:
     """The environment of a test: state and editors' files in its own folder."""
-    root = Path(__file__).parents[2]
-    return {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder), "PYTHONPATH": str(root)}
+    return {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder), "PYTHONPATH": str(_ROOT)}
 
 
 @contextlib.contextmanager
