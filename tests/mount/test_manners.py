@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import json
 import os
 import stat
 import subprocess
@@ -321,7 +322,7 @@ def test_a_killed_daemons_scratch_is_found_in_its_spool(file: Path, tmp_path: Pa
     environment = environment_in(tmp_path)
     assert asdffs("mount", file, point, "-o", f"spool={spool}", environment=environment).returncode == 0
     (point / "notes").write_bytes(b"precious")
-    pid = int(run("pgrep", "-f", f"asdffs mount {file}").stdout.split()[0])
+    pid = int(json.loads((point / ".asdffs" / "status.json").read_text())["pid"])
     os.kill(pid, 9)
     wait_for(pid)
     run("umount", "-l", point)

@@ -141,7 +141,7 @@ def _prepare() -> None:
     import importlib
 
     from asdffs.cli.parser import COMMANDS, build_parser
-    from asdffs.errors import MountError
+    from asdffs.errors import AsdffsError
     from asdffs.mount.binding import load_binding
     from asdffs.registry import plugins
 
@@ -152,7 +152,7 @@ def _prepare() -> None:
         importlib.import_module(name)
     for kind in ("codecs", "dialects", "views"):
         plugins(kind)
-    with contextlib.suppress(MountError):  # the command that is run says it
+    with contextlib.suppress(AsdffsError):  # the command that is run says it
         load_binding(os.environ.get("ASDFFS_BINDING") or "auto")
     gc.collect()
     gc.freeze()
