@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.file_store import FileFolder
@@ -55,6 +54,8 @@ def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Store], Non
     elif not arguments.force:
         raise NameExistsError("is there already; choose another name, or use --force", path=arguments.out)
     else:
+        from asdffs.document.opening import open_document  # slow to import, and seldom needed
+
         with contextlib.suppress(AsdffsError):  # what a crash left beside it goes; no ASDF file leaves nothing
             open_document(path, writable=True).close()
         write_over(folder, name, lambda store: fill(folder, store))

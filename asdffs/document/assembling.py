@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from asdffs.document.validation import complete_last_line
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
 from asdffs.format.padding import Padding
-from asdffs.format.tree_extent import ends_with_tree
+from asdffs.format.tree_extent import complete_last_line, ends_with_tree
 from asdffs.storage.sharing import Stretch, misplaced, transfer
 from asdffs.storage.store import Folder, Store
 
@@ -30,10 +29,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """``padding`` after the tree; contents begin at multiples of ``align`` bytes (0: anywhere)."""
+    """``padding`` after the tree; contents begin at multiples of ``align`` bytes (0: anywhere).
+
+    ``least``: contents of fewer bytes begin anywhere.
+    """
 
     padding: Padding | None = None
     align: int = 0
+    least: int = 0
 
 
 class Assembly:
@@ -107,7 +110,7 @@ class Assembly:
 
     def _wanted(self, stored: Stretch, start: int) -> int:
         """How many bytes further on than ``start`` the content should begin."""
-        if self._room.align:
+        if self._room.align and stored.length >= self._room.least:
             return -start % self._room.align
         return misplaced(stored, self._store, start) if self._clones else 0
 

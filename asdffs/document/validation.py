@@ -22,13 +22,6 @@ _LARGEST = 1 << 63
 MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 
 
-def complete_last_line(text: bytes) -> bytes:
-    """``text`` with the newline after its end marker, the only thing that is ever added to a draft."""
-    if text.endswith(b"\n..."):
-        return text + (b"\r\n" if text.endswith(b"\r\n...") else b"\n")
-    return text
-
-
 def check_text(text: bytes, dialect: Dialect, *, had_tree: bool) -> tuple[Header, int, tuple[Ndarray, ...]]:
     """Check a draft: its header, the offset where its tree begins, and its arrays.
 

@@ -45,3 +45,10 @@ def find_tree_end(text: bytes | bytearray, start: int, *, at_eof: bool) -> int |
     if match is None and at_eof:
         match = _END_MARKER_AT_EOF.search(text, max(start, len(text) - END_MARKER_MAX))
     return match.end() if match else None
+
+
+def complete_last_line(text: bytes) -> bytes:
+    """``text`` with the newline after its end marker, the only thing that is ever added to a draft."""
+    if text.endswith(b"\n..."):
+        return text + (b"\r\n" if text.endswith(b"\r\n...") else b"\n")
+    return text

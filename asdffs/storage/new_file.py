@@ -104,6 +104,11 @@ def remove_stale(folder: Folder, name: str) -> None:
 
 def default_mode(of: int = 0o666) -> int:
     """The permissions of a new file that is made of one with the mode ``of``, as the user's umask has them."""
+    return of & 0o666 & ~current_umask()
+
+
+def current_umask() -> int:
+    """The user's umask."""
     mask = os.umask(0o077)
     os.umask(mask)
-    return of & 0o666 & ~mask
+    return mask

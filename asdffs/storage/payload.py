@@ -15,11 +15,13 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from asdffs.storage.file_store import FileFolder, FileStore
-from asdffs.storage.record import Fill
 from asdffs.storage.store import Folder, Store
+
+if TYPE_CHECKING:
+    from asdffs.storage.record import Fill
 
 #: How names of payloads end.
 PAYLOAD_SUFFIX: Final = ".payload"
@@ -53,6 +55,8 @@ class Payload:
 
     def fill(self, offset: int) -> Fill:
         """To be written at ``offset`` of the file."""
+        from asdffs.storage.record import Fill  # who only needs temporary names need not import it
+
         return Fill(offset, self.size, self.store.signature().inode, self.crc, self.store.name)
 
     def discard(self, *, keep: bool = False) -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from asdffs.dialects.asdf_1 import Asdf1
 from asdffs.document.arrays import find_arrays, item_size
-from asdffs.document.validation import check_text, complete_last_line, find_warnings
+from asdffs.document.validation import check_text, find_warnings
 from asdffs.errors import InvalidTreeError
+from asdffs.format.tree_extent import complete_last_line
 
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- "
 
