@@ -79,6 +79,21 @@ class InvalidArrayError(AsdffsError):
     """An array as the tree states it cannot be shown; ``line`` says where."""
 
 
+class InvalidStoreError(AsdffsError):
+    """A FilesDaf store, or a file of it, is not as its specification says.
+
+    ``packed``: it is only that its bytes are packed, which asdffs keeps and does not read.
+    """
+
+    def __init__(self, sentence: str, *, path: str | None = None, packed: bool = False) -> None:
+        super().__init__(sentence, path=path)
+        self.packed = packed
+
+
+class TreeChangedError(AsdffsError):
+    """The tree was changed since that was read which a new one was made of."""
+
+
 class AbandonedError(AsdffsError):
     """Slow work was given up because nobody waits for it any more."""
 
@@ -133,6 +148,10 @@ class NameTooLongError(NameRefusedError):
 
 class NotPermittedError(AsdffsError):
     """The operation is not one that this node allows."""
+
+
+class CrossViewError(AsdffsError):
+    """A file cannot be renamed or linked from one view to another, or out of it."""
 
 
 class InUseError(AsdffsError):

@@ -7,6 +7,7 @@ and written again by ``document`` at the end.  Users: ``block_editor``, ``docume
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from asdffs.document.block_table import BlockTable
@@ -19,6 +20,7 @@ from asdffs.format.plan import (
     plan_block_append,
     plan_block_growth,
     plan_block_header,
+    plan_block_headers,
     plan_block_removal,
     plan_cut_tail,
 )
@@ -106,8 +108,11 @@ class Allocation:
         plan = plan_block_header(table.layout, table.offset(number), old, new)
         self._transaction.fill(plan, payload, self.start(number), lambda: table.put(number, new), step)
 
-    def append(self, padding_byte: bytes) -> int:
-        """Add an empty block behind the last one; its number.  Raises ``NotPermittedError``, ``NoRoomError``."""
+    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
+        """Add blocks of zeros behind the last one: bytes that each uses, and that are allocated.
+
+        The number of the first.  Raises ``NotPermittedError``, ``NoRoomError``.
+        """
         table = self._table
         number = len(table)
         if number and table.header(number - 1).streamed:
@@ -116,15 +121,27 @@ class Allocation:
             self._cut_tail()
             self._end_with_file(number - 1)
         empty = table.empty_header()
-        plan, offset = plan_block_append(table.layout, empty, padding_byte, self._policy)
-        layout = table.layout.with_block(offset, plan.new_size)
+        headers = [replace(empty.with_used(used), allocated_size=allocated) for used, allocated in sizes]
+        plan, layout = plan_block_append(table.layout, headers, padding_byte, self._policy)
 
         def adopt() -> None:
             table.update(layout)
-            table.put(number, empty)
+            for place, header in enumerate(headers, number):
+                table.put(place, header)
 
         self._transaction.commit(plan, adopt)
         return number
+
+    def put_all(self, headers: Mapping[int, BlockHeader]) -> None:
+        """Commit headers, of which no allocation is another one."""
+        table = self._table
+        changes = [(table.offset(number), table.header(number), header) for number, header in headers.items()]
+
+        def adopt() -> None:
+            for number, header in headers.items():
+                table.put(number, header)
+
+        self._transaction.commit(plan_block_headers(table.layout, changes), adopt)
 
     def _end_with_file(self, number: int) -> None:
         """Have the allocation of the last block end where the file does."""

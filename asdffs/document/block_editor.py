@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from asdffs.document.allocation import Allocation
@@ -148,8 +148,13 @@ class BlockEditor:
 
     def settle_appended(self) -> None:
         """Make blocks that were appended durable: before a tree may refer to them.  Raises as ``Transaction``."""
-        for number in sorted(self._appended):
+        resized = [n for n in sorted(self._appended) if self.used(n) != self._table.header(n).used_size]
+        if self._appended and not resized:
+            self._transaction.check_unchanged()
+            self._transaction.sync()
+        for number in resized:
             self.settle(number, durable=True)
+        self._appended.clear()
 
     def reserve(self, number: int, size: int) -> None:
         """Allocate ``size`` bytes, and keep them at the end.  Raises as ``Allocation.reserve``, ``OSError``."""
@@ -192,20 +197,33 @@ class BlockEditor:
         if self._room.is_last(number) and allocated < header.allocated_size:
             self._room.put(number, replace(header, allocated_size=allocated))
 
-    def append(self, padding_byte: bytes) -> int:
-        """Add an empty block; its number.  Raises as ``Allocation.append``."""
+    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
+        """Add blocks of zeros; the number of the first.  See, and raises as, ``Allocation.append``."""
         self._check_file_writable()
         last = self._edits.get(len(self._table) - 1)
         if last is not None:
             self.settle(len(self._table) - 1, durable=False)
             self.return_room(len(self._table) - 1, last.kept)
             last.fresh = min(last.fresh, self._table.header(len(self._table) - 1).allocated_size)
-        number = self._room.append(padding_byte)
+        number = self._room.append(padding_byte, sizes)
         summed = self._table.header(number).form.summed
-        self._edits[number] = _Edit(0, 0, 0, checksum=self._checksums and summed)
-        self._appended.add(number)
+        for place, (used, allocated) in enumerate(sizes, number):
+            self._edits[place] = _Edit(used, used, allocated, checksum=self._checksums and summed)
+            self._appended.add(place)
         self._table.pinned = True
         return number
+
+    def clear(self, numbers: Sequence[int]) -> None:
+        """Empty these blocks, which nobody refers to; what is allocated stays.  Raises as ``Transaction``."""
+        self._check_file_writable()
+        headers = {}
+        for number in numbers:
+            header = self._table.header(number)
+            headers[number] = replace(header.emptied(), allocated_size=header.allocated_size, extra=header.extra)
+        self._room.put_all(headers)
+        for number in numbers:
+            self._edits.pop(number, None)
+            self._appended.discard(number)
 
     def remove_last(self) -> None:
         """Remove the last block.  Raises as ``Allocation.remove_last``."""
@@ -223,20 +241,35 @@ class BlockEditor:
         if not self._edits:
             return
         self._transaction.sync()
+        headers: dict[int, BlockHeader] = {}
+        done: list[int] = []
         for number, edit in list(self._edits.items()):
-            header = self._table.header(number)
             checksum = self._digest(number, edit.used, interrupted) if edit.checksum else NO_CHECKSUM
-            if not header.streamed:
-                self._finish_block(number, edit, header, checksum or NO_CHECKSUM)
+            if not self._table.header(number).streamed:
+                headers[number] = self._finished(number, edit, checksum or NO_CHECKSUM)
             if checksum is not None:
-                del self._edits[number]
+                done.append(number)
+        self._put_finished(headers)
+        for number in done:
+            del self._edits[number]
         self._appended.clear()
 
-    def _finish_block(self, number: int, edit: _Edit, header: BlockHeader, checksum: bytes) -> None:
+    def _finished(self, number: int, edit: _Edit, checksum: bytes) -> BlockHeader:
+        """The header of a block when it is complete."""
+        header = self._table.header(number)
         kept = min(edit.kept, header.allocated_size)  # what was claimed and never there was cut
         allocated = max(edit.used, kept) if self._room.is_last(number) else header.allocated_size
-        self._room.put(number, replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum))
         edit.fresh = min(edit.fresh, allocated)
+        return replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum)
+
+    def _put_finished(self, headers: dict[int, BlockHeader]) -> None:
+        """All by one change of the file, but for the last block, which may give room back."""
+        last = len(self._table) - 1
+        before = {number: header for number, header in headers.items() if number != last}
+        if before:
+            self._room.put_all(before)
+        if last in headers:
+            self._room.put(last, headers[last])
 
     def _check_file_writable(self, number: int | None = None) -> None:
         if not self._transaction.writable:

@@ -249,7 +249,31 @@ class Blocks(Sequence[Block]):
         """Add an empty block behind the last one.  Raises as ``BlockEditor.append``."""
         document = self._document
         with document.change.entered():
-            return Block(document, document.contents.append(document.tree.padding_byte()))
+            return Block(document, document.contents.append(document.tree.padding_byte())[0])
+
+    @in_turn
+    def append_sized(self, sizes: Sequence[tuple[int, int]]) -> list[Block]:
+        """Add blocks of zeros, by one change of the file: of each its size, and what is allocated for it.
+
+        Raises as ``append``.
+        """
+        document = self._document
+        if not sizes:
+            return []
+        with document.change.entered():
+            numbers = document.contents.append(document.tree.padding_byte(), sizes)
+            return [Block(document, number) for number in numbers]
+
+    @in_turn
+    def clear(self, numbers: Sequence[int]) -> None:
+        """Empty blocks to which nothing in the tree refers, by one change; what they allocate stays theirs.
+
+        Raises ``InUseError``, ``NoRoomError``, as ``Transaction``.
+        """
+        document = self._document
+        with document.change.entered():
+            document.fit.check_unreferenced(*numbers)
+            document.contents.clear(numbers)
 
     @in_turn
     def add(self, content: bytes | memoryview | Readable) -> Block:

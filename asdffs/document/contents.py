@@ -11,7 +11,7 @@ User: ``document``.  One thread at a time has the turn.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
@@ -272,6 +272,11 @@ class Contents:
             self._compressed.forget(number)
             self._changes.note_content(number)
 
+    @property
+    def spool(self) -> str:
+        """The directory of the spool.  Raises ``OSError`` where the system has no such place."""
+        return self._room.directory
+
     def create_payload(self) -> Payload:
         """A payload for ``encoded``, without a name, in the spool.  Raises ``OSError``."""
         return create_unnamed(self._room.directory)
@@ -295,12 +300,27 @@ class Contents:
             self._compressed.forget(number)
             self._changes.note_content(number)
 
-    def append(self, padding_byte: bytes) -> int:
-        """Add an empty block; its number.  Under ``change``.  Raises as ``BlockEditor.append``."""
-        number = self._editor.append(padding_byte)
-        self._changes.note_content(number)
+    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> range:
+        """Add blocks of zeros, of sizes and allocations; their numbers.  Under ``change``.
+
+        Raises as ``BlockEditor.append``.
+        """
+        first = self._editor.append(padding_byte, sizes)
+        numbers = range(first, first + len(sizes))
+        for number in numbers:
+            self._changes.note_content(number)
         self._changes.note(BLOCKS)
-        return number
+        return numbers
+
+    def clear(self, numbers: Sequence[int]) -> None:
+        """Empty blocks that nobody refers to.  Under ``change``.  Raises ``InUseError``, as ``Transaction``."""
+        for number in numbers:
+            self._transaction.pins.check(number)
+        self._editor.clear(numbers)
+        for number in numbers:
+            self._compressed.forget(number)
+            self._checked.pop(number, None)
+            self._changes.note_content(number)
 
     def locked(self, number: int) -> AbstractContextManager[None]:
         """Nobody stores the block or writes to it inside."""

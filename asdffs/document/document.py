@@ -31,7 +31,7 @@ from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Foreign, Transaction
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.tree_fit import TreeFit
-from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError
+from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
@@ -150,9 +150,14 @@ class Document(ForPrograms):
             raise
         return len(self.blocks)
 
-    def commit_tree(self, draft: bytes) -> None:
-        """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``."""
+    def commit_tree(self, draft: bytes, *, over: int | None = None) -> None:
+        """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``.
+
+        ``over``: the version of the text that it was made of; raises ``TreeChangedError`` when there is another.
+        """
         with self.change.entered():
+            if over is not None and over != self._tree.version:
+                raise TreeChangedError("the tree was changed meanwhile", path=self.path)
             self.contents.settle_appended()
             arrays = self._tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
             self.fit.warn(arrays)

@@ -24,17 +24,18 @@ class TreeFit:
     def __init__(self, document: Document) -> None:
         self._document = document
 
-    def check_unreferenced(self, number: int) -> None:
-        """Raise ``InUseError`` when the tree refers to the last block, or may."""
+    def check_unreferenced(self, *numbers: int) -> None:
+        """Raise ``InUseError`` when the tree refers to one of these, or may: sources may count from the end."""
         document = self._document
         try:
             with document.relief.waiting():
                 arrays = document.tree.read_arrays()
         except InvalidTreeError as err:
-            raise InUseError("the tree cannot be read, so it may refer to it", block=number) from err
+            raise InUseError("the tree cannot be read, so it may refer to it", block=numbers[0]) from err
         for array in arrays:
-            if isinstance(array.source, int) and (array.source < 0 or array.source == number):
-                raise InUseError(f"{array.name} (line {array.line}) has source {array.source}", block=number)
+            if isinstance(array.source, int) and (array.source < 0 or array.source in numbers):
+                block = numbers[0] if array.source < 0 else array.source
+                raise InUseError(f"{array.name} (line {array.line}) has source {array.source}", block=block)
 
     def refuse(self, arrays: tuple[Ndarray, ...]) -> None:
         """Raise ``InvalidTreeError`` for what would be a warning."""

@@ -7,6 +7,7 @@ then ``Truncate``.  Used by ``document/transaction``.  Pure functions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from asdffs.errors import NoRoomError
@@ -134,10 +135,12 @@ def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Pad
     return _moved(layout, header.writes, source, source + shift)
 
 
-def plan_block_append(layout: Layout, header: BlockHeader, padding_byte: bytes, policy: Padding) -> tuple[Plan, int]:
-    """Plan to add the header of an empty block to a file without a tail; and its offset.
+def plan_block_append(
+    layout: Layout, headers: Sequence[BlockHeader], padding_byte: bytes, policy: Padding
+) -> tuple[Plan, Layout]:
+    """Plan to add the headers of blocks, at least one, to a file without a tail; and the layout then.
 
-    The first block of a file leaves padding after the tree, unless there is some.
+    What they allocate is zeros.  The first block of a file leaves padding after the tree, unless there is some.
     """
     if layout.first_block is not None:
         start = layout.blocks_end
@@ -146,9 +149,21 @@ def plan_block_append(layout: Layout, header: BlockHeader, padding_byte: bytes, 
     else:
         start = layout.size
     padding = padding_byte * max(0, start - layout.size) if layout.first_block is None else b""
-    new = build_block_header(header)
-    writes = (Write(start - len(padding), padding + new),)
-    return Plan(layout.size, start + len(new), writes, steady=layout.text_end), start
+    writes, new = [], layout
+    for header in headers:
+        raw = padding + build_block_header(header)
+        writes.append(Write(start - len(padding), raw))
+        end = start + header.full_size + header.allocated_size
+        new, start, padding = new.with_block(start, end), end, b""
+    return Plan(layout.size, new.size, tuple(writes), steady=layout.text_end), new
+
+
+def plan_block_headers(layout: Layout, changes: Sequence[tuple[int, BlockHeader, BlockHeader]]) -> Plan:
+    """Plan to change several headers: the offset of each block, the old header and the new one."""
+    writes: list[Write] = []
+    for offset, old, new in changes:
+        writes += plan_block_header(layout, offset, old, new).writes
+    return Plan(layout.size, layout.size, tuple(writes), steady=layout.padding.stop)
 
 
 def plan_block_removal(layout: Layout) -> Plan:

@@ -18,6 +18,8 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.DamagedBlockError: errno.EIO,
     errors.InvalidTreeError: errno.EBADMSG,  # EINVAL misleads emacs and mv
     errors.InvalidArrayError: errno.EIO,
+    errors.InvalidStoreError: errno.EIO,
+    errors.TreeChangedError: errno.EBUSY,
     errors.AbandonedError: errno.EINTR,
     errors.StorageError: errno.EIO,
     errors.LockedError: errno.EBUSY,
@@ -32,6 +34,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.NameRefusedError: errno.EINVAL,
     errors.NameTooLongError: errno.ENAMETOOLONG,
     errors.NotPermittedError: errno.EPERM,
+    errors.CrossViewError: errno.EXDEV,
     errors.InUseError: errno.EBUSY,
     errors.NotSupportedError: errno.ENOTSUP,
     errors.ForeignAttributeError: errno.ENOTSUP,
@@ -52,6 +55,7 @@ SILENT: Final = (
     errors.NoAttributeError,
     errors.NameExistsError,
     errors.ForeignAttributeError,
+    errors.CrossViewError,
     errors.AbandonedError,
 )
 

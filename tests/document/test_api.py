@@ -28,6 +28,7 @@ from asdffs.errors import (
     NotPermittedError,
     ReadOnlyError,
     StaleFileError,
+    TreeChangedError,
 )
 
 CUBE = np.arange(5 * 6 * 7, dtype=">i4").reshape(5, 6, 7)
@@ -678,3 +679,39 @@ def test_odd_places_in_the_tree(tmp_path: Path) -> None:
         assert bytes(document.blocks[0].buffer()) == b""
         assert document.blocks[0] == document.blocks[0]
         assert document.blocks[0] in document.blocks
+
+
+def test_several_blocks_by_one_change(tmp_path: Path) -> None:
+    path = tmp_path / "f.asdf"
+    asdf.AsdfFile({"data": np.arange(100), "mask": np.zeros(40), "value": 1}).write_to(path)
+    with asdffs.open(path, "r+") as document:
+        added = document.blocks.append_sized([(5, 5), (0, 0), (7, 100)])
+        assert [block.number for block in added] == [2, 3, 4]
+        assert [block.size for block in added] == [5, 0, 7]
+        assert [block.header.allocated_size for block in added] == [5, 0, 100]
+        assert added[2].read_at(0, 9) == bytes(7)
+        added[0].write_at(0, b"first")
+        assert document.blocks.append_sized([]) == []
+        document.commit()
+    with asdffs.open(path, "r+") as document:
+        assert document.blocks[2].read_at(0, 9) == b"first"
+        assert document.blocks[4].find_checksum_fault() == ""
+        with pytest.raises(InUseError, match="has source 1"):
+            document.blocks.clear([1, 2])
+        document.blocks.clear([2, 4])
+        assert [document.blocks[number].size for number in (2, 4)] == [0, 0]
+        assert document.blocks[2].header.allocated_size == 5
+        document.commit()
+    with asdf.open(path) as file:
+        assert file["data"].tolist() == list(range(100))
+
+
+def test_a_tree_is_committed_over_the_one_it_was_made_of(tmp_path: Path) -> None:
+    path = tmp_path / "f.asdf"
+    asdf.AsdfFile({"data": np.arange(100), "mask": np.zeros(40), "value": 1}).write_to(path)
+    with asdffs.open(path, "r+") as document:
+        text, version = document.tree.text(), document.tree.version
+        document.commit_tree(text.replace(b"value: 1", b"value: 2"), over=version)
+        with pytest.raises(TreeChangedError, match="changed meanwhile"):
+            document.commit_tree(text.replace(b"value: 1", b"value: 3"), over=version)
+        assert b"value: 2" in document.tree.text()

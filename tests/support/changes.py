@@ -75,6 +75,18 @@ class Promising:
         for number in range(len(self._document.blocks)):
             self._promise(number, self._block(number))
 
+    def add_sized(self, contents: list[bytes]) -> None:
+        """Several by one change, then their bytes."""
+        blocks = self._document.blocks.append_sized([(len(content), len(content) + 50) for content in contents])
+        self._appended += [block.number for block in blocks]
+        self._note_version()
+        for block, content in zip(blocks, contents, strict=True):
+            self.write_block(block.number, 0, content)
+
+    def clear_blocks(self, *numbers: int) -> None:
+        self._document.blocks.clear(numbers)
+        self._note_version()
+
     def append_block(self) -> int:
         number = self._document.blocks.append().number
         self._appended.append(number)
@@ -251,6 +263,13 @@ def append(d: Promising) -> None:
     d.write_block(d.append_block(), 0, NOISE[:700])
 
 
+def add_several(d: Promising) -> None:
+    d.add_sized([NOISE[:700], NOISE[300:1300], b"x"])
+    d.commit_tree(d.tree.text().replace(b"source: 1", b"source: 3"))
+    d.clear_blocks(1, 2)
+    d.write_block(2, 0, NOISE[:400])
+
+
 def append_and_remove(d: Promising) -> None:
     d.write_block(d.append_block(), 0, NOISE[:1300])
     d.remove_block(2)
@@ -337,6 +356,7 @@ CHANGES: dict[str, Change] = {
     "block, much is claimed": Change(CLAIMING, write_where_much_is_claimed),
     "block, reserve": Change(PACKED, reserve, "insert"),
     "block, append": Change(PACKED, append),
+    "blocks, several": Change(START, add_several),
     "block, append and remove": Change(START, append_and_remove),
     "block, append the first": Change(ODD_FILES["no blocks"], append_first),
     "block, replace": Change(START, replace),
