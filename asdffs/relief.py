@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -33,6 +33,9 @@ class Relief(Protocol):
 
     def entered(self) -> AbstractContextManager[None]:
         """Have the turn inside, in a thread that has it not."""
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        """Have ``call`` run then, with the turn, if anybody is served then: what must be done is not left to it."""
 
     @property
     def stopping(self) -> bool:
@@ -61,6 +64,9 @@ class Alone:
     def resumed(self) -> AbstractContextManager[None]:
         """See ``Relief``."""
         return contextlib.nullcontext()
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        """See ``Relief``: nobody is served."""
 
 
 class Turns:
@@ -99,6 +105,9 @@ class Turns:
     def resumed(self) -> AbstractContextManager[None]:
         """See ``Relief``."""
         return self.entered()
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        """See ``Relief``: nobody is served."""
 
     def _take(self) -> None:
         self._lock.acquire()

@@ -289,7 +289,7 @@ class _Watching:
             document.finish()
             self._look()
         self._tell()
-        keep_beside(document, list, list, self._places.spool)
+        keep_beside(document, list, list, list, self._places.spool)
         if not mirror.owed:
             self._remember()
         raise_report(document.path, document.report.kept, [*document.report.failures, *self._troubles()])

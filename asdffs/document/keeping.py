@@ -35,11 +35,13 @@ def keep_beside(
     document: Document,
     drafts: Callable[[], Sequence[str]],
     scratch: Callable[[], Sequence[tuple[str, str]]],
+    files: Callable[[], Sequence[tuple[str, str]]],
     spool: str,
 ) -> None:
     """At the end of a mount: keep what is not in the file, and report it.
 
-    ``drafts()``: paths of those that were not judged; ``scratch()``: names and paths; both lie in ``spool``.
+    ``drafts()``: paths of those that were not judged; ``scratch()``: names and paths; ``files()``: of files of views,
+    which somebody misses whatever they are called; all lie in ``spool``.
     """
     report = document.report
     keeper = Keeper(document.path)
@@ -52,6 +54,8 @@ def keep_beside(
             keeper.keep_draft(draft)
         for name, source in scratch():
             keeper.keep_scratch(name, source)
+        for name, source in files():
+            keeper.keep_scratch(name, source, missed=True)
     except OSError as err:
         keeper.failures.append(f"what was saved stays in {spool} ({err.strerror})")
     report.kept += keeper.kept
@@ -104,10 +108,13 @@ class Keeper:
             return False
         return True
 
-    def keep_scratch(self, path: str, source: str) -> None:
-        """Copy scratch at ``path`` (relative) into ``NAME.leftover/``, unless nobody would miss it."""
+    def keep_scratch(self, path: str, source: str, *, missed: bool = False) -> None:
+        """Copy scratch at ``path`` (relative) into ``NAME.leftover/``, unless nobody would miss it.
+
+        ``missed``: whatever it is called.
+        """
         above, name = os.path.split(path)
-        if any(map(is_disposable, path.split("/"))) or os.path.getsize(source) == 0:
+        if not missed and (any(map(is_disposable, path.split("/"))) or os.path.getsize(source) == 0):
             return
         try:
             top = self._leftover_folder()

@@ -14,7 +14,6 @@ from asdffs.errors import UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.gap import AUTO, STRATEGIES
 from asdffs.vfs.attributes import Shown
-from asdffs.views.base import Options
 
 #: mount(8) and fstab pass these; they mean nothing here or are the kernel's.
 _TOLERATED: Final = (
@@ -132,7 +131,18 @@ def _set_checksum(options: MountOptions, value: str) -> MountOptions:
 def _set_fits(options: MountOptions, value: str) -> MountOptions:
     if value not in ("on", "off"):
         raise UsageError(f"fits={value}: choose on or off")
-    return replace(options, shown=replace(options.shown, views=Options(fits=value == "on")))
+    return _with_views(options, fits=value == "on")
+
+
+def _set_layout(options: MountOptions, value: str) -> MountOptions:
+    if value != "daf":
+        raise UsageError(f"layout={value}: the layout is daf, the FilesDaf store that the file carries")
+    return _with_views(options, layout=value)
+
+
+def _with_views(options: MountOptions, **changes: Any) -> MountOptions:
+    shown = options.shown
+    return replace(options, shown=replace(shown, views=replace(shown.views, **changes)))
 
 
 def _set_growth(options: MountOptions, value: str) -> MountOptions:
@@ -172,6 +182,7 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "spool": ("DIR", _set_text("spool")),
     "spool_max": ("SIZE", _set_spool_max),
     "fits": ("on|off", _set_fits),
+    "layout": ("daf", _set_layout),
     "checksum": ("keep|zero", _set_checksum),
     "log": ("FILE|syslog", _set_text("log")),
 }

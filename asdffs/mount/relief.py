@@ -176,6 +176,12 @@ class Loop:
         with self.turn:
             yield
 
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        """See ``Relief``."""
+        timer = threading.Timer(seconds, self.post, (call,))
+        timer.daemon = True
+        timer.start()
+
     @property
     def stopping(self) -> bool:
         """See ``Relief``: requests that are at work when the end comes get no answer that anybody reads."""

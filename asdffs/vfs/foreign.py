@@ -13,6 +13,7 @@ Users: ``vfs``; ``look`` is called by the watch, at opens, and at the end.  One 
 from __future__ import annotations
 
 import logging
+import os
 import time
 
 from asdffs.document.document import Document, Foreign
@@ -41,6 +42,7 @@ class ForeignChanges:
         self._staging = staging
         self._root = root
         self._unreadable = False
+        self._refused: tuple[int, ...] | None = None
 
     def look(self) -> bool:
         """See whether another program changed the file, and do what the table says; False: not now, look again."""
@@ -78,11 +80,13 @@ class ForeignChanges:
 
     def _read_again(self) -> None:
         document = self._document
+        if self._unreadable and self._refused == _signature_of(document.path):
+            return  # to have looked at it is news for the watch, too
         try:
             document.read_again()
         except (AsdffsError, OSError) as err:  # what is there now cannot be served: go on with what was
             document.report.refuse(err)
-            self._unreadable = True
+            self._unreadable, self._refused = True, _signature_of(document.path)
             return
         if self._unreadable:
             self._unreadable, document.report.error = False, document.conflict
@@ -107,3 +111,12 @@ class ForeignChanges:
         document.report.kept += keeper.kept
         document.report.failures += keeper.failures[:drafts]
         return keeper.failures[drafts:]
+
+
+def _signature_of(path: str) -> tuple[int, ...] | None:
+    """What tells whether the file of that name is another one, or was changed."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -42,7 +42,9 @@ class Handles:
         number, self._next = self._next, self._next + 1
         self._open[number] = handle
         handle.node.opens += 1
-        handle.node.writers += isinstance(handle, Handle) and handle.writable
+        if isinstance(handle, Handle):
+            handle.node.writers += handle.writable
+            handle.node.file.opened(write=handle.writable)
         return number
 
     def get(self, number: int) -> Handle:
@@ -67,7 +69,9 @@ class Handles:
         """Forget the handle.  Raises ``KeyError``."""
         handle = self._open.pop(number)
         handle.node.opens -= 1
-        handle.node.writers -= isinstance(handle, Handle) and handle.writable
+        if isinstance(handle, Handle):
+            handle.node.writers -= handle.writable
+            handle.node.file.closed(write=handle.writable)
         return handle
 
     def of(self, node: FileNode) -> Iterator[Handle]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
 from asdffs.errors import (
     FileExpectedError,
     InUseError,
+    MountError,
     NameExistsError,
     NameTooLongError,
     NoSuchNameError,
@@ -26,7 +27,9 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.registry import plugins
+from asdffs.vfs import changeable as changing
 from asdffs.vfs.attributes import Owner
+from asdffs.vfs.changeable import changeable
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.entries import Entries
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
@@ -35,6 +38,8 @@ from asdffs.vfs.staging import TREE, Staging, spooled
 from asdffs.views.base import Options, View
 
 _LONGEST_NAME = 255
+#: The view that is there, though not listed, also where another is the root.
+STATUS = ".asdffs"
 #: Hidden names of replaced files that may still be asked for.
 _REMEMBERED = 64
 
@@ -52,17 +57,35 @@ class Names:
         self.entries = Entries(self._views, document.relief, coherence)
         self._replaced: dict[str, str] = {}
         self._staging: Staging
+        self._layout = (options or Options()).layout
         self.root = self._directory(None)
         for view_class in plugins("views"):
             view: View = view_class(document, options or Options())
             node = self._directory(view)
             self._views[node] = view
+            if view.directory == self._layout:
+                self.root = self._shown_alone(node, view)
             self.root.fixed[view.directory] = node
+        if self._layout:
+            status = next(node for node, view in self._views.items() if view.directory == STATUS)
+            self.root.fixed, self.root.hidden = {}, {STATUS: status}
+
+    def _shown_alone(self, node: DirectoryNode, view: View) -> DirectoryNode:
+        """The root of a mount that shows one view.  Raises ``MountError`` when there is nothing to show."""
+        if not view.present():
+            sentence = f"carries no such store; 'asdffs {view.directory} init' makes an empty one"
+            raise MountError(sentence, path=self._document.path)
+        return node
+
+    @property
+    def views(self) -> Collection[View]:
+        """All views."""
+        return self._views.values()
 
     def bind(self, staging: Staging) -> None:
         """Give the name ``tree.yaml`` to the node of ``staging``."""
         self._staging = staging
-        if staging.node is not None:
+        if staging.node is not None and not self._layout:
             self.root.fixed[TREE] = staging.node
 
     def file_node(self, file: SpoolFile, mode: int) -> FileNode:
@@ -89,6 +112,9 @@ class Names:
 
     def _create(self, path: str, mode: int) -> FileNode:
         folder, name = self._place(path, of_view=True)
+        view = changeable(folder)
+        if view is not None:
+            return changing.create(view, folder, name, mode & 0o7777)
         if self.entries.takes(folder, name):
             return self.entries.add(folder, name)
         node = self.file_node(SpoolFile(self._spool, name), mode & 0o7777)
@@ -101,8 +127,12 @@ class Names:
         return node
 
     def mkdir(self, path: str, mode: int) -> None:
-        """A directory in scratch.  Raises as ``create``."""
+        """A directory in scratch, or in a view that has such.  Raises as ``create``."""
         folder, name = self._place(path)
+        view = changeable(folder)
+        if view is not None:
+            changing.mkdir(view, folder, name)
+            return
         if self._is_tree(folder, name):
             raise NotPermittedError(f"{TREE} cannot be a directory")
         now, owner = time.time_ns(), self._owner
@@ -115,6 +145,10 @@ class Names:
         Raises ``NotDirectoryError``, ``NotPermittedError``, ``NotEmptyError``, ``ReadOnlyError``.
         """
         folder, name, node = self._named(path)
+        view = changeable(folder)
+        if view is not None and name not in folder.hidden:
+            changing.rmdir(view, folder, name, node)
+            return
         if not isinstance(node, DirectoryNode):
             raise NotDirectoryError("is no directory", path=path)
         if not node.created:
@@ -126,6 +160,8 @@ class Names:
     def symlink(self, path: str, target: str) -> None:
         """A symbolic link in scratch.  Raises as ``create``."""
         folder, name = self._place(path)
+        if changeable(folder) is not None:
+            changing.refuse_link(name)
         if self._is_tree(folder, name):
             raise NotPermittedError(f"{TREE} cannot be a symbolic link")
         now = time.time_ns()
@@ -139,6 +175,9 @@ class Names:
 
     def _link(self, node: Node, path: str) -> None:
         folder, name = self._place(path)
+        if changeable(folder) is not None or _is_of_changeable(node):
+            changing.link(node, folder, name)
+            return
         if self._is_tree(folder, name) or not isinstance(node, FileNode) or not isinstance(node.file, SpoolFile):
             raise NotPermittedError("only scratch files and the tree can have a second name, in scratch")
         folder.scratch[name] = node
@@ -155,6 +194,10 @@ class Names:
 
     def _unlink(self, path: str) -> None:
         folder, name, node = self._named(path)
+        view = changeable(folder)
+        if view is not None and name not in folder.hidden:
+            changing.unlink(view, folder, name, node)
+            return
         if isinstance(node, DirectoryNode):
             raise FileExpectedError("is a directory of the mount", path=path)
         if self._is_tree(folder, name):
@@ -180,6 +223,10 @@ class Names:
             raise NameExistsError("exists", path=new)
         if node is found:
             return  # two names of one file: rename(2) does nothing
+        if changeable(folder) is not None or changeable(target) is not None:
+            self._check_length(new_name)
+            changing.rename(folder, name, node, target, new_name, node if found is None else found)
+            return
         self._rename(folder, name, node, target, new_name)
         folder.touch()
         target.touch()
@@ -235,7 +282,8 @@ class Names:
         with self._guard(path):
             folder, name, node = self._named(path)
             target, hidden_name = self._split(hidden)
-            if not self._is_tree(folder, name) and name not in folder.scratch:
+            view = changeable(folder)
+            if view is None and not self._is_tree(folder, name) and name not in folder.scratch:
                 raise InUseError(f"{name} is open and cannot be removed or replaced")
             target.hidden[hidden_name] = node
             node.names += 1
@@ -243,6 +291,8 @@ class Names:
                 self._replaced[hidden] = path
                 while len(self._replaced) > _REMEMBERED:
                     del self._replaced[next(iter(self._replaced))]
+            elif view is not None:
+                changing.unlink(view, folder, name, node)
             else:
                 if self._is_tree(folder, name):
                     self._staging.leave()
@@ -269,6 +319,10 @@ class Names:
     def scratch_files(self) -> list[tuple[str, str]]:
         """Path within its directory, and path in the spool, of every scratch file that has bytes."""
         return [found for folder in (self.root, *self._views) for found in _files_in(folder, "")]
+
+    def unsaved_files(self) -> list[tuple[str, str]]:
+        """The same of the files of views that the ASDF file does not have."""
+        return [(f"{view.directory}/{path}", file) for view in self.views for path, file in view.unsaved()]
 
     def _guard(self, *paths: str) -> AbstractContextManager[None]:
         """To be entered before the tree's name is touched, because a judgement may be under way."""
@@ -307,19 +361,25 @@ class Names:
 
     def _check_new(self, folder: DirectoryNode, name: str) -> None:
         """Whether ``name`` may be scratch in ``folder``."""
+        self._check_length(name)
+        if changeable(folder) is not None:
+            return
         view = self._views.get(folder)
         if folder is not self.root and not folder.created and (view is None or not view.scratch):
             raise NotPermittedError("nothing can be created in this directory")
         if name in folder.fixed:
             raise InUseError(f"{name} is a directory of the mount")
-        if len(os.fsencode(name)) > _LONGEST_NAME:
-            raise NameTooLongError("a name has at most 255 bytes")
         refusal = view.refusal(name) if view is not None else None
         if refusal is not None:
             raise refusal
 
+    @staticmethod
+    def _check_length(name: str) -> None:
+        if len(os.fsencode(name)) > _LONGEST_NAME:
+            raise NameTooLongError("a name has at most 255 bytes")
+
     def _is_tree(self, folder: DirectoryNode, name: str) -> bool:
-        return folder is self.root and name == TREE
+        return folder is self.root and name == TREE and not self._layout
 
     def _exists(self, folder: DirectoryNode, name: str) -> bool:
         return self._try_find(folder, name) is not None
@@ -329,6 +389,11 @@ class Names:
             return folder.find(name)
         except KeyError:
             return None
+
+
+def _is_of_changeable(node: Node) -> bool:
+    """Whether a node is of a view that is changed as any other: it has its scratch itself."""
+    return isinstance(node, FileNode) and not isinstance(node.file, SpoolFile) and node.file.linkable
 
 
 def _files_in(folder: DirectoryNode, prefix: str) -> Iterator[tuple[str, str]]:

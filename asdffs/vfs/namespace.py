@@ -49,6 +49,10 @@ class Node:
         """What of the document it shows; None: the kernel keeps nothing of it."""
         return ()
 
+    def is_present(self) -> bool:
+        """Whether the name that leads to it is there now."""
+        return True
+
     def touch(self) -> None:
         """The content changed now; the mtime always moves, because it tells the kernel."""
         self.mtime_ns = max(time.time_ns(), self.mtime_ns + 1)
@@ -98,8 +102,8 @@ class LinkNode(Node):
 class DirectoryNode(Node):
     """A directory: entries of a view, and what was created in it (``scratch``).
 
-    ``created``: whether it is scratch itself.  ``fixed``: entries that no view lists; ``hidden``:
-    open nodes that have lost their name; ``seen``: nodes of the view; ``born_ns``: the mtime that these begin
+    ``created``: whether it is scratch itself.  ``fixed``: entries that no view lists; ``hidden``: nodes that are not
+    listed: open ones that have lost their name; ``seen``: nodes of the view; ``born_ns``: the mtime that these begin
     with; ``leaving``: entries of the view that are being removed.
     """
 
@@ -112,20 +116,26 @@ class DirectoryNode(Node):
     seen: dict[str, Node] = field(default_factory=dict)
     leaving: set[str] = field(default_factory=set)
 
+    def is_present(self) -> bool:
+        """A view may have nothing to show."""
+        present = getattr(self.view, "present", None)
+        return present is None or bool(present())
+
     def subjects(self) -> tuple[Subject, ...] | None:
         """As the view."""
         return self.view.subjects() if self.view is not None else ()
 
     def entries(self) -> Iterator[str]:
         """Names to list."""
-        yield from self.fixed
+        yield from (name for name, node in self.fixed.items() if node.is_present())
         if self.view is not None:
             yield from self.view.names()
         yield from self.scratch
 
     def links(self) -> int:
         """Itself, its name, and a name in each directory in it; 1 when these are not counted, as find(1) knows it."""
-        own = sum(isinstance(node, DirectoryNode) for node in (*self.fixed.values(), *self.scratch.values()))
+        nodes = (*self.fixed.values(), *self.scratch.values())
+        own = sum(isinstance(node, DirectoryNode) and node.is_present() for node in nodes)
         below = self.view.directories() if self.view is not None else 0
         return 1 if below is None else 2 + own + below
 
@@ -140,7 +150,7 @@ class DirectoryNode(Node):
     def find(self, name: str) -> Node:
         """The node of that name.  Raises ``KeyError``."""
         for names in (self.fixed, self.scratch, self.hidden):
-            if name in names:
+            if name in names and names[name].is_present():
                 return names[name]
         if self.view is None or name in self.leaving:
             raise KeyError(name)

@@ -297,8 +297,8 @@ class Vfs:
 
     # -- ending -------------------------------------------------------------
 
-    def finish(self) -> None:
-        """Judge the draft unless somebody is writing it, and finish the file.
+    def finish(self, *, final: bool = False) -> None:
+        """Judge the draft unless somebody is writing it, and finish the file; ``final``: nothing comes any more.
 
         Raises ``InvalidTreeError`` for a rejected draft, after finishing the rest; else as
         ``Document.finish``.
@@ -309,6 +309,11 @@ class Vfs:
                 self._judge_unless_written()
             except (AsdffsError, OSError) as err:
                 refused = err
+        for view in self.names.views:
+            try:
+                view.finish(final=final)
+            except (AsdffsError, OSError) as err:
+                refused = refused or err
         self.document.finish()
         if refused is not None:
             raise refused
@@ -327,14 +332,15 @@ class Vfs:
         try:
             if self.document.writable:
                 self.foreign.look()
-                self.finish()
+                self.finish(final=True)
         except (AsdffsError, OSError) as err:
             logger.error("the file could not be finished: %s", err)
             report.failures.append(str(err))
         except Exception as err:  # whatever it was, what was typed is still kept beside the file
             logger.exception("the file could not be finished")
             report.failures.append(str(err))
-        keep_beside(self.document, self.staging.unsaved, self.names.scratch_files, self._spool.path)
+        names = self.names
+        keep_beside(self.document, self.staging.unsaved, names.scratch_files, names.unsaved_files, self._spool.path)
 
     def _dirtied(self, opened: Handle) -> None:
         opened.dirty = True

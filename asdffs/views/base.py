@@ -20,9 +20,13 @@ from asdffs.storage.store import Extent
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user chose about views.  ``fits``: whether arrays are shown as FITS as well."""
+    """What a user chose about views.  ``fits``: whether arrays are shown as FITS as well.
+
+    ``layout``: the view that is the root of the mount; empty: all of them are in it.
+    """
 
     fits: bool = True
+    layout: str = ""
 
 
 class ViewFile:
@@ -33,6 +37,8 @@ class ViewFile:
     identity: object = None
     #: Whether bringing what was written into the file is so much work that it waits for the last writer's close.
     stores_late = False
+    #: Whether it can have several names, in a directory that is changeable.
+    linkable = False
 
     def size(self) -> int:
         """Size now.  Raises ``AsdffsError``, ``OSError``."""
@@ -55,6 +61,12 @@ class ViewFile:
         Of a file with ``subjects``: the time in ns at which it changed, 0 when it did not since the file was opened.
         """
         return None
+
+    def opened(self, *, write: bool) -> None:
+        """There is a handle on it; ``write``: that may write."""
+
+    def closed(self, *, write: bool) -> None:
+        """A handle is gone."""
 
     def snapshot(self) -> bytes | None:
         """All of it as it is now, for small files that are made when they are looked at; None: read as you go."""
@@ -133,6 +145,60 @@ class ViewDirectory(Protocol):
         """What of the document its entries depend on; None: they may come and go at any time."""
 
 
+class ChangeableDirectory:
+    """A directory of a view in which programs create, remove, rename and link as in any other.
+
+    Names are looked at by the caller: what is to be created is not there, what is to be removed is.
+    """
+
+    identity: object = None
+
+    def names(self) -> Iterable[str]:
+        """See ``ViewDirectory``."""
+        raise NotImplementedError
+
+    def directories(self) -> int | None:
+        """See ``ViewDirectory``."""
+
+    def version(self) -> int:
+        """See ``ViewDirectory``."""
+        return 0
+
+    def child(self, name: str) -> ViewFile | ViewDirectory:
+        """See ``ViewDirectory``."""
+        raise KeyError(name)
+
+    def subjects(self) -> tuple[Subject, ...] | None:
+        """See ``ViewDirectory``."""
+
+    def create(self, name: str) -> None:
+        """A new empty file.  Raises ``AsdffsError``, ``OSError``, as all that follow."""
+        raise NotImplementedError
+
+    def mkdir(self, name: str) -> None:
+        """A new directory."""
+        raise NotImplementedError
+
+    def rmdir(self, name: str) -> None:
+        """Remove an empty directory.  Raises ``NotDirectoryError``, ``NotEmptyError``."""
+        raise NotImplementedError
+
+    def unlink(self, name: str) -> None:
+        """Take the name of a file away; who has it open goes on with it.  Raises ``FileExpectedError``."""
+        raise NotImplementedError
+
+    def link(self, file: ViewFile, name: str) -> None:
+        """Another name for a file of this view.  Raises ``NotPermittedError``."""
+        raise NotImplementedError
+
+    def rename(self, name: str, target: ChangeableDirectory, new_name: str) -> None:
+        """Give an entry another name in this view, maybe one that is there, which is gone then.
+
+        Raises ``FileExpectedError``, ``NotDirectoryError``, ``NotEmptyError``, ``NotPermittedError``.
+        """
+        raise NotImplementedError
+
+
 class ReadOnlyDirectory:
     """A directory, maybe the top one of a view, in which nothing can be created or removed."""
 
@@ -163,6 +229,17 @@ class ReadOnlyDirectory:
         """Raises ``InUseError``."""
         raise InUseError(f"{name} is a part of the mount and cannot be removed")
 
+    def present(self) -> bool:
+        """Always."""
+        return True
+
+    def finish(self, *, final: bool) -> None:
+        """Nothing is its own."""
+
+    def unsaved(self) -> Iterable[tuple[str, str]]:
+        """Nothing is its own."""
+        return ()
+
 
 class View(ViewDirectory, Protocol):
     """The top directory of a view; ``directory`` is its name in the root of the mount.
@@ -172,6 +249,15 @@ class View(ViewDirectory, Protocol):
 
     directory: str
     scratch: bool
+
+    def present(self) -> bool:
+        """Whether there is anything to show; if not, the directory is not there."""
+
+    def finish(self, *, final: bool) -> None:
+        """The file is about to be finished; ``final``: for the last time.  Raises ``AsdffsError``, ``OSError``."""
+
+    def unsaved(self) -> Iterable[tuple[str, str]]:
+        """What was written and the file does not have: paths below the directory, and of files in the spool."""
 
     def __init__(self, document: Document, options: Options | None = None) -> None: ...
 

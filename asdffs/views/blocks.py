@@ -14,7 +14,7 @@ from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError
 from asdffs.storage.store import Extent
-from asdffs.views.base import Options, ViewFile
+from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
 
 _NAME = re.compile(r"(\d{4}|[1-9]\d{4,})\.bin")
 _PREFIX = "user.asdf."
@@ -131,12 +131,11 @@ class BlockFile(ViewFile):
         return {_PREFIX + name: str(fact).encode() for name, fact in facts.items()}
 
 
-class Blocks:
+class Blocks(ReadOnlyDirectory):
     """See ``View``."""
 
     directory = "blocks"
     scratch = True
-    identity: object = None
 
     def __init__(self, document: Document, options: Options | None = None) -> None:
         self._document = document
@@ -144,10 +143,6 @@ class Blocks:
     def subjects(self) -> tuple[Subject, ...]:
         """Entries come and go by what is asked of the directory."""
         return ()
-
-    def version(self) -> int:
-        """Whoever adds or removes one touches the directory."""
-        return 0
 
     def names(self) -> Iterator[str]:
         """``0000.bin`` and so on."""
