@@ -7,7 +7,7 @@
 
 The package is built in floors; imports go down only (docs/design/overview.md):
 
-    cli -> mount -> vfs -> views -> document -> storage, codecs, dialects -> format -> registry, errors
+    cli -> mount -> vfs, daf -> views -> document -> storage, codecs, dialects -> format -> registry, errors
 
 docs/python.md is the page for programs.  Importing this module imports nothing else, so that commands start fast.
 """

@@ -29,28 +29,39 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """``asdffs NAME``, or ``asdffs`` itself without a name."""
+    """``asdffs NAME``, or ``asdffs`` itself without a name.
+
+    ``actions``: names of the commands that it has itself; their arguments are among its own.
+    """
 
     name: str
     text: str
     usage: str
     epilog: str
     arguments: tuple[Argument, ...]
+    actions: tuple[Command, ...] = ()
 
 
 def describe() -> tuple[Command, tuple[Command, ...]]:
     """``asdffs`` itself, and its commands in order."""
     parser = build_parser()
-    holder = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    return _command("", parser), tuple(_command(name, choice) for name, choice in holder.choices.items())
+    top = _command("", parser)
+    return top, top.actions
 
 
 def _command(name: str, parser: argparse.ArgumentParser) -> Command:
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
-    arguments = (
-        _argument(action) for action in parser._actions if not isinstance(action, argparse._SubParsersAction)
+    arguments: dict[tuple[str, ...], Argument] = {}
+    actions: list[Command] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            actions += [_command(f"{name} {inner}".strip(), choice) for inner, choice in action.choices.items()]
+        else:
+            argument = _argument(action)
+            arguments[argument.flags or (argument.value,)] = argument
+    return Command(
+        name, parser.description or "", usage, parser.epilog or "", tuple(arguments.values()), tuple(actions)
     )
-    return Command(name, parser.description or "", usage, parser.epilog or "", tuple(arguments))
 
 
 def _argument(action: argparse.Action) -> Argument:

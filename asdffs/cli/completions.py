@@ -21,7 +21,23 @@ def completions() -> dict[str, str]:
 
 
 def _flags(command: Command) -> list[str]:
-    return [flag for argument in command.arguments for flag in argument.flags]
+    """Of it, and of the commands that it has itself."""
+    own = [flag for argument in command.arguments for flag in argument.flags]
+    below = [flag for action in command.actions for flag in _flags(action)] if command.name else []
+    return list(dict.fromkeys([*own, *below]))
+
+
+def _actions(command: Command) -> str:
+    """The names of the commands that it has itself."""
+    return " ".join(action.name.rpartition(" ")[2] for action in command.actions)
+
+
+def _arguments(command: Command) -> list[Argument]:
+    """As ``_flags``."""
+    found = {
+        argument.flags: argument for action in command.actions for argument in action.arguments if argument.flags
+    }
+    return [*command.arguments, *found.values()] if command.name else list(command.arguments)
 
 
 def _bash(top: Command, commands: tuple[Command, ...]) -> Iterator[str]:
@@ -43,7 +59,11 @@ def _bash(top: Command, commands: tuple[Command, ...]) -> Iterator[str]:
     yield "        *)"
     yield '            case "${COMP_WORDS[1]}" in'
     for command in commands:
-        yield f'                {command.name}) [[ $word != -* ]] || words="{" ".join(_flags(command))}" ;;'
+        if command.actions:
+            yield f'                {command.name}) [ "$COMP_CWORD" -ne 2 ] || words="{_actions(command)}"'
+            yield f'                    [[ $word != -* ]] || words="{" ".join(_flags(command))}" ;;'
+        else:
+            yield f'                {command.name}) [[ $word != -* ]] || words="{" ".join(_flags(command))}" ;;'
     yield "            esac ;;"
     yield "    esac"
     yield '    if [ -n "$words" ]; then mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")'
@@ -66,8 +86,10 @@ def _zsh(top: Command, commands: tuple[Command, ...]) -> Iterator[str]:
     yield "    case $words[2] in"
     for command in commands:
         yield f"        {command.name}) shift words; (( CURRENT-- )); _arguments \\"
-        for argument in command.arguments:
+        for argument in _arguments(command):
             yield from (f"            {specification} \\" for specification in _zsh_specifications(argument))
+        if command.actions:
+            yield f"            '1:action:({_actions(command)})' \\"
         yield "            '*:file:_files' ;;"
     yield "    esac"
     yield "}"
@@ -87,11 +109,14 @@ def _fish(top: Command, commands: tuple[Command, ...]) -> Iterator[str]:
         yield f"complete -c asdffs -n __fish_use_subcommand -f -a {command.name} -d '{_fish_quoted(command.text)}'"
     yield from _fish_options(top, "__fish_use_subcommand")
     for command in commands:
-        yield from _fish_options(command, f"'__fish_seen_subcommand_from {command.name}'")
+        seen = f"__fish_seen_subcommand_from {command.name}"
+        yield from _fish_options(command, f"'{seen}'")
+        if command.actions:
+            yield f"complete -c asdffs -n '{seen}' -a '{_actions(command)}'"
 
 
 def _fish_options(command: Command, condition: str) -> Iterator[str]:
-    for argument in command.arguments:
+    for argument in _arguments(command):
         if not argument.flags:
             continue
         flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in argument.flags)

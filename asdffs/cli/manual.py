@@ -32,10 +32,19 @@ def _page(name: str, command: Command, related: list[str], table: tuple[str, ...
     yield from (".SH OPTIONS", *_options(command.arguments))
     yield from _epilog(command.epilog)
     if command.name:
+        for action in command.actions:
+            yield from _action(action)
+    if command.name:
         yield from (".SH EXIT STATUS", "See", f".BR {_escaped('asdffs')} (1).")
     yield ".SH SEE ALSO"
     for number, other in enumerate(related):
         yield f".BR {_escaped(other)} (1){',' if number + 1 < len(related) else ''}"
+
+
+def _action(action: Command) -> Iterator[str]:
+    """A command of a command."""
+    yield from (f".SH {_escaped(action.name.upper())}", _escaped(_sentence(action.text)))
+    yield from (".PP", ".nf", _escaped(action.usage), ".fi", *_options(action.arguments))
 
 
 def _table(commands: tuple[Command, ...]) -> tuple[str, ...]:

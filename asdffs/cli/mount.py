@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Mount; returns when the mount is ready, or with ``-f`` when it has ended.  Raises ``AsdffsError``."""
     if arguments.quiet or arguments.debug:
         logging.getLogger().setLevel(logging.DEBUG if arguments.debug else logging.ERROR)
-    options = parse_options(arguments.options)
+    options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
     if options.schema:
         check_available()
     path = os.path.join(*resolve(arguments.file))

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from asdffs import __version__
 from asdffs.cli.arguments.base import make_parser
+from asdffs.cli.arguments.daf import add_daf
 from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
 from asdffs.cli.arguments.looking import add_check, add_diff, add_info
@@ -49,6 +50,7 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "repack": add_repack,
     "upgrade": add_upgrade,
     "watch": add_watch,
+    "daf": add_daf,
     "recover": add_recover,
     "doctor": add_doctor,
 }

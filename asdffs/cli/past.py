@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
 from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take_report
+from asdffs.daf.loose import LOG, NEXT
 from asdffs.document.document import Document
 from asdffs.document.keeping import keep_abandoned
 from asdffs.document.places import Places
@@ -23,10 +25,18 @@ def tell_the_past(document: Document, places: Places) -> Iterator[str]:
     kept, failures = take_report(places.report) or ([], [])
     yield from (f"the last mount ended with: {sentence}" for sentence in failures)
     for spool in past_spools(document.path, places):
+        yield from _recovered(document, spool)
         kept += _keep(document, replace(places, spool=spool))
     forget_past_spools(document.path, places)
     yield from (f"kept from the last mount: {found}" for found in kept)
     make(places)
+
+
+def _recovered(document: Document, spool: str) -> Iterator[str]:
+    if any(os.path.exists(os.path.join(spool, name)) for name in (LOG, NEXT)):
+        from asdffs.daf.recovering import recover_store
+
+        yield from recover_store(document, spool)
 
 
 def _keep(document: Document, places: Places) -> list[str]:

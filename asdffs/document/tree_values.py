@@ -2,7 +2,7 @@
 
 Plain scalars are read as YAML 1.1 has them (``1.0`` is ``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``), others
 are their text; a tag that is written is a part of the value.  An alias stands for what it means, and a merge key for
-what it adds.  Users: ``comparing``.  Pure; memory is O(text): what aliases mean is there once.
+what it adds.  Users: ``comparing``, ``daf``.  Pure; memory is O(text): what aliases mean is there once.
 """
 
 from __future__ import annotations
@@ -28,18 +28,22 @@ _DEEPEST: Final = 260
 class Node:
     """``tag``: where one is written; ``value``: of a mapping a dict, of a sequence a list of nodes, else a scalar.
 
-    ``line``: of a mapping or sequence, from 1.
+    ``line``: of a mapping or sequence, from 1; ``text``: of a scalar, as it is written.
     """
 
     tag: str
     value: Any
     line: int = 0
+    text: str = ""
 
 
-def read_values(text: bytes) -> Node:
-    """The root of a text of header, comments and tree; without one an empty mapping.  Raises ``InvalidTreeError``."""
+def read_values(text: bytes, *, told_apart: bool = True) -> Node:
+    """The root of a text of header, comments and tree; without one an empty mapping.  Raises ``InvalidTreeError``.
+
+    ``told_apart``: the keys ``1`` and ``'1'`` are two, the second with its quotes; else a key is its text.
+    """
     try:
-        return _Reader(yaml.parse(as_yaml(text.decode()), Loader=_Loader)).read()
+        return _Reader(yaml.parse(as_yaml(text.decode()), Loader=_Loader), told_apart=told_apart).read()
     except yaml.YAMLError as err:
         mark = getattr(err, "problem_mark", None)
         raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
@@ -50,8 +54,9 @@ def read_values(text: bytes) -> Node:
 class _Reader:
     """Follows the events."""
 
-    def __init__(self, events: Iterator[Any]) -> None:
+    def __init__(self, events: Iterator[Any], *, told_apart: bool) -> None:
         self._events = events
+        self._told_apart = told_apart
         self._anchors: dict[str, Node] = {}
 
     def read(self) -> Node:
@@ -86,7 +91,7 @@ class _Reader:
             if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<":
                 merged.append(value)
             else:
-                found[_name(key)] = value
+                found[_name(key) if self._told_apart else key.text or _name(key)] = value
         for node in merged:
             for one in node.value if isinstance(node.value, list) else [node]:
                 if isinstance(one.value, dict):
@@ -112,14 +117,14 @@ def _name(key: Node) -> str:
 
 def _scalar(event: Any) -> Node:
     if not event.implicit[0]:
-        return Node(event.tag or "", event.value)
+        return Node(event.tag or "", event.value, text=event.value)
     tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
     if not tag.endswith(_KINDS):
-        return Node("", event.value)
+        return Node("", event.value, text=event.value)
     try:
-        return Node("", _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value)))
+        return Node("", _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value)), text=event.value)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, yaml.YAMLError):
-        return Node("", event.value)  # a number in name only
+        return Node("", event.value, text=event.value)  # a number in name only
     finally:
         _CONSTRUCTOR.constructed_objects.clear()
         _CONSTRUCTOR.recursive_objects.clear()

@@ -23,7 +23,8 @@ DIALECTS = plugins("dialects")
 
 @pytest.fixture
 def document(tmp_path: Path) -> Iterator[Document]:
-    (tmp_path / "f.asdf").write_bytes(odd_file())
+    daf = b"daf: {version: [1, 0], axes: {cell: [a, b]}}\n..."
+    (tmp_path / "f.asdf").write_bytes(odd_file().replace(b"...", daf, 1))
     opened = open_document(str(tmp_path / "f.asdf"), writable=True)
     yield opened
     opened.close()

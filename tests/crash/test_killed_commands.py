@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from crash.test_killed import CALLS, COUNTED, DEEP, can_trace, check_block, contents
 from support.commands import command
+from support.daf_stores import sample
 from support.drafts import block_36, draft
 from support.filesystems import filesystem
 from support.mounts import LIMIT, environment_in
@@ -84,6 +85,9 @@ WORKS = {
         ("watch", "--once", "--prefer", "file", "changed", "data.asdf"), "changed/data.asdf", code=7
     ),
     "upgrade": Work(("upgrade", "draft.asdf", "out.asdf"), "out.asdf"),
+    "daf pack": Work(("daf", "pack", "store", "out.asdf"), "out.asdf"),
+    "daf pack --force --sync": Work(("daf", "pack", "--force", "--sync", "store", "old.asdf"), "old.asdf"),
+    "daf init": Work(("daf", "init", "data.asdf"), "data.asdf"),
     "asdffs.open": Work(("python",), "data.asdf", program=PROGRAM),
 }
 
@@ -109,6 +113,7 @@ class Place:
         (self.files / "old.asdf").write_bytes(odd_file())
         (self.files / "draft.asdf").write_bytes(DRAFT)
         (self.files / "new").write_bytes(b"replaced" * 700)
+        sample("full_v1.0", self.files).rename(self.files / "store")
         for name in ("parts", "changed", "more"):
             done = command("explode", self.files / "data.asdf", self.files / name, environment=self.environment)
             assert done.code == 0
@@ -211,9 +216,9 @@ def check(place: Place, work: Work, old: Found | None, new: Found, what: str) ->
         path.unlink()
     arguments = [*work.arguments]
     if (arguments[0] == "explode" and "--force" not in arguments) or (arguments[-1] == "out.asdf" and found == new):
-        arguments.insert(1, "--force")
+        arguments.insert(2 if arguments[0] == "daf" else 1, "--force")
     adds = arguments[:3] in (["block", "data.asdf", "0"], ["block", "data.asdf", "3"])  # once more adds once more
-    if adds or (work.editor and found == new):
+    if adds or ((work.editor or arguments[:2] == ["daf", "init"]) and found == new):
         arguments = ["recover", "data.asdf"]
     again = Work(tuple(arguments), work.result, work.editor, program=work.program)
     assert place.run(again) in (0, work.code), what

@@ -10,7 +10,7 @@ from support.pages import NewFile, Runner, Session, can_run, matches, parts
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = ["tutorial", "howto", "python", "comparison", "contributing"]
+PAGES = ["tutorial", "howto", "python", "daf", "comparison", "contributing"]
 ALL = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "docker").glob("*.md")} - {ROOT / "CHANGELOG.md"})
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -1,0 +1,63 @@
+"""The types of FilesDaf (specification, appendix) and what each is in an ASDF tree.
+
+Elements are little-endian and have no padding; a Bool is one byte, 0 or 1.  Users: all of this package.  Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+STRING: Final = "String"
+BOOL: Final = "Bool"
+
+
+@dataclass(frozen=True, slots=True)
+class Eltype:
+    """One type of elements.  ``name``: as FilesDaf writes it; ``size``: of an element in bytes, 0 of a string.
+
+    ``datatype``: of the schema core/ndarray; ``descr``: of numpy, little-endian; both empty for strings.
+    """
+
+    name: str
+    size: int
+    datatype: str
+    descr: str
+
+    @property
+    def integer(self) -> bool:
+        """Whether it may be the type of indices."""
+        return self.descr[1:2] in ("i", "u")
+
+
+def _number(name: str, datatype: str, descr: str) -> Eltype:
+    return Eltype(name, int(descr[2:]), datatype, descr)
+
+
+_INTEGERS: Final = [
+    _number(f"{'U' * unsigned}Int{8 * size}", f"{'u' * unsigned}int{8 * size}", f"<{'iu'[unsigned]}{size}")
+    for unsigned in (0, 1)
+    for size in (1, 2, 4, 8)
+]
+_FLOATS: Final = [_number("Float32", "float32", "<f4"), _number("Float64", "float64", "<f8")]
+ELTYPES: Final = {
+    eltype.name: eltype for eltype in (_number(BOOL, "bool8", "|b1"), *_INTEGERS, *_FLOATS, Eltype(STRING, 0, "", ""))
+}
+_ALIASES: Final = {name.lower(): name for name in ELTYPES} | {"Int": "Int64", "int": "Int64"}
+_BY_DATATYPE: Final = {eltype.datatype: eltype for eltype in ELTYPES.values() if eltype.datatype}
+
+
+def eltype_of(name: object) -> Eltype | None:
+    """The type that a file calls ``name``, also by an alias; None for none."""
+    return ELTYPES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
+
+
+def eltype_of_datatype(datatype: object) -> Eltype | None:
+    """The type whose elements an ndarray of ``datatype`` has; None for one that FilesDaf has not."""
+    return _BY_DATATYPE.get(datatype) if isinstance(datatype, str) else None
+
+
+def in_int64(text: str) -> bool:
+    """Whether every reader of YAML has a place for this integer, and the asdf library writes it again."""
+    number = int(text) if len(text) < 30 else 1 << 64
+    return -(1 << 63) + 2 <= number < 1 << 63 and str(number) == text

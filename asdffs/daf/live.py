@@ -1,0 +1,361 @@
+"""A mounted store: directories and files as programs see them now, whatever of it the tree has by now.
+
+FilesDaf clients write a property file by file, in an order of their own, so the directory is inconsistent between two
+calls, and nothing is refused for that.  A file is *stored* (the tree has it; its bytes are rendered, or a window on a
+block) or *loose* (in the spool).  What is created, or changes its size, is loose; what is written into a window is in
+the block at once.  ``committing`` makes nodes and blocks of loose files when a property is whole.
+
+Invariants.  1. What was done to names is in the log before the call returns, until the tree has it.  2. Only files
+that nobody has open for writing are committed.  3. A block is freed when neither the tree nor an open file has it.
+Users: ``view``, ``recovering``.  One thread at a time, whoever has the turn; ``turn`` is held by who changes names,
+or commits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from asdffs.daf.committing import Commit, Unit
+from asdffs.daf.files import Bytes, Content
+from asdffs.daf.live_directory import LiveDirectory
+from asdffs.daf.live_file import LiveFile
+from asdffs.daf.loose import Loose, LooseFiles
+from asdffs.daf.nodes import KeptEntryError
+from asdffs.daf.room import Room
+from asdffs.daf.stored import Stored
+from asdffs.daf.tree_files import TreeStore, carries_store, read_store
+from asdffs.document.document import Document
+from asdffs.errors import AsdffsError, FailedFileError, LockedError, StaleFileError, TreeChangedError
+from asdffs.relief import Exclusive
+
+logger = logging.getLogger(__name__)
+
+#: How long after a change the tree is committed, in seconds; at least as many times what the last commit took.
+_SOON: Final = 0.25
+_PATIENCE: Final = 4
+#: How many units are committed one by one, at most, where all at once cannot be.
+_MOST_ALONE: Final = 200
+#: How often a commit is made again because the tree was changed, or is written otherwise than it is here.
+_TRIES: Final = 5
+
+
+class LiveStore:
+    """The store of ``document``; ``root``: its directory.  ``committed``: files that the tree has, by path.
+
+    ``held``: files without a name that are open; ``room``: its blocks; ``tree``: what the tree has.
+    """
+
+    def __init__(
+        self, document: Document, root: LiveDirectory | None = None, spool: LooseFiles | None = None
+    ) -> None:
+        self.document = document
+        self.turn = Exclusive(document.relief)
+        self.root = LiveDirectory(self, None, "") if root is None else root
+        self.committed: dict[str, LiveFile] = {}
+        self.tree = TreeStore.empty(document)
+        self.held: dict[LiveFile, None] = {}
+        self.room = Room(document)
+        self._spool = spool or LooseFiles(document.contents.spool)
+        self._spool.begin = document.tree.text
+        self._version = -1
+        self._generation = document.generation
+        self._carried = False
+        self._pending = False
+        self._waking = False
+        self._lasted = 0.0
+
+    @property
+    def carried(self) -> bool:
+        """Whether the file carries a store."""
+        self.refresh()
+        return self._carried
+
+    def walk(self) -> tuple[dict[str, LiveFile], set[str]]:
+        """All files by path, and all directories."""
+        files: dict[str, LiveFile] = {}
+        directories: set[str] = set()
+        rest = [("", self.root)]
+        while rest:
+            above, directory = rest.pop()
+            for name, entry in directory.entries.items():
+                if isinstance(entry, LiveFile):
+                    files[above + name] = entry
+                else:
+                    directories.add(above + name)
+                    rest.append((f"{above}{name}/", entry))
+        return files, directories
+
+    # -- what the tree has ------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Take up what a commit that is not ours has changed.  Raises ``OSError``."""
+        if self._version != self.document.tree.version and not self.turn.taken:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        self._version = self.document.tree.version
+        try:
+            self._carried = carries_store(self.document)
+            tree = read_store(self.document) if self._carried else TreeStore.empty(self.document)
+        except AsdffsError as err:
+            logger.warning("%s: the store cannot be shown: %s", self.document.path, err)
+            return
+        for fault in tree.faults:
+            logger.warning("%s: %s: %s", self.document.path, fault.path, fault.sentence)
+        self.adopt(tree, {})
+
+    def adopt(self, tree: TreeStore, taken: Mapping[str, tuple[LiveFile, Loose | None]]) -> None:
+        """Files are what ``tree`` has from now on.
+
+        ``taken``: the files that a commit has put there, by path, and the loose bytes that they had.
+        """
+        self._version = tree.generation
+        known, (before, gone), had = self.committed, self._before(), self.tree.files.directories
+        self.committed, self.tree = {}, tree
+        for directory in sorted(tree.files.directories - gone):
+            self.root.make(directory)
+        for path, content in tree.files.contents.items():
+            file, loose = taken.get(path, (known.get(path), None))
+            self._adopt_file(path, content, file, loose, taken=path in taken, removed=path in before)
+        for path, file in known.items():
+            if path not in tree.files.contents and file.loose is None and self.root.find(path) is file:
+                self.root.displace(path)
+        self._displace_stale()
+        for directory in sorted(had - tree.files.directories, reverse=True):
+            self.root.remove_empty(directory)
+
+    def _before(self) -> tuple[set[str], set[str]]:
+        """Files that the tree had, and directories of it that were removed since.
+
+        None, when this is a file of another program: what that has was not removed from it.
+        """
+        if self._generation != self.document.generation:
+            self._generation = self.document.generation
+            return set(), set()
+        gone = {path for path in self.tree.files.directories if self.root.find(path) is None}
+        return set(self.tree.files.contents), gone
+
+    def _adopt_file(
+        self, path: str, content: Content, file: LiveFile | None, loose: Loose | None, *, taken: bool, removed: bool
+    ) -> None:
+        """The tree has ``content`` at ``path``, which is that of ``file`` when that has ``loose`` still.
+
+        ``taken``: by a commit; ``removed``: when nothing is there, that was removed, and the tree has it for now.
+        """
+        now = self.root.find(path)
+        if now is None and not removed:
+            now = self.root.place(path, LiveFile(self, content))
+            if now is not None:
+                self.committed[path] = now
+        elif isinstance(now, LiveFile) and now is file and now.loose is loose:
+            now.become(content, same=taken or _same(now, content))
+            self.committed[path] = now
+
+    def _displace_stale(self) -> None:
+        """Names given since the last commit to bytes of a file that another program has changed."""
+        for path, file in self.walk()[0].items():
+            if isinstance(file.content, Stored) and file.content.stale:
+                logger.warning("%s: %s was there, and its bytes are gone", self.document.path, path)
+                self.root.displace(path)
+
+    def is_committed(self, path: str, file: LiveFile) -> bool:
+        """Whether the tree has ``file`` at ``path``, as it is."""
+        return file.loose is None and self.committed.get(path) is file
+
+    @property
+    def settled(self) -> bool:
+        """Whether the tree has all there is, and no more."""
+        files, directories = self.walk()
+        same = files.keys() == self.tree.files.contents.keys() and directories == self.tree.files.directories
+        return same and all(self.is_committed(path, file) for path, file in files.items())
+
+    @property
+    def held_blocks(self) -> set[int]:
+        """Numbers of the blocks of files without a name that are open."""
+        return {block for file in self.held if (block := file.block) is not None}
+
+    # -- changes ------------------------------------------------------------------
+
+    def note(self, *operation: str) -> None:
+        """Something was done to names.  Raises ``OSError``."""
+        self._spool.note(*operation)
+        self.wake()
+
+    def loosen(self, file: LiveFile, size: int) -> Loose:
+        """Give a stored file bytes of its own, the first ``size`` of those that it has.  Raises ``OSError``."""
+        paths = file.paths
+        loose = self._spool.create(paths[0] if paths else "unlinked")
+        try:
+            loose.fill(file.content, size)
+            for path in paths[:1]:
+                self.note("loose", path, loose.path)
+            for path in paths[1:]:  # read from a tree, names of one file are files of their own
+                self.note("unlink", path)
+                self.note("link", paths[0], path)
+        except (AsdffsError, OSError):
+            loose.drop()
+            raise
+        self.released(file)
+        file.become(loose, same=True)
+        self.wake()
+        return loose
+
+    def new_file(self, path: str) -> LiveFile:
+        """An empty file that is to be at ``path``.  Raises ``OSError``."""
+        loose = self._spool.create(path)
+        self.note("loose", path, loose.path)
+        return LiveFile(self, loose)
+
+    def unnamed(self, file: LiveFile) -> None:
+        """A file has lost its last name."""
+        if file.opens:
+            self.held[file] = None
+        else:
+            self.forget(file)
+
+    def forget(self, file: LiveFile) -> None:
+        """A file is gone."""
+        self.held.pop(file, None)
+        if file.loose is not None:
+            file.loose.drop()
+            file.content = Bytes(b"")
+        else:
+            self.released(file)
+
+    def released(self, file: LiveFile) -> None:
+        """It is not the file any more that has its block: the next commit may free it."""
+        if file.block is not None:
+            self.wake()
+
+    # -- committing -----------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Something is to be committed, soon."""
+        self._pending = True
+        if not self._waking:
+            self._waking = True
+            self.document.relief.later(max(_SOON, _PATIENCE * self._lasted), self._commit_soon)
+
+    def _commit_soon(self) -> None:
+        self._waking = False
+        try:
+            self.commit(final=False)
+        except (AsdffsError, OSError) as err:
+            self.document.report.refuse(err)
+
+    def commit(self, *, final: bool, forced: bool = False) -> None:
+        """Have the tree have what is whole; ``final``: everything, as files where it is no property.
+
+        ``forced``: also when nobody has changed anything.
+
+        Raises ``AsdffsError``, ``OSError``; what is loose stays so.
+        """
+        if not self.document.writable or not (self._pending or forced or (final and not self.settled)):
+            return
+        self.refresh()
+        with self.turn.entered():
+            started = time.monotonic()
+            self._pending = False
+            try:
+                self._commit(final=final)
+            except (AsdffsError, OSError):
+                self._pending = True
+                raise
+            finally:
+                self._lasted = time.monotonic() - started
+
+    def _commit(self, *, final: bool) -> None:
+        """All at once; where that fails, one by one: what cannot be said, or has no room, holds up no other."""
+        together = Commit(self, final=final)
+        try:
+            self._run(together, final=final)
+        except (FailedFileError, StaleFileError, LockedError):
+            raise
+        except (AsdffsError, OSError):
+            units = together.loose_units
+            if len(units) < 2:
+                raise
+            self._commit_each(units if final else units[:_MOST_ALONE], final=final)
+            if not self.settled:
+                raise
+
+    def _commit_each(self, units: list[Unit], *, final: bool) -> None:
+        failure: AsdffsError | OSError | None = None
+        for unit in units:
+            only = frozenset([unit])
+            try:
+                self._run(Commit(self, final=final, only=only), final=final, only=only)
+            except (AsdffsError, OSError) as err:
+                failure = failure or err
+        if failure is not None:
+            raise failure
+
+    def _run(self, commit: Commit, *, final: bool, only: frozenset[Unit] | None = None) -> None:
+        for _ in range(_TRIES):
+            try:
+                commit.run()
+                return
+            except KeptEntryError:  # somebody has written a mapping otherwise than this package does
+                commit = Commit(self, final=final, anew=True, only=only)
+            except TreeChangedError:
+                self._take_up()
+                commit = Commit(self, final=final, only=only)
+        commit.run()
+
+    def prepare_log(self, text: bytes, taken: set[str]) -> None:
+        """Before ``text`` is committed, which has the loose files at the paths ``taken``: the log that goes with it.
+
+        It tells what to do to that tree so that it is what is here.  Raises ``OSError``.
+        """
+        files, directories = self.walk()
+        operations: list[tuple[str, ...]] = [("mkdir", path) for path in sorted(directories)]
+        first: dict[LiveFile, str] = {}
+        for path, file in sorted(files.items()):
+            if file.loose is None or path in taken:
+                continue
+            if file in first:
+                operations += [("unlink", path), ("link", first[file], path)]
+            else:
+                first[file] = path
+                operations.append(("loose", path, file.loose.path))
+        self._spool.prepare(text, operations)
+
+    def forget_prepared(self) -> None:
+        """The tree did not become what was prepared for."""
+        self._spool.forget_prepared()
+
+    def restart_log(self) -> None:
+        """The text that was prepared for is the tree.  Raises ``OSError``."""
+        self._spool.restart()
+
+    def sync_log(self) -> None:
+        """Make it durable what was done to names.  Raises ``OSError``."""
+        self._spool.sync(self.document.relief)
+
+    def sync(self) -> None:
+        """Make durable what is loose.  Raises ``OSError``."""
+        for file in self.walk()[0].values():
+            loose = file.loose
+            if loose is not None:
+                loose.sync(self.document.relief)
+        self.sync_log()
+
+    def loose_files(self) -> Iterator[tuple[str, str]]:
+        """Path in the store, and path in the spool, of each loose file."""
+        for path, file in self.walk()[0].items():
+            if file.loose is not None:
+                yield path, file.loose.path
+
+    def close(self) -> None:
+        """Close the log."""
+        self._spool.close()
+
+
+def _same(file: LiveFile, content: Content) -> bool:
+    """Whether what a tree has in the place of stored bytes is the same bytes."""
+    if isinstance(content, Stored) and isinstance(file.content, Stored):
+        return content.is_same(file.content)
+    return isinstance(content, Bytes) and content == file.content

@@ -1,0 +1,214 @@
+"""Files of a mounted store that the tree does not have yet, and the log by which a killed mount's are found again.
+
+Each loose file is a file of the spool.  The log lists what was done to names since the tree was last committed, one
+JSON list a line, so that the next mount, which begins with the committed tree, can do it again.  Its first line names
+that tree; before another is committed, the log that goes with it lies beside it, so at each instant one of them fits.
+Guarantee: what a program was told is done outlives a killed daemon.  Limit: not a machine that fails, unless it was
+synced.  Users: ``live``, ``recovering``.  One thread at a time, whoever has the turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import quote
+
+from asdffs.daf.files import PIECE, Content
+from asdffs.relief import Relief
+from asdffs.storage.file_store import write_all
+from asdffs.storage.store import Extent, read_bytes
+
+#: In the spool.  Files there are called ``N-QUOTED``; one without a dash is nobody's scratch.
+LOG: Final = "store.log"
+#: That of the tree that is being committed.
+NEXT: Final = "store.log.next"
+_OWN: Final = re.compile(r"s[0-9]+-.*", re.DOTALL)
+_LONGEST: Final = 180
+
+
+class Loose:
+    """Bytes in a file of the spool, which is open.  ``path``: of it."""
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    @property
+    def size(self) -> int:
+        """See ``Content``."""
+        return os.fstat(self._fd).st_size
+
+    def read(self, offset: int, length: int) -> Extent:
+        """See ``Content``."""
+        return Extent(self._fd, offset, max(0, min(length, self.size - offset)))
+
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
+        """Write.  Raises ``OSError``."""
+        write_all(self._fd, payload, offset)
+
+    def truncate(self, size: int) -> None:
+        """Set the size.  Raises ``OSError``."""
+        os.ftruncate(self._fd, size)
+
+    def allocate(self, size: int) -> None:
+        """Have room for so many bytes.  Raises ``OSError``."""
+        os.posix_fallocate(self._fd, 0, size)
+
+    def sync(self, relief: Relief) -> None:
+        """Make it durable.  Raises ``OSError``."""
+        fd = os.dup(self._fd)  # it may be given back while this waits
+        try:
+            with relief.waiting():
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def fill(self, content: Content, size: int) -> None:
+        """Begin with the first ``size`` bytes of ``content``.  Raises ``OSError``, ``AsdffsError``."""
+        for offset in range(0, size, PIECE):
+            self.write(offset, read_bytes(content.read(offset, min(PIECE, size - offset))))
+
+    def drop(self) -> None:
+        """Remove it."""
+        os.close(self._fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+
+class LooseFiles:
+    """The loose files, and the log, in the directory ``spool``; not ``logged``: the log is being done again.
+
+    ``begin()``: the text of the tree that a new log goes with.
+    """
+
+    def __init__(self, spool: str, *, logged: bool = True) -> None:
+        self._spool = spool
+        self._logged = logged
+        self._count = 0
+        self._logs: list[int] = []
+        self.begin: Callable[[], bytes] = bytes
+
+    def create(self, path: str) -> Loose:
+        """An empty file for ``path`` of the store.  Raises ``OSError``."""
+        quoted = quote(path, safe="", errors="surrogateescape")[:_LONGEST].rstrip("%")
+        while True:
+            self._count += 1
+            name = os.path.join(self._spool, f"s{self._count}-{quoted}")
+            with contextlib.suppress(FileExistsError):
+                return Loose(name, os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+
+    def note(self, *operation: str) -> None:
+        """Write an operation into the log, and into the next one when there is one already.  Raises ``OSError``."""
+        if not self._logged:
+            return
+        if not self._logs:
+            self._logs.append(self._open(LOG))
+            if not os.fstat(self._logs[0]).st_size:
+                _append(self._logs[0], [("tree", _digest(self.begin()))])
+        for log in self._logs:
+            _append(log, [operation])
+
+    def prepare(self, text: bytes, operations: list[tuple[str, ...]]) -> None:
+        """The log that is to go with the tree ``text``, once that is committed.  Raises ``OSError``."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._spool, NEXT))
+        log = self._open(NEXT)
+        try:
+            _append(log, [("tree", _digest(text)), *operations])
+        except OSError:
+            os.close(log)
+            raise
+        self._logs = [*self._logs[:1], log] if self._logs else [self._open(LOG), log]
+
+    def restart(self) -> None:
+        """What was prepared is the log now.  Raises ``OSError``."""
+        os.replace(os.path.join(self._spool, NEXT), os.path.join(self._spool, LOG))
+        os.close(self._logs.pop(0))
+
+    def forget_prepared(self) -> None:
+        """The tree did not become what was prepared for."""
+        for log in self._logs[1:]:
+            os.close(log)
+        del self._logs[1:]
+
+    def sync(self, relief: Relief) -> None:
+        """Make the log durable.  Raises ``OSError``."""
+        for log in self._logs:
+            fd = os.dup(log)
+            try:
+                with relief.waiting():
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def close(self) -> None:
+        """Close the log."""
+        while self._logs:
+            os.close(self._logs.pop())
+
+    def _open(self, name: str) -> int:
+        flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
+        return os.open(os.path.join(self._spool, name), flags, 0o600)
+
+
+def _append(log: int, operations: list[tuple[str, ...]]) -> None:
+    """All of it, or nothing.  Raises ``OSError``."""
+    raw = b"".join(json.dumps(operation).encode() + b"\n" for operation in operations)
+    size = os.fstat(log).st_size
+    try:
+        done = os.write(log, raw)
+        if done != len(raw):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        os.ftruncate(log, size)
+        raise
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+def read_log(spool: str, text: bytes) -> Iterator[list[Any]]:
+    """The operations of the log in a spool that goes with the tree ``text``.
+
+    A last line that is cut off was told to nobody.  Raises ``OSError``, ``ValueError``.
+    """
+    logs = [_read(os.path.join(spool, name)) for name in (NEXT, LOG)]
+    wanted = ["tree", _digest(text)]
+    chosen = next((log for log in logs if log[:1] == [wanted]), logs[1] or logs[0])
+    yield from chosen[1:]
+
+
+def _read(path: str) -> list[list[Any]]:
+    try:
+        with open(path, "rb") as file:
+            return [json.loads(line) for line in file.read().split(b"\n")[:-1]]
+    except FileNotFoundError:
+        return []
+
+
+def remove_logs(spool: str) -> None:
+    """What they tell is in the tree, and so is what it has of the files; others nobody had a name for.
+
+    Raises ``OSError``.
+    """
+    for name in os.listdir(spool):
+        if _OWN.fullmatch(name):
+            os.unlink(os.path.join(spool, name))
+    for name in (LOG, NEXT):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(spool, name))
+
+
+def reopened(path: str) -> Loose | None:
+    """A file of a spool that a killed mount left; None when it was removed.  Raises ``OSError``."""
+    try:
+        return Loose(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        return None

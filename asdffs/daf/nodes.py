@@ -1,0 +1,190 @@
+"""The nodes of the tree that properties and files become, as YAML text (docs/daf.md, The mapping).
+
+A node is a string, of one line and in flow style, or a dict of nodes, in block style, or ``KEPT``.  Numbers of
+arrays are in blocks; strings, and files that are kept as files, are written in the tree when they are short.  Users:
+``packing``, ``committing``.  Pure, but for reading short files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from asdffs.daf.descriptors import Scalar, Version
+from asdffs.daf.eltypes import STRING, Eltype, in_int64
+from asdffs.daf.files import Files
+from asdffs.daf.lines import parse_lines
+from asdffs.daf.places import JSON, Key
+from asdffs.daf.properties import Array, expected_length, part_type
+from asdffs.errors import InvalidStoreError
+
+#: What is longer, in bytes, is in a block.
+INLINE: Final = 1024
+#: How a tree without other ndarrays writes their tag: of the ASDF Standard 1.6.0.
+NDARRAY: Final = "!core/ndarray-1.1.0"
+
+#: In the place of a node: it is in the tree, and stays as it is written there.
+KEPT: Final = object()
+
+Node = Any
+
+#: YAML reads no longer key without a question mark before it (section 7.4.2 of YAML 1.2, and 1.1 as well).
+_LONGEST: Final = 1000
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+#: What YAML 1.1 takes for another thing than a string.
+_WORDS: Final = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
+_UNPRINTABLE: Final = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]')
+
+
+class KeptEntryError(Exception):
+    """An entry that is to stay as it is written is in a mapping that must be written anew."""
+
+
+def quoted(text: str) -> str:
+    """A string as YAML 1.1 and 1.2 read it back, in one line."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    return '"' + _UNPRINTABLE.sub(_escaped, text) + '"'
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}"
+
+
+def encoded_path(path: str) -> str:
+    """A path as the tree has it: bytes that are no UTF-8, control characters and ``%`` as ``%XX``."""
+    return "".join(map(_encoded, path))
+
+
+def _encoded(character: str) -> str:
+    if character != "%" and character.isprintable():
+        return character
+    return "".join(f"%{byte:02X}" for byte in os.fsencode(character))
+
+
+class Writer:
+    """Makes nodes of ``files``; ``number(path)``: of the block that has the file; ``tag``: of ndarrays."""
+
+    def __init__(self, files: Files, number: Callable[[str], int | str], tag: str = NDARRAY) -> None:
+        self._files = files
+        self._number = number
+        self._tag = tag
+
+    def scalar(self, scalar: Scalar) -> str:
+        """``{type: T, value: V}``; what a YAML reader would round or refuse is a string."""
+        value = scalar.value
+        if isinstance(value, bool):
+            text = "true" if value else "false"
+        else:
+            text = str(value) if scalar.eltype.integer and in_int64(value) else quoted(str(value))
+            text = text if scalar.eltype.integer or scalar.eltype.name == STRING else f'"{value}"'
+        return f"{{type: {scalar.eltype.name}, value: {text}}}"
+
+    def lines(self, path: str, count: int, shape: tuple[int, ...] | None = None) -> str:
+        """Strings: a list, or the bytes of their file; of a matrix with its ``shape``."""
+        strings = inline_lines(self._files, path)
+        if strings is None:
+            text = self.ndarray(path, "uint8", (self._files.contents[path].size,))
+            stated = f"shape: {_list(shape)}, " if shape else ""
+            return f"{{format: lines, {stated}n: {count}, utf8: {text}}}"
+        text = f"[{', '.join(map(quoted, strings))}]"
+        return f"{{format: lines, shape: {_list(shape)}, values: {text}}}" if shape else text
+
+    def array(self, array: Array) -> str:
+        """A vector or matrix."""
+        if array.descriptor.indtype is None:
+            return self._part(array, array.parts[0])
+        facts = [f"format: sparse, shape: {_list(array.shape)}, eltype: {array.eltype.name}"]
+        facts += [f"{part}: {self._part(array, part)}" for part in array.parts]
+        if "colptr" not in array.parts and "nzind" not in array.parts:
+            raise InvalidStoreError("a sparse property has indices", path=array.key.path(JSON))
+        return f"{{{', '.join(facts)}}}"
+
+    def _part(self, array: Array, part: str) -> str:
+        path, eltype = array.key.path(part), part_type(array, part)
+        whole = part in ("data", "txt")
+        if eltype.name == STRING:
+            shape = array.shape if whole and len(array.shape) > 1 else None
+            return self.lines(path, expected_length(array, part), shape)
+        return self.ndarray(path, eltype.datatype, array.shape if whole else (expected_length(array, part),), eltype)
+
+    def kept(self, path: str) -> str:
+        """A file that is kept as it is."""
+        text = inline_text(self._files, path)
+        return quoted(text) if text is not None else self.ndarray(path, "uint8", (self._files.contents[path].size,))
+
+    def ndarray(self, path: str, datatype: str, shape: tuple[int, ...], eltype: Eltype | None = None) -> str:
+        """An ndarray on the block of a file: columns first, as the file is; one without bytes has no block."""
+        if not self._files.contents[path].size:
+            return f"{self._tag} {{data: [], datatype: {datatype}, shape: {_list(shape)}}}"
+        size = eltype.size if eltype is not None else 1
+        strides = f", strides: {_list((size, size * shape[0]))}" if len(shape) > 1 else ""
+        source = self._number(path)
+        facts = f"source: {source}, datatype: {datatype}, byteorder: little, shape: {_list(shape)}{strides}"
+        return f"{self._tag} {{{facts}}}"
+
+
+def inline_lines(files: Files, path: str) -> list[str] | None:
+    """The strings of a file that is so short that they are in the tree; None for another."""
+    if files.contents[path].size > INLINE:
+        return None
+    try:
+        return parse_lines(files.whole(path))
+    except InvalidStoreError:
+        return None
+
+
+def inline_text(files: Files, path: str) -> str | None:
+    """The text of a file that is so short that it is in the tree; None for another."""
+    if files.contents[path].size > INLINE:
+        return None
+    try:
+        return files.whole(path).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def version_node(version: Version) -> str:
+    """``[1, 0]``."""
+    return _list(version)
+
+
+def list_node(texts: list[str]) -> str:
+    """A list of strings."""
+    return f"[{', '.join(map(quoted, texts))}]"
+
+
+def put(tree: dict[str, Any], keys: tuple[str, ...], node: Node) -> None:
+    """Have ``node`` at ``keys`` of nested dicts."""
+    for key in keys[:-1]:
+        tree = tree.setdefault(key, {})
+    tree[keys[-1]] = node
+
+
+def keys_of(key: Key) -> tuple[str, ...]:
+    """Where a property is in the tree, below ``daf``."""
+    section = {"scalar": "scalars", "axis": "axes", "vector": "vectors", "matrix": "matrices"}[key.kind]
+    return (section, *key.axes, key.name)
+
+
+def render(tree: Mapping[str, Node], indent: int = 0) -> Iterator[str]:
+    """The lines of a mapping in block style.  Raises ``KeptEntryError``."""
+    for key, node in tree.items():
+        name = quoted(key)
+        head = f"{' ' * indent}{name}:" if len(name) < _LONGEST else f"{' ' * indent}? {name}\n{' ' * indent}:"
+        if node is KEPT:
+            raise KeptEntryError(key)
+        if not isinstance(node, dict):
+            yield f"{head} {node}\n"
+        elif not node:
+            yield f"{head} {{}}\n"
+        else:
+            yield f"{head}\n"
+            yield from render(node, indent + 2)
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, numbers))}]"

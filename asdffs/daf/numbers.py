@@ -1,0 +1,36 @@
+"""The contents of a store as numpy's arrays: maps where the bytes are in a file as they are.
+
+Users: ``checking``, ``store``.  numpy is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from asdffs.daf.eltypes import Eltype
+from asdffs.daf.files import Content, OnDisk
+from asdffs.daf.stored import Stored
+from asdffs.errors import InvalidStoreError
+from asdffs.storage.store import read_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def elements(content: Content, eltype: Eltype) -> np.ndarray[Any, Any]:
+    """All elements, read-only, of one axis.  Raises ``InvalidStoreError`` when a Bool is neither 0 nor 1."""
+    import numpy as np
+
+    found: Any
+    if not content.size:
+        return np.empty(0, eltype.descr)
+    if isinstance(content, OnDisk):
+        found = np.memmap(content.path, np.uint8, mode="r", shape=(content.size,)).view(np.ndarray)
+    elif isinstance(content, Stored):
+        found = np.frombuffer(content.buffer(), np.uint8)
+    else:
+        found = np.frombuffer(read_bytes(content.read(0, content.size)), np.uint8)
+    if eltype.descr == "|b1" and found.max() > 1:
+        raise InvalidStoreError("has a Bool that is neither 0 nor 1")
+    typed: np.ndarray[Any, Any] = found.view(eltype.descr)
+    return typed

@@ -1,0 +1,220 @@
+"""What the files of a store are: its version, scalars, axes, vectors and matrices, and what is none of these.
+
+A property is *whole* when all of its files are there and their sizes fit each other and the axes; only whole ones
+become nodes of a tree.  The files of others, and files that FilesDaf does not know, are kept as files.  What a size
+cannot tell (order of indices, duplicates) is for ``checking``.  Users: ``packing``, ``checking``, ``store``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from asdffs.daf.descriptors import (
+    LARGEST,
+    Descriptor,
+    Scalar,
+    Version,
+    parse_descriptor,
+    parse_scalar,
+    parse_version,
+)
+from asdffs.daf.eltypes import BOOL, STRING, Eltype
+from asdffs.daf.files import Files, sorted_paths
+from asdffs.daf.lines import count_lines
+from asdffs.daf.places import JSON, SENTINEL, Key, place_of
+from asdffs.errors import InvalidStoreError
+
+_ORDER: Final = ("scalar", "axis", "vector", "matrix")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with the file ``path``.  ``kept``: it is only that nobody here reads it."""
+
+    path: str
+    sentence: str
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A vector or matrix.  ``shape``: lengths of its axes; ``parts``: its files but the JSON, in order.
+
+    ``nonzero``: elements that a sparse one has.
+    """
+
+    key: Key
+    descriptor: Descriptor
+    shape: tuple[int, ...]
+    parts: tuple[str, ...]
+    nonzero: int = 0
+
+    @property
+    def eltype(self) -> Eltype:
+        """The type of its elements."""
+        return self.descriptor.eltype
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Elements of the parts of a sparse one, as a descriptor names them."""
+        names = {"nztxt": "nzval"}
+        return {
+            names.get(part, part): self.shape[-1] + 1 if part == "colptr" else self.nonzero for part in self.parts
+        }
+
+
+@dataclass(slots=True)
+class Properties:
+    """The properties of a store.  ``axes``: their lengths; ``unknown``: paths of files that are none's."""
+
+    version: Version | None = None
+    scalars: dict[Key, Scalar] = field(default_factory=dict)
+    axes: dict[str, int] = field(default_factory=dict)
+    arrays: dict[Key, Array] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def find_properties(files: Files) -> Properties:
+    """Look at all files; only descriptors and lines are read.  Raises ``OSError``."""
+    found = Properties()
+    groups: dict[Key, list[str]] = {}
+    for path in sorted_paths(files.contents):
+        place = place_of(path)
+        if place is not None:
+            groups.setdefault(place[0], []).append(place[1])
+        elif path == SENTINEL:
+            _take_version(found, files)
+        else:
+            found.unknown.append(path)
+    for key in sorted(groups, key=lambda key: (_ORDER.index(key.kind), key)):
+        take_property(found, files, key, groups[key])
+    return found
+
+
+def _take_version(found: Properties, files: Files) -> None:
+    try:
+        found.version = parse_version(files.short(SENTINEL, LARGEST))
+    except InvalidStoreError as err:
+        found.faults.append(Fault(SENTINEL, err.sentence))
+        found.unknown.append(SENTINEL)
+
+
+def take_property(found: Properties, files: Files, key: Key, parts: list[str]) -> None:
+    """Judge one property by the files that are there, axes first.  What is not whole is unknown, with a fault."""
+    used: tuple[str, ...] = ()
+    try:
+        used = _judge(found, files, key, parts)
+    except InvalidStoreError as err:
+        found.faults.append(Fault(err.path or key.path(parts[0]), err.sentence, kept=err.packed))
+    extra = [key.path(part) for part in parts if part not in used]
+    found.unknown += extra
+    if used:
+        found.faults += [Fault(path, "belongs to no property: the descriptor names no such file") for path in extra]
+
+
+def _judge(found: Properties, files: Files, key: Key, parts: list[str]) -> tuple[str, ...]:
+    """Take the property up; the parts that it has.  Raises ``InvalidStoreError`` with ``path`` when it is none."""
+    if key.kind == "axis":
+        with _at(key.path("txt")):
+            found.axes[key.name] = count_lines(files.contents[key.path("txt")])
+        return ("txt",)
+    if key.kind == "scalar":
+        with _at(key.path(JSON)):
+            found.scalars[key] = parse_scalar(files.short(key.path(JSON), LARGEST))
+        return (JSON,)
+    array = judge_array(files, key, parts, found.axes)
+    found.arrays[key] = array
+    return (JSON, *array.parts)
+
+
+@contextlib.contextmanager
+def _at(path: str) -> Iterator[None]:
+    """Faults inside are of the file ``path``."""
+    try:
+        yield
+    except InvalidStoreError as err:
+        err.path = err.path or path
+        raise
+
+
+def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int]) -> Array:
+    """The vector or matrix of these files.  Raises ``InvalidStoreError`` with ``path`` when it is not whole."""
+    if JSON not in parts:
+        raise InvalidStoreError(f"has no descriptor {key.name}.{JSON} beside it", path=key.path(parts[0]))
+    with _at(key.path(JSON)):
+        descriptor = parse_descriptor(files.short(key.path(JSON), LARGEST), matrix=key.kind == "matrix")
+        missing = next((axis for axis in key.axes if axis not in axes), None)
+        if missing is not None:
+            raise InvalidStoreError(f"is of the axis {missing!r}, which the store does not have")
+        shape = tuple(axes[axis] for axis in key.axes)
+        wanted = tuple(_wanted(descriptor, key, parts))
+        for part in wanted:
+            if part not in parts:
+                raise InvalidStoreError(f"{key.name}.{part} is missing")
+    nonzero = _nonzero(files, key, descriptor, wanted)
+    array = Array(key, descriptor, shape, wanted, nonzero)
+    for part in wanted:
+        with _at(key.path(part)):
+            _check_size(files, array, part)
+    return array
+
+
+def _wanted(descriptor: Descriptor, key: Key, parts: list[str]) -> Iterator[str]:
+    """The files that it is to have beside its descriptor."""
+    strings = descriptor.eltype.name == STRING
+    if descriptor.format == "dense":
+        yield "txt" if strings else "data"
+        return
+    yield from ("colptr", "rowval") if key.kind == "matrix" else ("nzind",)
+    stated = "nzval" in parts if descriptor.valued is None else descriptor.valued
+    implied = descriptor.eltype.name == BOOL and not stated
+    if not implied:
+        yield "nztxt" if strings else "nzval"
+
+
+def _nonzero(files: Files, key: Key, descriptor: Descriptor, wanted: tuple[str, ...]) -> int:
+    """How many elements a sparse one has: its indices say so."""
+    if descriptor.indtype is None:
+        return 0
+    part = wanted[1] if wanted[0] == "colptr" else wanted[0]
+    return files.contents[key.path(part)].size // descriptor.indtype.size
+
+
+def _check_size(files: Files, array: Array, part: str) -> None:
+    content, length = files.contents[array.key.path(part)], expected_length(array, part)
+    eltype = part_type(array, part)
+    if eltype.name == STRING:
+        count = count_lines(content)
+        if count != length:
+            raise InvalidStoreError(f"has {count} lines; {_of(array, part)} has {length}")
+    elif content.size != length * eltype.size:
+        sentence = f"has {content.size} bytes; {length} elements of {eltype.name} have {length * eltype.size}"
+        raise InvalidStoreError(sentence)
+    stated = array.descriptor.counts.get("nzval" if part == "nztxt" else part, length)
+    if stated != length:
+        raise InvalidStoreError(f"has {length} elements; its descriptor says {stated}")
+
+
+def _of(array: Array, part: str) -> str:
+    return "its indices" if part == "nztxt" else " by ".join(f"the axis {axis!r}" for axis in array.key.axes)
+
+
+def expected_length(array: Array, part: str) -> int:
+    """How many elements or lines a part of it has."""
+    if part == "colptr":
+        return array.shape[-1] + 1
+    if part in ("data", "txt"):
+        return array.shape[0] * (array.shape[1] if len(array.shape) > 1 else 1)
+    return array.nonzero
+
+
+def part_type(array: Array, part: str) -> Eltype:
+    """The type of the elements of a part."""
+    indtype = array.descriptor.indtype
+    if indtype is not None and part in ("nzind", "colptr", "rowval"):
+        return indtype
+    return array.eltype

@@ -1,0 +1,110 @@
+"""What a killed mount had of a store and the tree did not have yet: done again, from the log, and committed.
+
+Users: ``cli/past``, before scratch of the spool is kept beside the file.  Under the file's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from asdffs.daf.live import LiveStore
+from asdffs.daf.live_directory import LiveDirectory
+from asdffs.daf.live_file import LiveFile
+from asdffs.daf.loose import LOG, NEXT, LooseFiles, read_log, remove_logs, reopened
+from asdffs.document.document import Document
+from asdffs.errors import AsdffsError, UnfinishedError
+
+logger = logging.getLogger(__name__)
+
+
+def recover_store(document: Document, spool: str) -> Iterator[str]:
+    """Take up what the log in ``spool`` tells; sentences about it.  Nothing where there is no log.
+
+    Raises ``UnfinishedError`` when the log cannot be read, or what it tells be committed: all of it stays.
+    """
+    log = os.path.join(spool, LOG)
+    if not os.path.exists(log) and not os.path.exists(os.path.join(spool, NEXT)):
+        return
+    store = LiveStore(document, spool=LooseFiles(spool, logged=False))
+    try:
+        operations = list(read_log(spool, document.tree.text()))
+    except ValueError as err:
+        raise UnfinishedError(
+            f"the log of the store that the last mount left cannot be read: {err}", path=log
+        ) from err
+    store.refresh()
+    for operation in operations:
+        _replay(store, operation)
+    count = len(list(store.loose_files()))
+    try:
+        store.commit(final=True, forced=True)
+        document.finish()
+    except (AsdffsError, OSError) as err:
+        sentence = f"what the last mount had of the FilesDaf store cannot be taken up: {err}; it is in {spool}"
+        raise UnfinishedError(sentence, path=document.path) from err
+    remove_logs(spool)
+    if operations:
+        yield f"the last mount was killed; what it had of the FilesDaf store is in the file now ({count} files)"
+
+
+def _replay(store: LiveStore, operation: list[Any]) -> None:
+    """Do one operation again, if what it needs is there: the tree may have it already."""
+    kind, path, *rest = operation
+    root, other = store.root, rest[0] if rest else ""
+    if kind == "loose":
+        _loosen(store, path, other)
+    elif kind == "mkdir":
+        root.make(path)
+    elif kind == "rmdir":
+        entry = root.find(path)
+        if isinstance(entry, LiveDirectory) and not entry.entries:
+            _folder(store, path).entries.pop(_name(path))
+    elif kind == "unlink" and isinstance(root.find(path), LiveFile):
+        root.displace(path)
+    elif kind == "link":
+        file = root.find(path)
+        if isinstance(file, LiveFile) and root.find(other) is None:
+            root.place(other, file)
+    elif kind == "rename":
+        _rename(store, path, other)
+
+
+def _loosen(store: LiveStore, path: str, spooled: str) -> None:
+    loose, file = reopened(spooled), store.root.find(path)
+    if loose is None:
+        return
+    if isinstance(file, LiveFile):
+        file.become(loose, same=False)
+    elif file is None:
+        store.root.make(path.rpartition("/")[0])
+        store.root.place(path, LiveFile(store, loose))
+
+
+def _rename(store: LiveStore, path: str, new: str) -> None:
+    entry, there = store.root.find(path), store.root.find(new)
+    if entry is None or there is entry or isinstance(there, LiveDirectory) > isinstance(entry, LiveDirectory):
+        return
+    if isinstance(there, LiveDirectory):
+        if there.entries:
+            return
+        _folder(store, new).entries.pop(_name(new))
+    elif there is not None:
+        store.root.displace(new)
+    target = store.root.make(new.rpartition("/")[0])
+    if target is not None:
+        _folder(store, path).rename(_name(path), target, _name(new))
+
+
+def _folder(store: LiveStore, path: str) -> LiveDirectory:
+    above = path.rpartition("/")[0]
+    found = store.root.find(above)
+    if not isinstance(found, LiveDirectory):
+        raise TypeError("what is there is in a directory")
+    return found
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
