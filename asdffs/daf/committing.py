@@ -120,7 +120,6 @@ class Commit:
             document.commit_tree(draft, over=version)
         except BaseException:
             self._store.room.drop(set(numbers))
-            self._store.forget_prepared()
             raise
 
     # -- the entries of the tree ------------------------------------------------

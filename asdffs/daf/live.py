@@ -323,10 +323,6 @@ class LiveStore:
                 operations.append(("loose", path, file.loose.path))
         self._spool.prepare(text, operations)
 
-    def forget_prepared(self) -> None:
-        """The tree did not become what was prepared for."""
-        self._spool.forget_prepared()
-
     def restart_log(self) -> None:
         """The text that was prepared for is the tree.  Raises ``OSError``."""
         self._spool.restart()

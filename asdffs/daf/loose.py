@@ -107,54 +107,62 @@ class LooseFiles:
         """Write an operation into the log, and into the next one when there is one already.  Raises ``OSError``."""
         if not self._logged:
             return
-        if not self._logs:
-            self._logs.append(self._open(LOG))
-            if not os.fstat(self._logs[0]).st_size:
-                _append(self._logs[0], [("tree", _digest(self.begin()))])
-        for log in self._logs:
-            _append(log, [operation])
+        self._begin()
+        sizes = [os.fstat(log).st_size for log in self._logs]
+        try:
+            for log in self._logs:
+                _append(log, [operation])
+        except OSError:
+            for log, size in zip(self._logs, sizes, strict=True):
+                os.ftruncate(log, size)
+            raise
 
     def prepare(self, text: bytes, operations: list[tuple[str, ...]]) -> None:
-        """The log that is to go with the tree ``text``, once that is committed.  Raises ``OSError``."""
+        """The log that is to go with the tree ``text``, once that is committed, and if it is.  Raises ``OSError``."""
+        self._begin()
+        while len(self._logs) > 1:  # of a tree that was not
+            os.close(self._logs.pop())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._spool, NEXT))
-        log = self._open(NEXT)
-        try:
-            _append(log, [("tree", _digest(text)), *operations])
-        except OSError:
-            os.close(log)
-            raise
-        self._logs = [*self._logs[:1], log] if self._logs else [self._open(LOG), log]
+        self._logs.append(self._opened(NEXT, [("tree", _digest(text)), *operations]))
 
     def restart(self) -> None:
         """What was prepared is the log now.  Raises ``OSError``."""
         os.replace(os.path.join(self._spool, NEXT), os.path.join(self._spool, LOG))
         os.close(self._logs.pop(0))
 
-    def forget_prepared(self) -> None:
-        """The tree did not become what was prepared for."""
-        for log in self._logs[1:]:
-            os.close(log)
-        del self._logs[1:]
-
     def sync(self, relief: Relief) -> None:
         """Make the log durable.  Raises ``OSError``."""
-        for log in self._logs:
-            fd = os.dup(log)
-            try:
-                with relief.waiting():
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
+        copies = [os.dup(log) for log in self._logs]  # they may be closed while this waits
+        try:
+            with relief.waiting():
+                for copy in copies:
+                    os.fsync(copy)
+        finally:
+            for copy in copies:
+                os.close(copy)
 
     def close(self) -> None:
         """Close the log."""
         while self._logs:
             os.close(self._logs.pop())
 
-    def _open(self, name: str) -> int:
+    def _begin(self) -> None:
+        """Have a log, of the tree as it is."""
+        if not self._logs:
+            self._logs.append(self._opened(LOG, [("tree", _digest(self.begin()))]))
+
+    def _opened(self, name: str, first: list[tuple[str, ...]]) -> int:
+        """A log, which begins with the lines ``first``."""
         flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
-        return os.open(os.path.join(self._spool, name), flags, 0o600)
+        log = os.open(os.path.join(self._spool, name), flags, 0o600)
+        try:
+            if not os.fstat(log).st_size:
+                _append(log, first)
+        except OSError:
+            os.close(log)
+            raise
+        return log
 
 
 def _append(log: int, operations: list[tuple[str, ...]]) -> None:

@@ -19,6 +19,7 @@ from support.mounts import environment_in
 from asdffs.daf.committing import Commit
 from asdffs.daf.live import LiveStore
 from asdffs.daf.loose import LooseFiles
+from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import FailedFileError, InvalidTreeError, UnfinishedError
 
@@ -188,6 +189,30 @@ def test_regression_the_log_was_done_again_to_the_wrong_tree(
     cut = mock.patch.object(owner, at, side_effect=FailedFileError("cut"))
     with cut, pytest.raises(FailedFileError, match="cut"):
         client.commit()
+    client.kill()
+    assert place.seen_later() == before
+
+
+@pytest.mark.parametrize("became", [True, False])
+def test_regression_what_was_done_after_a_commit_that_failed_was_lost(
+    became: bool, place: Place, client: Client
+) -> None:
+    """Nobody knows whether the tree became what it was to be; the log of either goes on."""
+    client.close()
+    client = place.open()
+    commit_tree = type(client.document).commit_tree
+
+    def failing(document: Document, draft: bytes, *, over: int | None = None) -> None:
+        if became:
+            commit_tree(document, draft, over=over)
+        raise FailedFileError("cut")
+
+    client.write("y", b"zero")
+    with mock.patch.object(type(client.document), "commit_tree", failing), pytest.raises(FailedFileError):
+        client.commit()
+    client.rename("y", "z")
+    client.write("y", b"one")
+    before = client.shown()
     client.kill()
     assert place.seen_later() == before
 
