@@ -15,6 +15,8 @@ from asdffs.storage.journal import read_owner
 from asdffs.storage.store import Folder, Store
 
 _POLL = 0.05  # seconds; flock has no wait with a time limit
+#: How long a holder without a note is waited for, in seconds: who begins has none yet, who ends none any more.
+_NAMELESS = 2.0
 
 
 def open_locked(folder: Folder, name: str, *, patience: float) -> Store:
@@ -23,14 +25,15 @@ def open_locked(folder: Folder, name: str, *, patience: float) -> Store:
     Waits up to ``patience`` seconds for a daemon that is finishing the file.  Raises
     ``LockedError`` naming the holder, or ``OSError``.
     """
-    deadline = time.monotonic() + patience
+    begin = time.monotonic()
     while True:
         store = folder.open(name, writable=True)
         if folder.lock(store) and folder.signature(name).inode == store.signature().inode:
             return store
         store.close()  # locked by another, or replaced between open and lock
         owner = read_owner(folder, name)
-        if owner.get("state") != "finishing" or time.monotonic() > deadline:
+        longest = patience if owner.get("state") == "finishing" else 0 if owner else min(patience, _NAMELESS)
+        if time.monotonic() - begin > longest:
             raise LockedError(_holder(owner), path=folder.path(name))
         time.sleep(_POLL)
 

@@ -278,16 +278,21 @@ def rewritten(file: Path, other: Path) -> None:
     os.replace(other, file)
 
 
-def test_regression_open_and_moved_files_had_the_bytes_of_another(empty: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("committed", [False, True])
+def test_regression_open_and_moved_files_had_the_bytes_of_another(
+    committed: bool, empty: Path, tmp_path: Path
+) -> None:
     """A foreign program replaces the file."""
     with mounted(empty, *STORE) as mount:
         julia = Julia(mount.point)
         julia.add_axis("cell", ["a", "b"])
-        julia.set_dense("vectors/cell/x", "Int32", [1, 2])
+        julia.set_dense("vectors/cell/x", "Int32", [-1, -2])
         until_committed(mount)
         held = os.open(mount.point / "vectors/cell/x.data", os.O_RDONLY)
         os.rename(mount.point / "vectors/cell/x.data", mount.point / "moved")
         os.unlink(mount.point / "vectors/cell/x.json")
+        if committed:
+            until_committed(mount)
         rewritten(empty, tmp_path / "other.asdf")
         until(lambda: (mount.point / "vectors/cell/before.data").exists())
         assert refusal(lambda: os.pread(held, 8, 0)) == errno.ESTALE

@@ -1,0 +1,30 @@
+"""The lock that keeps two asdffs from writing one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from asdffs.errors import LockedError
+from asdffs.storage import lock
+from asdffs.storage.file_store import FileFolder
+
+
+def test_regression_who_just_ended_was_said_to_be_writing(tmp_path: Path) -> None:
+    """The note of a daemon goes before its lock does."""
+    (tmp_path / "data.asdf").write_bytes(b"x")
+    folder = FileFolder(str(tmp_path))
+    holder = folder.open("data.asdf", writable=True)
+    assert folder.lock(holder)
+    with pytest.raises(LockedError, match="another asdffs is writing this file"):
+        lock.open_locked(folder, "data.asdf", patience=0)
+    read_owner = lock.read_owner
+
+    def ending(*arguments: object) -> object:
+        holder.close()
+        return read_owner(*arguments)  # type: ignore[arg-type]
+
+    with mock.patch.object(lock, "read_owner", ending):
+        lock.open_locked(folder, "data.asdf", patience=600).close()
