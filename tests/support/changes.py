@@ -41,6 +41,8 @@ class Promising:
         self._appended: list[int] = []
 
     def commit_tree(self, draft: bytes) -> None:
+        for number in self._appended:  # a crash that shows this tree shows what it may refer to
+            self._promise((number, draft), self._block(number))
         self._document.commit_tree(draft)
         self._promise("tree", self._document.tree.text())
         for number in self._appended:  # the tree may refer to them now
