@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 #: How long a caller waits beside other callers, whose pages may be what the helper waits for, in seconds.
 _CROWDED: Final = 0.005
 #: As long as the first helper starts.
-_FIRST_PATIENCE: Final = 0.1
+_FIRST_PATIENCE: Final = 1.0
 #: A helper that takes longer is stuck: another one is started, up to so many.
 _STUCK: Final = 0.02
 _MOST: Final = 4
