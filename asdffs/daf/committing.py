@@ -118,7 +118,7 @@ class Commit:
             draft = changed(text, {DAF: old}, {DAF: _renamed(new, marks)})
             self._store.prepare_log(complete_last_line(draft), self._taken)
             document.commit_tree(draft, over=version)
-        except BaseException:
+        except BaseException:  # whatever it was: the blocks are nobody's, and it is raised again
             self._store.room.drop(set(numbers))
             raise
 

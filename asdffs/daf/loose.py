@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -182,15 +182,18 @@ def _digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def read_log(spool: str, text: bytes) -> Iterator[list[Any]]:
-    """The operations of the log in a spool that goes with the tree ``text``.
+def take_log(spool: str, text: bytes) -> list[list[Any]]:
+    """The operations of the log in a spool that goes with the tree ``text``; it is the only log there from now on.
 
     A last line that is cut off was told to nobody.  Raises ``OSError``, ``ValueError``.
     """
     logs = [_read(os.path.join(spool, name)) for name in (NEXT, LOG)]
     wanted = ["tree", _digest(text)]
     chosen = next((log for log in logs if log[:1] == [wanted]), logs[1] or logs[0])
-    yield from chosen[1:]
+    if chosen is logs[0]:  # a commit that is cut again needs the other place
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(os.path.join(spool, NEXT), os.path.join(spool, LOG))
+    return chosen[1:]
 
 
 def _read(path: str) -> list[list[Any]]:

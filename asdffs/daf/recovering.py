@@ -13,7 +13,7 @@ from typing import Any
 from asdffs.daf.live import LiveStore
 from asdffs.daf.live_directory import LiveDirectory
 from asdffs.daf.live_file import LiveFile
-from asdffs.daf.loose import LOG, NEXT, LooseFiles, read_log, remove_logs, reopened
+from asdffs.daf.loose import LOG, NEXT, LooseFiles, remove_logs, reopened, take_log
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, UnfinishedError
 
@@ -30,7 +30,7 @@ def recover_store(document: Document, spool: str) -> Iterator[str]:
         return
     store = LiveStore(document, spool=LooseFiles(spool, logged=False))
     try:
-        operations = list(read_log(spool, document.tree.text()))
+        operations = take_log(spool, document.tree.text())
     except ValueError as err:
         raise UnfinishedError(
             f"the log of the store that the last mount left cannot be read: {err}", path=log

@@ -217,6 +217,32 @@ def test_regression_what_was_done_after_a_commit_that_failed_was_lost(
     assert place.seen_later() == before
 
 
+@pytest.mark.parametrize("at", ["commit_tree", "restart_log"])
+def test_regression_a_recovery_that_was_cut_took_the_log_of_another_tree(
+    at: str, place: Place, client: Client
+) -> None:
+    """The mount is killed after the tree has changed, and the next one while it takes that up."""
+    client.write("y", b"zero")
+    client.commit()
+    client.write("y.new", b"one")
+    client.rename("y", "y.bak")
+    client.rename("y.new", "y")
+    client.write("vectors/a/v.data", b"waits")
+    before = client.shown()
+    with (
+        mock.patch.object(LiveStore, "restart_log", side_effect=FailedFileError("cut")),
+        pytest.raises(FailedFileError),
+    ):
+        client.commit()
+    client.kill()
+    document = open_document(str(place.path), writable=True)
+    cut = mock.patch.object(Document if at == "commit_tree" else LiveStore, at, side_effect=FailedFileError("cut"))
+    with cut, pytest.raises(UnfinishedError, match="cut"):
+        taken_up(document, place.spool)
+    document.close()
+    assert place.seen_later() == before
+
+
 def test_regression_a_recovery_that_was_cut_did_its_log_twice(place: Place, client: Client) -> None:
     client.write("y", b"zero")
     client.commit()
