@@ -93,7 +93,13 @@ def mounted(file: Path, *options: object, code: int | None = 0, packages: Path |
     mount.umount = asdffs("umount", point, environment=mount.environment)
     if os.path.ismount(point):
         run("umount", "-l", point)
-    assert code is None or mount.umount.returncode == code, (mount.umount.returncode, mount.umount.stderr)
+    ended = mount.umount.returncode
+    assert code is None or ended == code, (ended, mount.umount.stderr, logged(mount.environment))
+
+
+def logged(environment: dict[str, str]) -> str:
+    """What the daemons of a test logged: why one of them did not come to its end."""
+    return "".join(log.read_text() for log in sorted(Path(environment["XDG_STATE_HOME"]).rglob("log*")))
 
 
 def lazily_unmount(point: Path) -> None:
