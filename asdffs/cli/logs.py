@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import logging.handlers
 import os
 from typing import Final
 
@@ -38,6 +37,7 @@ def log_to(place: str, *, keep: bool, also: bool = False) -> None:
     ``also``: as well as where it goes now.  Raises ``OSError``.
     """
     root = logging.getLogger()
+    handler: logging.Handler
     for handler in list(root.handlers):
         if also:
             handler.setLevel(root.level)
@@ -45,7 +45,9 @@ def log_to(place: str, *, keep: bool, also: bool = False) -> None:
             root.removeHandler(handler)
     root.setLevel(logging.INFO)
     if place == SYSLOG:
-        handler = logging.handlers.SysLogHandler(_SYSLOG_SOCKET)
+        from logging.handlers import SysLogHandler  # sockets and more, which nobody else needs
+
+        handler = SysLogHandler(_SYSLOG_SOCKET)
         handler.setFormatter(logging.Formatter("asdffs[%(process)d]: %(levelname)s %(message)s"))
     else:
         handler = logging.FileHandler(place, "a" if keep else "w", encoding="utf-8", errors="backslashreplace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import importlib
 import logging
 import os
@@ -28,10 +29,11 @@ _ADVICE = {
 def main(argv: list[str] | None = None) -> int:
     """Run the command in ``argv`` (default: of the process); the exit code."""
     settle_streams()
-    arguments = build_parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
+    words = _with_command(sys.argv[1:] if argv is None else argv)
+    arguments = build_parser(words[0] if words else None).parse_args(words)
     level = logging.INFO if arguments.verbose else logging.WARNING
     logging.basicConfig(format="asdffs: %(message)s", level=level, stream=sys.stderr)
-    command = importlib.import_module(f"asdffs.cli.{arguments.command}")
+    command = _imported(f"asdffs.cli.{arguments.command}", alone=argv is None)
     try:
         return _run(command, arguments)
     except BrokenPipeError:
@@ -49,6 +51,22 @@ def main(argv: list[str] | None = None) -> int:
         return ExitCode.UNFINISHED
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells count
+
+
+def _imported(module: str, *, alone: bool) -> Any:
+    """The module of a command.  ``alone``: in a process of its own, where what is imported stays until the end.
+
+    Nothing of that is ever garbage, so the collector need not look at it: neither now nor, which takes as long, at
+    the end, nor in a daemon, whose memory it would have copied.
+    """
+    if not alone:
+        return importlib.import_module(module)
+    gc.disable()
+    try:
+        return importlib.import_module(module)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _run(command: Any, arguments: argparse.Namespace) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 
 logger = logging.getLogger(__name__)
 
@@ -17,6 +16,8 @@ def notify(*lines: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
+    import socket  # only systemd wants it
+
     if address.startswith("@"):  # in the abstract namespace
         address = "\0" + address[1:]
     try:

@@ -56,15 +56,15 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
 }
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all commands, or of ``command`` alone, which is made sooner."""
     parser = make_parser(argparse.ArgumentParser, "asdffs", _DESCRIPTION, _EPILOG)
     parser.add_argument(
         "--version", action=_Version, nargs=0, help="show the versions of asdffs, binding and libfuse"
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in COMMANDS.values():
-        add(commands).add_argument("-v", "--verbose", action="store_true", help="say what happens")
+    for name in [command] if command in COMMANDS else COMMANDS:
+        COMMANDS[name](commands).add_argument("-v", "--verbose", action="store_true", help="say what happens")
     return parser
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take_report
-from asdffs.daf.loose import LOG, NEXT
+from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
 from asdffs.document.keeping import keep_abandoned
 from asdffs.document.places import Places

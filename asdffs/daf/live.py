@@ -20,7 +20,7 @@ from typing import Final
 
 from asdffs.daf.committing import Commit, Unit
 from asdffs.daf.files import Bytes, Content
-from asdffs.daf.live_directory import LiveDirectory
+from asdffs.daf.live_directory import LiveDirectory, RootDirectory
 from asdffs.daf.live_file import LiveFile
 from asdffs.daf.loose import Loose, LooseFiles
 from asdffs.daf.nodes import KeptEntryError
@@ -53,7 +53,7 @@ class LiveStore:
     ) -> None:
         self.document = document
         self.turn = Exclusive(document.relief)
-        self.root = LiveDirectory(self, None, "") if root is None else root
+        self.root = RootDirectory(self) if root is None else root
         self.committed: dict[str, LiveFile] = {}
         self.tree = TreeStore.empty(document)
         self.held: dict[LiveFile, None] = {}

@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 
 
 class LiveDirectory(ChangeableDirectory):
-    """One directory.  ``entries``: by name; ``above``: the directory that it is in, None of the root."""
+    """One directory.  ``entries``: by name; ``above``: the directory that it is in, None of a ``RootDirectory``."""
 
-    def __init__(self, store: LiveStore, above: LiveDirectory | None, name: str) -> None:
-        self._store = store
+    def __init__(self, above: LiveDirectory | None, name: str) -> None:
         self._above = above
         self._name = name
         self._changed = 0
         self.entries: dict[str, LiveFile | LiveDirectory] = {}
         self.identity = self
+
+    @property
+    def _store(self) -> LiveStore:
+        """The store that it is in: what the root says."""
+        if self._above is None:
+            raise NotImplementedError
+        return self._above._store
 
     @property
     def path(self) -> str:
@@ -78,7 +84,7 @@ class LiveDirectory(ChangeableDirectory):
         with self._store.turn.entered():
             self._check_new(name)
             self._store.note("mkdir", self.path + name)
-            self.entries[name] = LiveDirectory(self._store, self, name)
+            self.entries[name] = LiveDirectory(self, name)
 
     def rmdir(self, name: str) -> None:
         """Remove an empty directory."""
@@ -177,7 +183,7 @@ class LiveDirectory(ChangeableDirectory):
         for name in path.split("/") if path else ():
             entry = directory.entries.get(name)
             if entry is None:
-                entry = directory.entries[name] = LiveDirectory(self._store, directory, name)
+                entry = directory.entries[name] = LiveDirectory(directory, name)
                 directory._changed = time.time_ns()
             if not isinstance(entry, LiveDirectory):
                 return None
@@ -209,3 +215,15 @@ class LiveDirectory(ChangeableDirectory):
         if isinstance(directory, LiveDirectory):
             directory._take(name)
             directory._changed = time.time_ns()
+
+
+class RootDirectory(LiveDirectory):
+    """The root of ``store``."""
+
+    def __init__(self, store: LiveStore) -> None:
+        self._opened = store
+        super().__init__(None, "")
+
+    @property
+    def _store(self) -> LiveStore:
+        return self._opened

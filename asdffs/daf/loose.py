@@ -20,14 +20,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from asdffs.daf.files import PIECE, Content
+from asdffs.daf.places import LOG, NEXT
 from asdffs.relief import Relief
 from asdffs.storage.file_store import write_all
 from asdffs.storage.store import Extent, read_bytes
 
-#: In the spool.  Files there are called ``N-QUOTED``; one without a dash is nobody's scratch.
-LOG: Final = "store.log"
-#: That of the tree that is being committed.
-NEXT: Final = "store.log.next"
 _OWN: Final = re.compile(r"s[0-9]+-.*", re.DOTALL)
 _LONGEST: Final = 180
 

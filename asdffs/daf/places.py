@@ -26,6 +26,11 @@ MATRIX_PARTS: Final = (JSON, "data", "txt", "colptr", "rowval", "nzval", "nztxt"
 #: Directories of every store.
 SECTIONS: Final = ("scalars", "axes", "vectors", "matrices")
 SENTINEL: Final = "daf.json"
+#: In the spool of a mount: what was done to names of a store since the tree was last committed (``loose``).  Files
+#: there are called ``N-QUOTED``; one without a dash is nobody's scratch.
+LOG: Final = "store.log"
+#: That of the tree that is being committed.
+NEXT: Final = "store.log.next"
 
 #: By the directory in the root: the kind, how many axes are in the path, and the parts.
 _KINDS: Final[dict[str, tuple[Kind, int, tuple[str, ...]]]] = {
@@ -47,6 +52,11 @@ class Key(NamedTuple):
     def path(self, part: str) -> str:
         """The path of one of its files."""
         return "/".join((_SECTION_OF[self.kind], *self.axes, f"{self.name}.{part}"))
+
+
+def mentions_store(text: bytes) -> bool:
+    """Whether the text of a tree may have a store, as far as a quick look tells."""
+    return DAF.encode() in text
 
 
 def place_of(path: str) -> tuple[Key, str] | None:

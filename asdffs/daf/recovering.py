@@ -13,7 +13,8 @@ from typing import Any
 from asdffs.daf.live import LiveStore
 from asdffs.daf.live_directory import LiveDirectory
 from asdffs.daf.live_file import LiveFile
-from asdffs.daf.loose import LOG, NEXT, LooseFiles, remove_logs, reopened, take_log
+from asdffs.daf.loose import LooseFiles, remove_logs, reopened, take_log
+from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, UnfinishedError
 

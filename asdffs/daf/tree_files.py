@@ -25,7 +25,7 @@ from asdffs.daf.files import Bytes, Content, Files, above, pieces
 from asdffs.daf.lines import count_lines
 from asdffs.daf.node_files import NodeFiles
 from asdffs.daf.nodes import keys_of
-from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, Kind, place_of
+from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, Kind, mentions_store, place_of
 from asdffs.daf.properties import Fault
 from asdffs.document.document import Document
 from asdffs.document.tree_values import Node, read_values
@@ -63,7 +63,7 @@ class TreeStore:
 def carries_store(document: Document) -> bool:
     """Whether the tree has such a key.  Cheap where it has none.  Raises ``OSError``."""
     text = document.tree.text()
-    if DAF.encode() not in text:
+    if not mentions_store(text):
         return False
     try:
         root = read_values(text, told_apart=False).value

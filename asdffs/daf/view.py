@@ -1,16 +1,21 @@
 """``daf/``: the FilesDaf store that the file carries, if it carries one, to read and to write.
 
-It enters the mount through the registry, like a view of another package.  User: ``vfs``.
+It enters the mount through the registry, like a view of another package; the rest of this package is imported only
+where a file carries a store.  User: ``vfs``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from asdffs.daf.live import LiveStore
 from asdffs.daf.live_directory import LiveDirectory
+from asdffs.daf.places import mentions_store
 from asdffs.document.document import Document
 from asdffs.views.base import Options
+
+if TYPE_CHECKING:
+    from asdffs.daf.live import LiveStore
 
 
 class Daf(LiveDirectory):
@@ -20,12 +25,23 @@ class Daf(LiveDirectory):
     scratch = False
 
     def __init__(self, document: Document, options: Options | None = None) -> None:
-        self._live = LiveStore(document, self)
-        super().__init__(self._live, None, "")
+        super().__init__(None, "")
+        self._document = document
+        self._live: LiveStore | None = None
+
+    @property
+    def _store(self) -> LiveStore:
+        if self._live is None:
+            from asdffs.daf.live import LiveStore
+
+            self._live = LiveStore(self._document, self)
+        return self._live
 
     def present(self) -> bool:
         """Whether the file carries a store."""
-        return self._live.carried
+        if self._live is None and not mentions_store(self._document.tree.text()):
+            return False
+        return self._store.carried
 
     def takes(self, name: str) -> bool:
         """What is created is the directory's business."""
@@ -33,13 +49,15 @@ class Daf(LiveDirectory):
 
     def finish(self, *, final: bool) -> None:
         """Have the tree have what was written.  Raises ``AsdffsError``, ``OSError``."""
+        if self._live is None:
+            return
         self._live.commit(final=final)
         if not final:
             self._live.sync()
 
     def unsaved(self) -> Iterable[tuple[str, str]]:
         """What it does not have: paths here, and of files in the spool."""
-        return self._live.loose_files()
+        return self._live.loose_files() if self._live is not None else ()
 
 
 PLUGIN = Daf

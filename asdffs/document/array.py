@@ -2,7 +2,7 @@
 
 ``document.arrays["roman/data"]`` keeps no elements: each access reads the tree and the block as they are then, and
 an assignment goes into the block at once, as a write to the array's ``.npy`` file in a mount does.  Only a selection
-is read, however large the array is.  Implements the schema core/ndarray.  Users: ``views/npy`` (the mount), programs.
+is read, however large the array is.  Implements the schema core/ndarray.  Users: ``views/formats``, programs.
 Threads: as ``Document``.  Imports numpy late.
 """
 

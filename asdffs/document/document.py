@@ -10,7 +10,7 @@ open in one process; they share nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ class Document(ForPrograms):
         self,
         path: str,
         parts: Parts,
-        codecs: dict[bytes, Codec],
+        codecs: Mapping[bytes, Codec],
         *,
         reopen: Callable[[Transaction], Parts],
         open_other: Callable[[str], Document],

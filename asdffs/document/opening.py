@@ -7,9 +7,10 @@ The one place that chooses real files; tests put a ``MemoryFolder`` in.  Users: 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -24,7 +25,7 @@ from asdffs.format.header import Header
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.registry import plugins
+from asdffs.registry import each_plugin, plugins
 from asdffs.relief import Alone, Calls, Relief
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.gap import AUTO
@@ -81,6 +82,23 @@ class Settings:
     journal: bool = True
 
 
+class _Codecs(Mapping[bytes, Codec]):
+    """All codecs by their ids, imported when a block is compressed, or is to be."""
+
+    @functools.cached_property
+    def _known(self) -> dict[bytes, Codec]:
+        return {codec.id: codec for codec in plugins("codecs")}
+
+    def __getitem__(self, key: bytes) -> Codec:
+        return self._known[key]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
     """Open the ASDF file at ``path``; with ``writable`` under the lock and after recovery.
 
@@ -109,11 +127,10 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
 
     with _naming(folder.path(name)):
         parts = _open_parts(folder, name, story, chosen, writable=writable)
-    codecs: dict[bytes, Codec] = {codec.id: codec for codec in plugins("codecs")}
     document = Document(
         folder.path(name),
         parts,
-        codecs,
+        _Codecs(),
         reopen=reopen_parts,
         open_other=lambda path: open_document(path, writable=False, settings=_beside(chosen)),
         relief=chosen.relief,
@@ -226,7 +243,7 @@ def _with_pending_record(folder: Folder, store: Store) -> Store:
 
 
 def _find_dialect(header: Header) -> Dialect:
-    for dialect in plugins("dialects"):
+    for dialect in each_plugin("dialects"):
         if dialect.claims(header):
             found: Dialect = dialect
             return found

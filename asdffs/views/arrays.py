@@ -2,7 +2,7 @@
 
 | in the tree                              | in ``arrays/``                                                         |
 |------------------------------------------|------------------------------------------------------------------------|
-| an ndarray at ``a.b``                    | ``a/b.npy``, and ``a/b.fits`` where FITS can hold it (``views/fits``)  |
+| an ndarray at ``a.b``                    | ``a/b.npy``, and ``a/b.fits`` where FITS can hold it (``formats/fits``) |
 | its mask, as an array, a list or a value | ``a/b/mask.npy``                                                       |
 | item 3 of a list                         | the name ``3``                                                         |
 | an alias, or a ``$ref`` to this tree     | as what it means: another name for the same bytes                      |
@@ -15,11 +15,14 @@ A commit of the tree changes what is here at once.  One thread at a time, whoeve
 
 from __future__ import annotations
 
+import functools
+import importlib
 import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from importlib.util import find_spec
+from typing import Any, Final
 
 from asdffs.document.branch import Branch
 from asdffs.document.changes import TREE, Subject
@@ -28,14 +31,12 @@ from asdffs.document.listing import directory_name_of, name_of
 from asdffs.document.tree import Path
 from asdffs.errors import AsdffsError
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
-from asdffs.views.fits import ENDING as FITS_ENDING
-from asdffs.views.fits import FitsFile, takes
-from asdffs.views.fits_cards import is_installed
-from asdffs.views.npy import ENDING, ArrayFile, MaskFile, NpyFile
+from asdffs.views.formats.npy import ENDING, ArrayFile, MaskFile, NpyFile
 
 logger = logging.getLogger(__name__)
 
 _MASK: Final = "mask"
+_FITS_ENDING: Final = ".fits"
 #: Directories of other files in directories of other files: further on they may lead in circles.
 _FARTHEST: Final = 4
 #: What other files have is looked for again after so many seconds.
@@ -142,10 +143,11 @@ class ArrayDirectory(ReadOnlyDirectory):
         """The names that ``branch`` has, of ``path`` in ``document``."""
         if branch.array is not None:
             yield name_of(key) + ENDING, _Entry(document, path, NpyFile)
-        if self._fits and branch.holds and takes(branch):
-            yield name_of(key) + FITS_ENDING, _Entry(document, path, FitsFile)
+        fits = fits_view() if self._fits and branch.holds else None
+        if fits is not None and fits.takes(branch):
+            yield name_of(key) + _FITS_ENDING, _Entry(document, path, fits.FitsFile)
         if _is_directory(branch):
-            yield directory_name_of(key, (ENDING, FITS_ENDING)), _Entry(document, path)
+            yield directory_name_of(key, (ENDING, _FITS_ENDING)), _Entry(document, path)
 
     def _elsewhere(self, reference: str) -> tuple[Document, Branch, Path] | None:
         """What a ``$ref`` to another file leads to; None where that cannot be read or leads too far."""
@@ -157,6 +159,15 @@ class ArrayDirectory(ReadOnlyDirectory):
             self._document.neighbours.tell(reference, err)
             return None
         return None if found is None else (*found, found[1].path)
+
+
+@functools.cache
+def fits_view() -> Any:
+    """The module of .fits files, imported when arrays are first listed; None where its extra is not installed."""
+    if find_spec("astropy") is None:
+        logger.info("arrays are not shown as .fits, which needs astropy: pip install 'asdffs[fits]'")
+        return None
+    return importlib.import_module("asdffs.views.formats.fits")
 
 
 def _is_directory(branch: Branch) -> bool:
@@ -172,10 +183,7 @@ class Arrays(ArrayDirectory):
     directory = "arrays"
 
     def __init__(self, document: Document, options: Options | None = None) -> None:
-        wanted = (options or Options()).fits
-        super().__init__(document, (), fits=wanted and is_installed())
-        if wanted and not is_installed():
-            logger.info("arrays are not shown as .fits, which needs astropy: pip install 'asdffs[fits]'")
+        super().__init__(document, (), fits=(options or Options()).fits)
 
 
 PLUGIN = Arrays

@@ -19,7 +19,7 @@ from asdffs.document.inline import inline_array
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
 from asdffs.storage.store import read_bytes
-from asdffs.views.npy import NpyFile, header_of
+from asdffs.views.formats.npy import NpyFile, header_of
 
 ARRAY = "!core/ndarray-1.0.0"
 BLOCK = np.random.default_rng(5).integers(0, 255, 4000).astype("u1").tobytes()

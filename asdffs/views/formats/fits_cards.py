@@ -8,7 +8,6 @@ FITS 4.0, sections 4 (headers) and 8 (WCS).  User: ``fits``.  Needs the extra ``
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
 import re
@@ -20,7 +19,7 @@ import yaml
 
 from asdffs.document.branch import Branch, Scalar
 from asdffs.errors import InvalidArrayError
-from asdffs.views.fits_data import Card
+from asdffs.views.formats.fits_data import Card
 
 #: Bytes of a FITS block, and of a card.
 BLOCK: Final = 2880
@@ -42,11 +41,6 @@ _QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
 _AXES: Final = re.compile(r"ctype(\d)")
 _TAN: Final = re.compile(r"(RA--|DEC-|[GES]LON|[GES]LAT)-TAN")
 _LINEAR: Final = re.compile(r"[A-Z]{0,8}")
-
-
-def is_installed() -> bool:
-    """Whether the extra is."""
-    return importlib.util.find_spec("astropy") is not None
 
 
 def blocks(cards: int) -> int:

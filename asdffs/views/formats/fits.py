@@ -34,11 +34,10 @@ from asdffs.document.elements import (
 from asdffs.document.inline import read_values
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.storage.store import Extent, read_bytes
-from asdffs.views.fits_cards import BLOCK, blocks, format_header, home_of, metadata_of, stated_header, wcs_of
-from asdffs.views.fits_data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
-from asdffs.views.npy import ArrayFile
+from asdffs.views.formats.fits_cards import BLOCK, blocks, format_header, home_of, metadata_of, stated_header, wcs_of
+from asdffs.views.formats.fits_data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
+from asdffs.views.formats.npy import ArrayFile
 
-ENDING: Final = ".fits"
 _FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 _TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
 _NUMBERS: Final = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool8")

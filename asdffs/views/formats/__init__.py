@@ -1,0 +1,1 @@
+"""Formats of the files in ``arrays/``: ``npy``, and ``fits``, imported when it is wanted.  User: ``arrays``."""

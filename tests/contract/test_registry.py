@@ -1,0 +1,85 @@
+"""The registry reads entry points as ``importlib.metadata`` does, and imports what is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from asdffs import registry
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on the path, before the others."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def describe(folder: Path, name: str, text: str) -> None:
+    (folder / f"{name}-1.dist-info").mkdir()
+    (folder / f"{name}-1.dist-info/METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (folder / f"{name}-1.dist-info/entry_points.txt").write_text(text)
+
+
+ODD = """\
+[console_scripts]
+x = y:z
+
+# [asdffs.views]
+[asdffs.views]
+# a = b:c
+one=first:A
+two.2 = second.part : B.C [extra]
+
+[asdffs.views.more]
+three = third:D
+"""
+
+
+def test_entry_points_are_those_of_the_library(place: Path) -> None:
+    describe(place, "odd", ODD)
+    expected = {point.name: (point.module, point.attr) for point in metadata.entry_points(group="asdffs.views")}
+    found = registry._entry_points("asdffs.views")
+    assert {name: registry.parse_target(value) for name, value in found.items()} == expected
+    assert set(expected) == {"daf", "one", "two.2"}
+
+
+def test_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, target in (("later", "second:A"), ("sooner", "first:A")):
+        (tmp_path / folder).mkdir()
+        describe(tmp_path / folder, "same", f"[asdffs.codecs]\nx = {target}\n")
+        monkeypatch.syspath_prepend(str(tmp_path / folder))
+    assert registry._entry_points("asdffs.codecs") == {"x": "first:A"}
+
+
+def test_packages_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "packed.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("packed-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: packed\nVersion: 1\n")
+        packed.writestr("packed-1.dist-info/entry_points.txt", "[asdffs.codecs]\nx = packed:A\n")
+    monkeypatch.syspath_prepend(str(archive))
+    assert registry._entry_points("asdffs.codecs") == {"x": "packed:A"}
+
+
+def test_a_plugin_that_is_not_there_is_an_error(place: Path) -> None:
+    (place / "empty_plugin.py").write_text("")
+    with pytest.raises(AttributeError):
+        registry._foreign("empty_plugin:PLUGIN")
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("asdffs.cli.mount", {"numpy", "asdf", "rich", "watchdog", "importlib.metadata", "asdffs.codecs.lz4"}),
+        ("asdffs.cli.parser", {"numpy", "yaml", "asdffs.document", "asdffs.mount", "rich"}),
+    ],
+)
+def test_what_is_not_imported_at_the_start(module: str, unwanted: set[str]) -> None:
+    script = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not unwanted & set(done.stdout.split())
