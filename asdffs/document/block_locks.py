@@ -41,6 +41,11 @@ class BlockLocks:
         with self._overwritten.setdefault(number, Exclusive(self._relief)).entered():
             yield
 
+    def unsteady(self, number: int) -> bool:
+        """Whether who reads its bytes would have to wait now."""
+        overwritten = self._overwritten.get(number)
+        return self._moving().taken or (overwritten is not None and overwritten.taken)
+
     def await_move(self) -> None:
         """While blocks move nobody reads them: they are neither at the old nor at the new offsets."""
         if self._moving().taken:
@@ -49,7 +54,7 @@ class BlockLocks:
 
     def await_steady(self, number: int, *, also: bool = True) -> None:
         """While blocks move, or (``also``) this one is overwritten, nobody reads its bytes."""
-        overwritten = self._overwritten.get(number) if also else None
+        overwritten = self._overwritten.get(number) if also and self._overwritten else None
         while self._moving().taken or (overwritten is not None and overwritten.taken):
             self.await_move()
             if overwritten is not None and overwritten.taken:

@@ -34,7 +34,8 @@ class BlockTable:
     """Headers of the blocks of ``layout`` in the file that ``store`` tells.
 
     ``layout`` may change when the index lies, but not while blocks are ``pinned``: changes that
-    are pending know them by number.
+    are pending know them by number.  ``epoch``: another number after anything that may tell where a block lies, or
+    how long it is; ``touch`` is called by who changes that before a header says so.
     """
 
     def __init__(self, store: Callable[[], Store], layout: Layout, changes: Changes) -> None:
@@ -43,6 +44,7 @@ class BlockTable:
         self.layout = layout
         self.pinned = False
         self.moved = False
+        self.epoch = 0
         self._index_is_better = False
         self._headers: dict[int, BlockHeader] = {}
 
@@ -133,15 +135,22 @@ class BlockTable:
         """
         self.moved = self.moved or (layout.blocks_end, layout.size) != (self.layout.blocks_end, self.layout.size)
         self.layout = layout
+        self.touch()
+
+    def touch(self) -> None:
+        """See ``epoch``."""
+        self.epoch += 1
 
     def put(self, number: int, header: BlockHeader) -> None:
         """The header of block ``number`` was written."""
         self._headers[number] = header
+        self.touch()
         self._changes.note(stored(number))
 
     def drop(self, number: int) -> None:
         """Block ``number`` was removed."""
         self._headers.pop(number, None)
+        self.touch()
         self._changes.note_content(number)
         self._changes.note(BLOCKS)
 
@@ -169,6 +178,7 @@ class BlockTable:
             self._index_is_better = True
             return False
         logger.warning("the block index is wrong (%s); the blocks were found by skipping along", reason)
+        self.touch()
         self.layout = replace(
             self.layout, offsets=walk.offsets, blocks_end=walk.end, index=None, removable=walk.removable
         )

@@ -19,7 +19,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.storage.store import Extent, read_bytes, read_into
 
 if TYPE_CHECKING:
-    from asdffs.document.contents import Contents
+    from asdffs.document.contents import Contents, Window
     from asdffs.document.document import Document
 
 #: What is read at a time, in bytes.
@@ -31,10 +31,11 @@ _LARGEST: Final = (1 << 63) - 1
 class Block:
     """Block ``number`` of ``document``.  Everything raises ``DamagedBlockError`` where its header cannot be read."""
 
-    __slots__ = ("_document", "number")
+    __slots__ = ("_document", "_window", "number")
 
     def __init__(self, document: Document, number: int) -> None:
         self._document = document
+        self._window: Window | None = None
         self.number = number
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +125,13 @@ class Block:
 
     def read_extent(self, offset: int, length: int) -> bytes | Extent:
         """As ``read_at``, or where the bytes are now.  Who holds the turn reads them before giving it up."""
-        return self._contents.read(self.number, offset, length)
+        window = self._window
+        if window is None or window.epoch != self._document.table.epoch or window.table is not self._document.table:
+            window = self._window = self._contents.window(self.number)
+        if window is None or window.moving.taken:
+            return self._contents.read(self.number, offset, length)
+        length = min(length, window.size - offset)
+        return Extent(window.fd, window.start + offset, length) if length > 0 else b""
 
     @in_turn
     def buffer(self) -> memoryview:

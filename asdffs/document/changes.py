@@ -39,20 +39,20 @@ def stored(number: int) -> Subject:
 
 
 class Changes:
-    """Stamps of all subjects."""
+    """Stamps of all subjects.  ``news``: what changed since ``take`` was last asked; for a quick look."""
 
     def __init__(self) -> None:
         self._stamps: dict[Subject, int] = {}
         self._last = 0
         self._floor = 0
-        self._news: set[Subject] = set()
+        self.news: set[Subject] = set()
 
     def note(self, *subjects: Subject) -> None:
         """These changed now."""
         self._last = max(time.time_ns(), self._last + 1)
         for subject in subjects:
             self._stamps[subject] = self._last
-        self._news.update(subjects)
+        self.news.update(subjects)
 
     def note_content(self, number: int) -> None:
         """A block was written; what is stored of it follows, or has followed already."""
@@ -68,11 +68,6 @@ class Changes:
         return self._stamps.get(subject, self._floor)
 
     def take(self) -> frozenset[Subject]:
-        """What changed since this was last asked.  Cheap when it is nothing."""
-        if not self._news:
-            return _NOTHING
-        taken, self._news = frozenset(self._news), set()
+        """What changed since this was last asked."""
+        taken, self.news = frozenset(self.news), set()
         return taken
-
-
-_NOTHING: Final[frozenset[Subject]] = frozenset()

@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.codecs.base import Codec
 from asdffs.document.block_codecs import BlockCodecs
@@ -58,6 +58,20 @@ class Readable:
 
     size: int
     read: Callable[[int, int], bytes]
+
+
+class Window(NamedTuple):
+    """``size`` bytes from ``start`` on of the open file ``fd`` are the content of a block.
+
+    As long as the document has this ``table``, of this ``epoch``, and while nothing is ``moving``.
+    """
+
+    table: BlockTable
+    epoch: int
+    moving: Exclusive
+    fd: int
+    start: int
+    size: int
 
 
 class Contents:
@@ -126,8 +140,10 @@ class Contents:
 
     def size(self, number: int) -> int:
         """Decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
-        compressed = self.header(number).compressed
-        size = self._compressed.size(number) if compressed else self._editor.used(number)
+        return self._size(number, self.header(number))
+
+    def _size(self, number: int, header: BlockHeader) -> int:
+        size = self._compressed.size(number) if header.compressed else self._editor.used(number)
         if size > _LARGEST:
             raise DamagedBlockError(f"its size of {size} bytes cannot be right", block=number)
         return size
@@ -152,14 +168,27 @@ class Contents:
             self._check_sum(number)
         return self._read(number, offset, length)
 
+    def window(self, number: int) -> Window | None:
+        """Where all of a block can be read, and until when; None where each read must be looked at."""
+        header = self._table.header(number)
+        if self._verify or header.compressed or header.streamed or self._locks.unsteady(number):
+            return None
+        start, size = self._table.offset(number) + header.full_size, self._size(number, header)
+        if not size or start + size > self._table.layout.size:
+            return None
+        place = self._transaction.store.extent(start, 0)
+        if not isinstance(place, Extent):  # it is in memory
+            return None
+        return Window(self._table, self._table.epoch, self._transaction.moving, place.fd, start, size)
+
     def _read(self, number: int, offset: int, length: int) -> bytes | Extent:
         while True:
             self._locks.await_steady(number, also=not self._compressed.is_dirty(number))
-            compressed = self._table.header(number).compressed
-            length = max(0, min(length, self.size(number) - offset))
-            decoded = self._compressed.block(number) if compressed else None
+            header = self._table.header(number)
+            length = max(0, min(length, self._size(number, header) - offset))
+            decoded = self._compressed.block(number) if header.compressed else None
             if decoded is None:
-                return self._extent(number, offset, length)
+                return self._extent(number, header, offset, length)
             with contextlib.suppress(RetiredError):  # it was stored in another way while this waited
                 return decoded.read(offset, length) if length or not decoded.size else b""
 
@@ -360,8 +389,7 @@ class Contents:
 
     # -- how --------------------------------------------------------------
 
-    def _extent(self, number: int, offset: int, length: int) -> bytes | Extent:
-        header = self._table.header(number)
+    def _extent(self, number: int, header: BlockHeader, offset: int, length: int) -> bytes | Extent:
         if not length:
             return b""
         start = self._table.offset(number) + header.full_size + offset
@@ -389,6 +417,7 @@ class Contents:
             try:
                 yield
             finally:  # a write that failed may have written something
+                self._table.touch()
                 if content:
                     self._changes.note_content(number)
             self._checked[number] = ""
@@ -437,6 +466,7 @@ class Contents:
             if decoded is not None:  # first: who decodes may have to wait for an overwrite, for its next piece
                 stack.enter_context(decoded.exclusive.entered())
             stack.enter_context(self._locks.overwriting(number))
+            self._table.touch()
             yield
 
     def _stored(self, number: int, *, same: bool) -> None:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 
 from asdffs.storage.store import Signature
 
@@ -55,8 +55,8 @@ class MirrorRecord:
         path = _path(place, self.directory)
         facts = {
             "directory": self.directory,
-            "file": astuple(self.file) if self.file is not None else None,
-            "seen": {name: astuple(signature) for name, signature in self.seen.items()},
+            "file": list(self.file) if self.file is not None else None,
+            "seen": {name: list(signature) for name, signature in self.seen.items()},
             "carrying": self.carrying,
             "trees": self.trees,
         }

@@ -23,7 +23,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import replace
 from typing import Final
 
 from asdffs.document.arrays import Ndarray
@@ -369,4 +368,4 @@ class Mirror:
 
 def _unchanged(signature: Signature) -> Signature:
     """Without the time of a rename, a chmod or a link."""
-    return replace(signature, ctime_ns=0)
+    return signature._replace(ctime_ns=0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import ctypes
 import ctypes.util
-import functools
 import importlib
 import os
 from collections.abc import Callable
@@ -41,7 +40,6 @@ class Binding:
     libfuse: str
     libfuse2: bool
     run: Callable[..., Any]
-    caller_pid: Callable[[], int]
 
 
 def load_binding(wanted: BindingName = "auto") -> Binding:
@@ -91,13 +89,9 @@ def _load_mfusepy() -> Binding:
 
     def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:
         module.fuse_main_real = main_of(module._libfuse._name, libfuse2=libfuse2, serve=serve)
-        if not libfuse2:
-            operations.read_buf = operations.read  # its presence makes mfusepy tell libfuse of the callback
         base(operations, mountpoint, foreground=True, nothreads=True, **options)
 
-    return Binding(
-        "mfusepy", _libfuse_version(module._libfuse), libfuse2, run, functools.partial(_caller_pid, module)
-    )
+    return Binding("mfusepy", _libfuse_version(module._libfuse), libfuse2, run)
 
 
 def _load_fusepy() -> Binding:
@@ -110,11 +104,7 @@ def _load_fusepy() -> Binding:
         base(_Called(operations), mountpoint, foreground=True, nothreads=True, encoding=_PATH_ENCODING, **options)
 
     version = _libfuse_version(module._libfuse)
-    return Binding("fusepy", version, libfuse2=True, run=run, caller_pid=functools.partial(_caller_pid, module))
-
-
-def _caller_pid(module: Any) -> int:
-    return int(module.fuse_get_context()[2])
+    return Binding("fusepy", version, libfuse2=True, run=run)
 
 
 def _find_path_encoding(name: str) -> codecs.CodecInfo | None:

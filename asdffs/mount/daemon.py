@@ -21,6 +21,7 @@ from asdffs.document.places import Places
 from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
+from asdffs.mount.direct import Direct
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
@@ -62,7 +63,6 @@ def serve(
     document.report.mount = note | more
     document.note_owner({**note, "state": "serving"})
 
-    loop.caller_pid = binding.caller_pid
     invalidator = Invalidator(loop, mountpoint, libfuse2=binding.libfuse2)
     others = _OtherWriters(vfs, loop, lease=options.lease)
 
@@ -81,7 +81,8 @@ def serve(
         vfs.end()
 
     document.check_tree()
-    operations = Operations(vfs, loop, binding.caller_pid, invalidator, ready=started, ended=ended)
+    operations = Operations(vfs, loop, invalidator, ready=started, ended=ended)
+    loop.shortcut = lambda device: Direct(device, operations)
     vfs.stores.collector = invalidator.collect
     others.changed = lambda: operations.tell_changes(wait=False)
 

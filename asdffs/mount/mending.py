@@ -1,8 +1,8 @@
-"""What the bindings leave out: content without copies, offsets in directories, handles, flags.
+"""What the bindings leave out: writes without copies, offsets in directories, handles, flags.
 
 mfusepy on libfuse 3 drops the flags of rename and the handles of truncate, chmod, chown and
-utimens, and declares ``fuse_bufvec`` with a pointer where C has an array.  Both bindings copy
-what is read and written once more than needed, and start directories anew at every request.
+utimens.  Both bindings copy what is written once more than needed, and start directories anew
+at every request.  (Reads do not come here: ``direct``.)
 User: ``binding``.  The callbacks run in whichever thread serves the request.
 """
 
@@ -12,72 +12,24 @@ import ctypes
 import functools
 import os
 import time
-from ctypes import POINTER, c_char, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import c_char, c_void_p
 from typing import Any, Final
 
-from asdffs.storage.store import Extent
-
 # fuse_common.h
-_SPLICE_WRITE: Final = 1 << 7
 _SPLICE_READ: Final = 1 << 9
 #: Else attributes come with the names only of the first entries of a directory.
 _READDIRPLUS_AUTO: Final = 1 << 14
 _READDIR_PLUS: Final = 1 << 0
 _FILL_DIR_PLUS: Final = 1 << 1
-_BUFFER_IS_FD: Final = 1 << 1
-_BUFFER_SEEKS: Final = 1 << 2
 _UNCHANGED_ID: Final = 0xFFFFFFFF
 _UTIME_NOW: Final = (1 << 30) - 1
 _UTIME_OMIT: Final = (1 << 30) - 2
-
-_libc = ctypes.CDLL(None)
-_libc.calloc.restype, _libc.calloc.argtypes = c_void_p, (c_size_t, c_size_t)
-_libc.malloc.restype, _libc.malloc.argtypes = c_void_p, (c_size_t,)
-
-
-class _BufferVector(ctypes.Structure):
-    """``struct fuse_bufvec`` with one ``struct fuse_buf``, and room for what later versions add."""
-
-    _fields_ = (
-        ("count", c_size_t),
-        ("index", c_size_t),
-        ("offset", c_size_t),
-        ("size", c_size_t),
-        ("flags", c_int),
-        ("mem", c_void_p),
-        ("fd", c_int),
-        ("pos", c_int64),
-        ("later", c_uint64 * 2),
-    )
-
-
-def _vector_of(found: bytes | Extent) -> int:
-    """Address of a new vector, which libfuse frees together with its memory."""
-    address: int = _libc.calloc(1, ctypes.sizeof(_BufferVector))
-    vector = _BufferVector.from_address(address)
-    vector.count = 1
-    if isinstance(found, Extent):
-        vector.size, vector.fd, vector.pos = found.length, found.fd, found.offset
-        vector.flags = _BUFFER_IS_FD | _BUFFER_SEEKS
-    else:
-        vector.size, vector.mem = len(found), _libc.malloc(max(1, len(found)))
-        ctypes.memmove(vector.mem, found, len(found))
-    return address
 
 
 def _window(pointer: Any, size: int) -> memoryview:
     """libfuse's own buffer, valid during the callback."""
     address = ctypes.cast(pointer, c_void_p).value
     return memoryview((c_char * size).from_address(address or 0)).cast("B") if size else memoryview(b"")
-
-
-def _fill(pointer: Any, found: bytes | Extent) -> int:
-    """Put what was read into libfuse's buffer; bytes put."""
-    if isinstance(found, Extent):
-        return os.preadv(found.fd, [_window(pointer, found.length)], found.offset) if found.length else 0
-    if found:
-        ctypes.memmove(pointer, found, len(found))
-    return len(found)
 
 
 def _list(operations: Any, handle: int, start: int, add: Any) -> int:
@@ -110,7 +62,9 @@ def _mended(base: Any) -> Any:
     class Mended(base):  # type: ignore[misc]
         def open(self, path: bytes, info: Any) -> int:
             super().open(path, info)
-            info.contents.direct_io = self.operations.is_snapshot(info.contents.fh)
+            about = info.contents
+            about.direct_io = self.operations.is_snapshot(about.fh)
+            about.noflush = about.flags & os.O_ACCMODE == os.O_RDONLY  # libfuse 3 has it
             return 0
 
         def write(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
@@ -121,10 +75,7 @@ def _mended(base: Any) -> Any:
 
 def mended2(base: Any, suffix: str = "") -> Any:
     """``base`` for libfuse 2, of either binding; ``suffix``: of its names for callbacks that libfuse 3 changed."""
-
-    class Mended(_mended(base)):  # type: ignore[misc]
-        def read(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
-            return _fill(buffer, self.operations.read(path, size, offset, info.contents.fh))
+    mended = _mended(base)
 
     def readdir(self: Any, path: bytes, buffer: Any, filler: Any, offset: int, info: Any) -> int:
         return _list(self.operations, info.contents.fh, offset, lambda name, at: filler(buffer, name, None, at))
@@ -134,8 +85,8 @@ def mended2(base: Any, suffix: str = "") -> Any:
         return 0
 
     for callback in (readdir, utimens):
-        setattr(Mended, callback.__name__ + suffix, callback)
-    return Mended
+        setattr(mended, callback.__name__ + suffix, callback)
+    return mended
 
 
 def mended3(module: Any) -> Any:
@@ -144,14 +95,9 @@ def mended3(module: Any) -> Any:
     class Mended(_mended(module.FUSE)):  # type: ignore[misc]
         def init_fuse_3(self, connection: Any, config: Any) -> None:
             wanted = connection.contents
-            wanted.want = (wanted.want | _SPLICE_WRITE & wanted.capable) & ~(_SPLICE_READ | _READDIRPLUS_AUTO)
+            wanted.want &= ~(_SPLICE_READ | _READDIRPLUS_AUTO)
             self.operations.configuration = config.contents  # libfuse's own, read at every answer
             super().init_fuse_3(connection, config)
-
-        def read_buf(self, path: bytes, vector: Any, size: int, offset: int, info: Any) -> int:
-            found = self.operations.read(path, size, offset, info.contents.fh)
-            ctypes.cast(vector, POINTER(c_void_p))[0] = _vector_of(found)
-            return 0
 
         def readdir_fuse_3(self, path: bytes, buffer: Any, filler: Any, offset: int, info: Any, flags: int) -> int:
             handle, fill = info.contents.fh, functools.partial(filler, buffer)

@@ -22,7 +22,15 @@ from asdffs.mount.errno_map import SILENT, errno_of
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.relief import Loop
-from asdffs.mount.session import FUSE_RENAME, FUSE_RENAME2
+from asdffs.mount.request import (
+    FUSE_RENAME,
+    FUSE_RENAME2,
+    inode_of,
+    is_mapped_write,
+    opcode_of,
+    process_of,
+    rename_target_of,
+)
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.vfs.attributes import Attributes
 from asdffs.vfs.namespace import is_hidden
@@ -89,7 +97,6 @@ class Operations:
         self,
         vfs: Vfs,
         loop: Loop,
-        caller_pid: Callable[[], int],
         invalidator: Invalidator,
         *,
         ready: Callable[[], None],
@@ -97,9 +104,7 @@ class Operations:
     ) -> None:
         self.vfs = vfs
         self.configuration: Any = None  # libfuse 3's, live
-        self.read_buf: Any = None  # set by a binding whose libfuse takes extents
         self._loop = loop
-        self._caller_pid = caller_pid
         self._invalidator = invalidator
         self._ready = ready
         self._ended = ended
@@ -125,7 +130,7 @@ class Operations:
         The choice holds for the answer to this request, because libfuse reads its configuration
         after it; beside other threads' requests nothing is kept.
         """
-        shown = self.vfs.attributes(path, fh, inode=self._loop.inode)
+        shown = self.vfs.attributes(path, fh, inode=inode_of(self._loop.request))
         return self._shown(shown)
 
     def _shown(self, shown: Attributes) -> dict[str, int]:
@@ -178,7 +183,9 @@ class Operations:
     def open(self, path: str, flags: int) -> int:
         """Open; O_TRUNC arrives here on libfuse 3, as a truncate of its own on libfuse 2."""
         write = flags & os.O_ACCMODE != os.O_RDONLY
-        handle = self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC), inode=self._loop.inode)
+        handle = self.vfs.open(
+            path, write=write, truncate=bool(flags & os.O_TRUNC), inode=inode_of(self._loop.request)
+        )
         if self.vfs.has_open_kin(handle):
             self._invalidator.prepare()
         return handle
@@ -201,7 +208,7 @@ class Operations:
     @_changing
     def write(self, path: str | None, data: memoryview, offset: int, fh: int) -> int:
         """Bytes written: all of them.  ``data`` is valid during the call."""
-        return self.vfs.write(fh, offset, data, mapped=self._loop.is_mapped_write)
+        return self.vfs.write(fh, offset, data, mapped=is_mapped_write(self._loop.request))
 
     @_changing
     def truncate(self, path: str | None, length: int, fh: int | None = None) -> None:
@@ -211,7 +218,11 @@ class Operations:
     @_changing
     def flush(self, path: str | None, fh: int) -> None:
         """A descriptor was closed: the moment at which a save is judged."""
-        self.vfs.flush(fh, killed=self.vfs.is_dirty(fh) and was_killed(self._caller_pid()))
+        self.vfs.flush(fh, killed=self.vfs.is_dirty(fh) and was_killed(process_of(self._loop.request)))
+
+    def is_clean(self, fh: int) -> bool:
+        """Whether nothing was written through ``fh`` since its last flush: to flush it then means nothing."""
+        return not self.vfs.is_dirty(fh)
 
     @_changing
     def fsync(self, path: str | None, datasync: int, fh: int) -> None:
@@ -261,9 +272,9 @@ class Operations:
 
     def _is_replacing(self) -> bool:
         """Whether libfuse hides a name because another takes it, not because it was unlinked."""
-        if self._loop.opcode not in (FUSE_RENAME, FUSE_RENAME2):
+        if opcode_of(self._loop.request) not in (FUSE_RENAME, FUSE_RENAME2):
             return False
-        if is_hidden(os.fsdecode(self._loop.rename_target)):
+        if is_hidden(os.fsdecode(rename_target_of(self._loop.request))):
             raise NameRefusedError("names that begin with .fuse_hidden are libfuse's own")
         return True
 

@@ -27,10 +27,11 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from asdffs.mount.caller import is_dying
-from asdffs.mount.session import FUSE_WRITE, Session
+from asdffs.mount.request import FUSE_WRITE, opcode_of, process_of
+from asdffs.mount.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,31 @@ _SPARES: Final = 4
 #: How long a request waits until a computing thread hands it the interpreter, in seconds: several times a request.
 #: Who computes is asked only while somebody waits, so a short time costs nothing otherwise.
 _SWITCH: Final = 0.0002
+#: Looks for the next request right after an answer, about 20 us: to fall asleep and to be woken takes longer than a
+#: small read, and more of the processor (docs/performance.md).
+_LOOKS: Final = 12
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Shortcut(Protocol):
+    """Answers some requests without libfuse (``direct``), for one thread."""
+
+    def answer(self, request: memoryview) -> bool:
+        """Answer a request; False when that is libfuse's business."""
+
+    def close(self) -> None:
+        """No more requests come."""
+
+
+class NoShortcut:
+    """All is libfuse's business."""
+
+    def answer(self, request: memoryview) -> bool:
+        """See ``Shortcut``."""
+        return False
+
+    def close(self) -> None:
+        """See ``Shortcut``."""
 
 
 class Turn:
@@ -77,7 +102,7 @@ class Turn:
 class Loop:
     """Serves one session.  Implements ``asdffs.relief.Relief``.
 
-    ``caller_pid``: tells the process behind the request that this thread answers, 0 when unknown; a binding sets it.
+    ``shortcut``: makes, for one thread and the descriptor of the kernel's queue, what answers without libfuse.
     """
 
     def __init__(self) -> None:
@@ -96,7 +121,7 @@ class Loop:
         self._stopping = False
         self._posting = 0
         self._looked: dict[int, float] = {}
-        self.caller_pid: Callable[[], int] = lambda: 0
+        self.shortcut: Callable[[int], Shortcut] = lambda device: NoShortcut()
 
     @property
     def alone(self) -> bool:
@@ -104,24 +129,9 @@ class Loop:
         return len(self._answering) <= 1 and not self._posting and self._leader == threading.get_ident()
 
     @property
-    def opcode(self) -> int:
-        """Of the request that this thread is answering (linux/fuse.h)."""
-        return self._serving.opcode(self._answering[threading.get_ident()])
-
-    @property
-    def rename_target(self) -> bytes:
-        """The new name in the request to rename that this thread is answering."""
-        return self._serving.rename_target(self._answering[threading.get_ident()])
-
-    @property
-    def inode(self) -> int:
-        """The kernel's number for what this thread's request is about, 0 when the request does not say."""
-        return self._serving.inode(self._answering[threading.get_ident()])
-
-    @property
-    def is_mapped_write(self) -> bool:
-        """Whether this thread's request, which is to write, brings pages of a map."""
-        return self._serving.is_mapped_write(self._answering[threading.get_ident()])
+    def request(self) -> memoryview:
+        """The bytes of the request that this thread is answering (``request``)."""
+        return self._serving.request(self._answering[threading.get_ident()])
 
     def forget_inode(self, inode: int) -> bool:
         """See ``Session``.  Any thread of the loop."""
@@ -197,7 +207,7 @@ class Loop:
         if me not in self._answering or now - self._looked.setdefault(me, now) < _LOOK:
             return True
         self._looked[me] = now
-        return not is_dying(self.caller_pid())
+        return not is_dying(process_of(self.request))
 
     def _change_waiting(self, change: int, *, soon: bool = False) -> None:
         with self._state:
@@ -231,10 +241,11 @@ class Loop:
     def _work(self) -> None:
         """Lead, or be idle, until the end."""
         session = self._serving
-        buffer = session.new_buffer()
+        buffer, shortcut = session.new_buffer(), self.shortcut(session.fd)
         try:
-            self._serve_requests(session, buffer, threading.get_ident())
+            self._serve_requests(session, buffer, shortcut, threading.get_ident())
         finally:
+            shortcut.close()
             session.free(buffer)
 
     @property
@@ -243,23 +254,40 @@ class Loop:
             raise RuntimeError("nothing is served")
         return self._session
 
-    def _serve_requests(self, session: Session, buffer: Any, me: int) -> None:
+    def _serve_requests(self, session: Session, buffer: Any, shortcut: Shortcut, me: int) -> None:
         poller = select.poll()
         poller.register(session.fd, select.POLLIN)
         poller.register(self._wake, select.POLLIN)
+        busy = False
         while self._lead(me):
-            if any(fd == self._wake for fd, _ in poller.poll()):
+            if self._calls:
                 self._run_calls()
-            elif session.receive(buffer):
-                self._answer(session, buffer, me)
+            elif session.receive(buffer) or (busy and self._receive_soon(session, buffer)):
+                self._answer(session, buffer, shortcut, me)
+                busy = True
             elif session.exited():
                 self.stop()
+            else:
+                busy = False
+                self._await(poller)
 
-    def _answer(self, session: Session, buffer: Any, me: int) -> None:
+    @staticmethod
+    def _receive_soon(session: Session, buffer: Any) -> bool:
+        """Look a few times, after an answer: the program that had it may ask again before this thread could sleep."""
+        return any(session.receive(buffer) for _ in range(_LOOKS))
+
+    def _await(self, poller: select.poll) -> None:
+        for fd, _ in poller.poll():
+            if fd == self._wake:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake)
+
+    def _answer(self, session: Session, buffer: Any, shortcut: Shortcut, me: int) -> None:
         self._answering[me] = buffer
         self._busy_since = time.monotonic()
         try:
-            session.process(buffer)
+            if not shortcut.answer(session.request(buffer)):
+                session.process(buffer)
         finally:
             del self._answering[me]
             self._looked.pop(me, None)
@@ -295,7 +323,7 @@ class Loop:
         buffer = self._answering.get(self._leader)
         if buffer is None or self._parked[self._leader]:
             return False
-        return self._serving.opcode(buffer) == FUSE_WRITE
+        return opcode_of(self._serving.request(buffer)) == FUSE_WRITE
 
     def _take_lead(self, me: int) -> None:
         """Under the lock: a leader that is not busy keeps the lead."""
@@ -327,8 +355,6 @@ class Loop:
             thread.join()
 
     def _run_calls(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
         while self._calls:
             call = self._calls.popleft()
             self._busy_since = time.monotonic()

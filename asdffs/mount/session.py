@@ -14,21 +14,14 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Final, Protocol
 
-#: Requests (linux/fuse.h).
-FUSE_GETATTR: Final = 3
-FUSE_SETATTR: Final = 4
-FUSE_OPEN: Final = 14
-FUSE_RENAME: Final = 12
-FUSE_WRITE: Final = 16
-FUSE_RENAME2: Final = 45
-#: Requests whose inode is that of the file that is asked for.
-_ABOUT_FILES: Final = (FUSE_GETATTR, FUSE_SETATTR, FUSE_OPEN)
 #: An offset that means: attributes only (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
 _NO_PAGES: Final = -1
 _FAILED: Final = 1
+#: Bytes of a request that are looked at here, at most: two names of 4 KiB.  libfuse always has room for more.
+_WINDOW: Final = 16 << 10
 
 _libc = ctypes.CDLL(None)
 _libc.free.argtypes = (c_void_p,)
@@ -46,23 +39,14 @@ class Session(Protocol):
     def receive(self, buffer: Any) -> bool:
         """Take one request; False when there was none."""
 
-    def opcode(self, buffer: Any) -> int:
-        """Which request it is (linux/fuse.h)."""
-
-    def rename_target(self, buffer: Any) -> bytes:
-        """The new name in a request to rename, as the program gave it."""
+    def request(self, buffer: Any) -> memoryview:
+        """The bytes of the request that was taken last, and rubbish behind them (``request``)."""
 
     def process(self, buffer: Any) -> None:
         """Run the request's callback and send the answer."""
 
     def exited(self) -> bool:
         """Whether the mount is gone."""
-
-    def is_mapped_write(self, buffer: Any) -> bool:
-        """Whether FUSE_WRITE, a request of that kind, has pages of a map in it, and not what write(2) was passed."""
-
-    def inode(self, buffer: Any) -> int:
-        """The kernel's number for what a request is about; 0 for one about a name, whose number it does not know."""
 
     def forget_inode(self, inode: int) -> bool:
         """Have the kernel ask again for the attributes of a file; whether it knows that number.
@@ -86,8 +70,7 @@ class _Buffer(ctypes.Structure):
         ("mem", c_void_p),
         ("fd", c_int),
         ("pos", c_int64),
-        ("mem_size", c_size_t),
-        ("later", c_uint64 * 4),
+        ("later", c_uint64 * 5),
     )
 
 
@@ -109,6 +92,20 @@ def main_of(library_name: str, *, libfuse2: bool, serve: Callable[[Session], Non
 # -- libfuse 3 -----------------------------------------------------------------
 
 
+class _Buffer3:
+    """Its memory libfuse allocates at the first request, and uses again for all others."""
+
+    def __init__(self) -> None:
+        self.buffer = _Buffer()
+        self.reference = byref(self.buffer)
+        self.request: memoryview | None = None
+
+    def look(self) -> memoryview:
+        """A window on the beginning of that memory."""
+        self.request = memoryview((c_char * _WINDOW).from_address(self.buffer.mem)).cast("B")
+        return self.request
+
+
 class _Session3:
     def __init__(self, library: ctypes.CDLL, fuse: int) -> None:
         self._fuse = fuse
@@ -123,28 +120,19 @@ class _Session3:
         self.fd: int = _declared(library, "fuse_session_fd", c_int, c_void_p)(self._session)
 
     def new_buffer(self) -> Any:
-        return _Buffer()  # libfuse allocates its memory at the first request
+        return _Buffer3()
 
     def receive(self, buffer: Any) -> bool:
-        return bool(self._receive(self._session, byref(buffer)) > 0)
+        return bool(self._receive(self._session, buffer.reference) > 0)
 
-    def opcode(self, buffer: Any) -> int:
-        return _opcode_at(buffer.mem)
-
-    def rename_target(self, buffer: Any) -> bytes:
-        return _rename_target_at(buffer.mem)
+    def request(self, buffer: Any) -> memoryview:
+        return buffer.request or buffer.look()  # type: ignore[no-any-return]
 
     def process(self, buffer: Any) -> None:
-        self._process(self._session, byref(buffer))
+        self._process(self._session, buffer.reference)
 
     def exited(self) -> bool:
         return bool(self._exited(self._session))
-
-    def is_mapped_write(self, buffer: Any) -> bool:
-        return _is_mapped_write_at(buffer.mem)
-
-    def inode(self, buffer: Any) -> int:
-        return _inode_at(buffer.mem)
 
     def forget_inode(self, inode: int) -> bool:
         return bool(self._invalidate(self._session, inode, _NO_PAGES, 0) == 0)
@@ -153,8 +141,9 @@ class _Session3:
         self._invalidate_path(self._fuse, os.fsencode(path))
 
     def free(self, buffer: Any) -> None:
-        _libc.free(buffer.mem)
-        buffer.mem = None
+        buffer.request = None
+        _libc.free(buffer.buffer.mem)
+        buffer.buffer.mem = None
 
 
 def _main3(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
@@ -193,6 +182,7 @@ class _Buffer2:
     def __init__(self, size: int) -> None:
         self.size = size
         self.memory = ctypes.create_string_buffer(size)
+        self.request = memoryview(self.memory).cast("B")
         self.buffer = _Buffer()
 
     def emptied(self) -> Any:
@@ -220,23 +210,14 @@ class _Session2:
         channel = c_void_p(self._channel)
         return bool(self._receive(self._session, buffer.emptied(), byref(channel)) > 0)
 
-    def opcode(self, buffer: Any) -> int:
-        return _opcode_at(buffer.buffer.mem)
-
-    def rename_target(self, buffer: Any) -> bytes:
-        return _rename_target_at(buffer.buffer.mem)
+    def request(self, buffer: Any) -> memoryview:
+        return buffer.request  # type: ignore[no-any-return]
 
     def process(self, buffer: Any) -> None:
         self._process(self._session, byref(buffer.buffer), self._channel)
 
     def exited(self) -> bool:
         return bool(self._exited(self._session))
-
-    def is_mapped_write(self, buffer: Any) -> bool:
-        return _is_mapped_write_at(buffer.buffer.mem)
-
-    def inode(self, buffer: Any) -> int:
-        return _inode_at(buffer.buffer.mem)
 
     def forget_inode(self, inode: int) -> bool:
         """Nothing to do: on libfuse 2 the kernel keeps no attributes (``options``)."""
@@ -276,27 +257,6 @@ def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
         return 0
 
     return main
-
-
-def _opcode_at(address: int) -> int:
-    """``struct fuse_in_header``: 4 bytes length, 4 opcode, 8 unique, 8 inode."""
-    return int(c_uint32.from_address(address + 4).value)
-
-
-def _is_mapped_write_at(address: int) -> bool:
-    """``struct fuse_write_in`` after the header of 40 bytes: 8 handle, 8 offset, 4 size, 4 flags (1: of a map)."""
-    return bool(c_uint32.from_address(address + 60).value & 1)
-
-
-def _inode_at(address: int) -> int:
-    """Of the file itself, not of the directory it is in."""
-    return int(c_uint64.from_address(address + 16).value) if _opcode_at(address) in _ABOUT_FILES else 0
-
-
-def _rename_target_at(address: int) -> bytes:
-    """After the header of 40 bytes: 8 new directory, for FUSE_RENAME2 8 of flags, old name, NUL, new name, NUL."""
-    start = address + 40 + (8 if _opcode_at(address) == FUSE_RENAME else 16)
-    return ctypes.string_at(start + len(ctypes.string_at(start)) + 1)
 
 
 def _declared(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:

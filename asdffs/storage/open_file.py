@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
 from asdffs.relief import Exclusive, Relief
@@ -69,7 +68,9 @@ class OpenFile:
 
     def is_ours(self, now: Signature) -> bool:
         """A new ctime alone is a chmod or a link: ours still, from now on with that ctime."""
-        if replace(now, ctime_ns=self.signature.ctime_ns) != self.signature:
+        if now == self.signature:
+            return True
+        if now._replace(ctime_ns=self.signature.ctime_ns) != self.signature:
             return False
         self.signature = now
         return True

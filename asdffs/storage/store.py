@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What tells whether somebody else changed a file (facts of ``fstat``; times in ns)."""
 
     device: int
@@ -24,8 +23,7 @@ class Signature:
     ctime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """``length`` bytes at ``offset`` of the open file ``fd``: read without passing through Python."""
 
     fd: int

@@ -61,7 +61,7 @@ class Merger:
 
     def fetch(self, node: Node, offset: int, length: int) -> None:
         """The kernel is given bytes of a file.  Cheap for one that is not watched."""
-        known = self._fetched.get(node)
+        known = self._fetched.get(node) if self._fetched else None
         if known is None:
             return
         if len(known.pages) > _MOST_PAGES:

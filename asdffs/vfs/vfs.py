@@ -80,9 +80,8 @@ class Vfs:
 
         Cheap when there are none.
         """
-        news = self.document.changes.take()
-        if news:
-            self._coherence.note(news)
+        if self.document.changes.news:
+            self._coherence.note(self.document.changes.take())
         return self._coherence.take()
 
     def put_back_stale(self, nodes: list[Node]) -> None:
@@ -210,9 +209,11 @@ class Vfs:
         opened = self._handles.get(handle)
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
-        self._await_change(opened.node)
-        self.stores.fetch(opened.node, offset, length)
-        return opened.node.file.read(offset, length)
+        node = opened.node
+        if node.changing is not None:
+            self._await_change(node)
+        self.stores.fetch(node, offset, length)
+        return node.file.read(offset, length)
 
     def is_snapshot(self, handle: int) -> bool:
         """Whether the handle reads what was there when it was opened: nothing that the kernel could share."""
