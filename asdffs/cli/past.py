@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
 from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take_report
 from asdffs.daf.places import LOG, NEXT
@@ -26,7 +25,7 @@ def tell_the_past(document: Document, places: Places) -> Iterator[str]:
     yield from (f"the last mount ended with: {sentence}" for sentence in failures)
     for spool in past_spools(document.path, places):
         yield from _recovered(document, spool)
-        kept += _keep(document, replace(places, spool=spool))
+        kept += _keep(document, places._replace(spool=spool))
     forget_past_spools(document.path, places)
     yield from (f"kept from the last mount: {found}" for found in kept)
     make(places)

@@ -5,15 +5,13 @@ Elements are little-endian and have no padding; a Bool is one byte, 0 or 1.  Use
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 STRING: Final = "String"
 BOOL: Final = "Bool"
 
 
-@dataclass(frozen=True, slots=True)
-class Eltype:
+class Eltype(NamedTuple):
     """One type of elements.  ``name``: as FilesDaf writes it; ``size``: of an element in bytes, 0 of a string.
 
     ``datatype``: of the schema core/ndarray; ``descr``: of numpy, little-endian; both empty for strings.

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from asdffs.errors import InvalidStoreError, MissingFileError
 from asdffs.storage.file_store import FileFolder, FileStore
@@ -32,8 +32,7 @@ class Content(Protocol):
         """Bytes, fewer at the end, or where they are now.  Raises ``AsdffsError``, ``OSError``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
+class Bytes(NamedTuple):
     """Bytes that are there."""
 
     raw: bytes
@@ -48,8 +47,7 @@ class Bytes:
         return self.raw[offset : offset + length]
 
 
-@dataclass(frozen=True, slots=True)
-class OnDisk:
+class OnDisk(NamedTuple):
     """A file of a directory, as it was when it was found: of this ``size``, and changed at ``mtime_ns``."""
 
     path: str

@@ -11,8 +11,6 @@ Users: ``tree_files``, ``live``.  One thread at a time, whoever has the turn.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from asdffs.daf.eltypes import Eltype
 from asdffs.document.array import Array
 from asdffs.document.arrays import Ndarray
@@ -102,7 +100,7 @@ def _columns_first(array: Ndarray, eltype: Eltype) -> Ndarray:
     """The same elements with the axes the other way round: rows first, these are columns first."""
     shape = array.shape or ()
     strides = array.strides if array.strides is not None else packed(shape, eltype.size)
-    return replace(array, shape=shape[::-1], strides=strides[::-1])
+    return array._replace(shape=shape[::-1], strides=strides[::-1])
 
 
 def _made(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: int) -> Stored:

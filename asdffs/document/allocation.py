@@ -69,7 +69,7 @@ class Allocation:
             return header
         if there < header.used_size:
             raise DamagedBlockError("the file ends inside this block; it cannot be written", block=number)
-        return replace(header, allocated_size=there)
+        return header._replace(allocated_size=there)
 
     def make_room(self, number: int, needed: int) -> None:
         """Have at least ``needed`` bytes for block ``number``, with some for later.  Raises as ``reserve``."""
@@ -79,7 +79,7 @@ class Allocation:
         if needed > header.allocated_size:
             self._allocate(number, header, self._policy.allocation(needed, header.allocated_size))
         elif self.start(number) + needed > self._table.layout.size:
-            self.put(number, replace(header, allocated_size=needed))  # the file ends inside the slack
+            self.put(number, header._replace(allocated_size=needed))  # the file ends inside the slack
 
     def reserve(self, number: int, size: int) -> None:
         """Have ``size`` bytes for block ``number``: as many for the last one, at least as many for another.
@@ -103,8 +103,8 @@ class Allocation:
             self.reserve(number, payload.size)
         self.make_room(number, payload.size)
         old = table.header(number)
-        new = replace(old.with_used(payload.size), data_size=encoded.size)
-        new = replace(new, compression=encoded.compression, checksum=checksum)
+        new = old.with_used(payload.size)._replace(data_size=encoded.size)
+        new = new._replace(compression=encoded.compression, checksum=checksum)
         plan = plan_block_header(table.layout, table.offset(number), old, new)
         self._transaction.fill(plan, payload, self.start(number), lambda: table.put(number, new), step)
 
@@ -121,7 +121,7 @@ class Allocation:
             self._cut_tail()
             self._end_with_file(number - 1)
         empty = table.empty_header()
-        headers = [replace(empty.with_used(used), allocated_size=allocated) for used, allocated in sizes]
+        headers = [empty.with_used(used)._replace(allocated_size=allocated) for used, allocated in sizes]
         plan, layout = plan_block_append(table.layout, headers, padding_byte, self._policy)
 
         def adopt() -> None:
@@ -168,7 +168,7 @@ class Allocation:
             self._open_gap(number, header, size)
             return
         self._cut_tail()
-        self.put(number, replace(header, allocated_size=size))
+        self.put(number, header._replace(allocated_size=size))
 
     def _open_gap(self, number: int, header: BlockHeader, size: int) -> None:
         """Move the blocks behind block ``number``.  Raises ``NoRoomError`` with its number, or as ``Transaction``."""
@@ -179,7 +179,7 @@ class Allocation:
 
         def adopt() -> None:
             table.update(table.layout.with_gap(number, shift, plan.new_size))
-            table.put(number, replace(header, allocated_size=header.allocated_size + shift))
+            table.put(number, header._replace(allocated_size=header.allocated_size + shift))
 
         try:
             self._transaction.commit(plan, adopt)

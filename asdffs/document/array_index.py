@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.document.array import Array, Mask
@@ -136,5 +135,5 @@ class ArrayIndex(Mapping[str, Array]):
 def _facts(outline: Outline, branch: Branch) -> Any:
     """What makes an array what it is: not where it is written."""
     start, stop = branch.inline or (0, 0)
-    array = replace(branch.array, line=0) if branch.array is not None else None
+    array = branch.array._replace(line=0) if branch.array is not None else None
     return array, branch.scalars.get("mask"), hash(outline.text[start:stop])

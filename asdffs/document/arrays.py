@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from asdffs.dialects.base import Dialect
 from asdffs.document.tree import Found, Path, read_tree
@@ -30,8 +29,7 @@ _STATED = ("offset", "strides", "shape")
 _LARGEST = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class Ndarray:
+class Ndarray(NamedTuple):
     """One ndarray of the tree.
 
     ``source``: block number (negative: from the last), URI, or None for inline data.

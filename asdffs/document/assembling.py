@@ -9,7 +9,7 @@ One thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
@@ -80,7 +80,7 @@ class Assembly:
         stored = part.stored
         if not self._offsets:
             self._pad()
-        header = replace(part.header, allocated_size=0 if part.header.streamed else stored.length)
+        header = part.header._replace(allocated_size=0 if part.header.streamed else stored.length)
         self._make_room(self._wanted(stored, self._end + header.full_size))
         self._offsets.append(self._end)
         self._put(self._end, header)
@@ -119,7 +119,7 @@ class Assembly:
         if not size:
             return
         if self._last is not None:
-            last = replace(self._last, allocated_size=self._last.allocated_size + size)
+            last = self._last._replace(allocated_size=self._last.allocated_size + size)
             self._put(self._offsets[-1], last)
             self._end += size
         elif self._has_tree:

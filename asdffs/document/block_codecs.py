@@ -6,8 +6,7 @@ Users: ``compressed``, ``contents``.  One thread at a time has the turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.codecs.base import Chaining, Codec, Encoding, name_of
 from asdffs.errors import NameRefusedError, NotPermittedError, NotSupportedError
@@ -18,8 +17,7 @@ from asdffs.format.constants import CHAIN
 _SHOWN: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(NamedTuple):
     """The stored bytes of a block, for who has the turn.  See ``codecs.Source``."""
 
     size: int

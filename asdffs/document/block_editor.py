@@ -195,7 +195,7 @@ class BlockEditor:
         header = self._table.header(number)
         allocated = max(header.used_size, kept)
         if self._room.is_last(number) and allocated < header.allocated_size:
-            self._room.put(number, replace(header, allocated_size=allocated))
+            self._room.put(number, header._replace(allocated_size=allocated))
 
     def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
         """Add blocks of zeros; the number of the first.  See, and raises as, ``Allocation.append``."""
@@ -219,7 +219,7 @@ class BlockEditor:
         headers = {}
         for number in numbers:
             header = self._table.header(number)
-            headers[number] = replace(header.emptied(), allocated_size=header.allocated_size, extra=header.extra)
+            headers[number] = header.emptied()._replace(allocated_size=header.allocated_size, extra=header.extra)
         self._room.put_all(headers)
         for number in numbers:
             self._edits.pop(number, None)
@@ -260,7 +260,7 @@ class BlockEditor:
         kept = min(edit.kept, header.allocated_size)  # what was claimed and never there was cut
         allocated = max(edit.used, kept) if self._room.is_last(number) else header.allocated_size
         edit.fresh = min(edit.fresh, allocated)
-        return replace(header.with_used(edit.used), allocated_size=allocated, checksum=checksum)
+        return header.with_used(edit.used)._replace(allocated_size=allocated, checksum=checksum)
 
     def _put_finished(self, headers: dict[int, BlockHeader]) -> None:
         """All by one change of the file, but for the last block, which may give room back."""

@@ -88,8 +88,7 @@ class Branch:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(NamedTuple):
     """The outline of ``text``.
 
     ``root``: the whole tree, or None without one; ``arrays``: the branches of all ndarrays, in the order of

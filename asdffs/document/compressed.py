@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asdffs.codecs.base import PIECE, Codec
 from asdffs.document.block_codecs import BlockCodecs
@@ -23,8 +23,7 @@ from asdffs.relief import Relief
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """The stored bytes of a block, for a codec at work while others have the turn.  See ``codecs.Source``."""
 
     size: int

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from asdffs.codecs.base import Codec
@@ -44,16 +43,14 @@ _CUT_OFF: Final = "the file ends inside this block; 'asdffs block FILE N --store
 _LARGEST = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Care:
+class Care(NamedTuple):
     """What is done about checksums.  ``keep``: changed blocks get a new one; ``verify``: before the first read."""
 
     keep: bool = True
     verify: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(NamedTuple):
     """What is to be in a block: ``size`` bytes, that ``read(offset, length)`` gives."""
 
     size: int

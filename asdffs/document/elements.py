@@ -18,8 +18,7 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
@@ -47,8 +46,7 @@ _MOST_AXES: Final = 64
 Fetch = Callable[[int, int], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where the elements of an array are now.
 
     ``offset``, ``strides``: in bytes, of block ``number``; ``item``: bytes of an element.  ``fortran``: they are
@@ -233,7 +231,7 @@ class OtherElements(Elements):
     """Elements in the first block of another file, which a source that is a URI leads to; read-only."""
 
     def __init__(self, other: Document, array: Ndarray, *, rows_first: bool = False) -> None:
-        self._inner = BlockElements(other, replace(array, source=0), rows_first=rows_first)
+        self._inner = BlockElements(other, array._replace(source=0), rows_first=rows_first)
         self.descr, self.shape = self._inner.descr, self._inner.shape
         self.fortran, self.size = self._inner.fortran, self._inner.size
 

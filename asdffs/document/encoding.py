@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asdffs.codecs.base import Codec, Encoding, Source, pieces
 from asdffs.document.progress import Progress
@@ -17,8 +17,7 @@ from asdffs.relief import Relief
 from asdffs.storage.payload import Payload
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """``payload`` holds ``size`` bytes of content in ``compression``; ``digest``: MD5 of the stored bytes."""
 
     payload: Payload
@@ -27,8 +26,7 @@ class Encoded:
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """The content of a block, read while others have the turn.  See ``codecs.Source``.
 
     ``step(bytes)`` is told what was read.

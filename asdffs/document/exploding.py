@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.document.arrays import Ndarray
 from asdffs.document.branch import Outline
@@ -69,8 +68,7 @@ def moved_source(source: int | str | None, file: str, directory: str) -> str | N
     return None if target is None else uri_of(os.path.relpath(target, directory))
 
 
-@dataclass(frozen=True, slots=True)
-class BlockFile:
+class BlockFile(NamedTuple):
     """The file of one block as it is now.
 
     ``prefix``: its bytes before the content, of which ``head`` are before the block; ``length``: of the content;
@@ -98,7 +96,7 @@ class BlockFile:
     def moved(self, size: int) -> BlockFile:
         """This file with a content that begins ``size`` bytes (not 1) later, behind a comment of spaces."""
         comment = b"#" + b" " * (size - 2) + b"\n" if size else b""
-        return replace(self, prefix=self.prefix[: self.head] + comment + self.prefix[self.head :])
+        return self._replace(prefix=self.prefix[: self.head] + comment + self.prefix[self.head :])
 
 
 def block_file(document: Document, number: int) -> BlockFile:
@@ -109,18 +107,18 @@ def block_file(document: Document, number: int) -> BlockFile:
         not header.compressed or number in document.unstored_blocks or document.contents.codecs.follows_tree(number)
     )
     if header.compressed and not decoded:
-        new = replace(header, allocated_size=header.used_size)
+        new = header._replace(allocated_size=header.used_size)
     else:
         new = _plain(header, block.size)
     length = block.size if decoded else new.used_size
     head = document.dialect.block_head(document.layout.header)
-    return BlockFile(number, head + build_block_header(replace(new, extra=b"")), len(head), length, decoded)
+    return BlockFile(number, head + build_block_header(new._replace(extra=b"")), len(head), length, decoded)
 
 
 def _plain(header: BlockHeader, size: int) -> BlockHeader:
     """The header of ``size`` bytes that are stored as they are; a streamed block stays one."""
     if header.streamed:
-        return replace(header.emptied(), flags=STREAMED)
+        return header.emptied()._replace(flags=STREAMED)
     same = not header.compressed and size == header.used_size
-    plain = replace(header, compression=NO_COMPRESSION, allocated_size=size).with_used(size)
+    plain = header._replace(compression=NO_COMPRESSION, allocated_size=size).with_used(size)
     return plain if same else plain.without_checksum()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import Ndarray
@@ -189,6 +189,6 @@ def _part(piece: Piece, document: Document, *, last: bool) -> Part:
     stretch = document.contents.stored_stretch(piece.number)
     header = piece.header
     if header.streamed and not last:  # section Block header: only the last one may be
-        plain = replace(header.emptied(), flags=header.flags & ~STREAMED, allocated_size=piece.length)
+        plain = header.emptied()._replace(flags=header.flags & ~STREAMED, allocated_size=piece.length)
         header = plain.with_used(piece.length)
-    return Part(replace(header, extra=b""), stretch)
+    return Part(header._replace(extra=b""), stretch)

@@ -11,7 +11,7 @@ import functools
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from asdffs.codecs.base import Codec
@@ -162,7 +162,7 @@ def _naming(path: str) -> Iterator[None]:
 def _fitting(policy: Padding, store: Store) -> Padding:
     """Blocks move by whole blocks of the file system as well, where those are not huge (a network's are)."""
     unit = store.unit()
-    return replace(policy, alignment=unit) if policy.alignment < unit <= _LARGEST_UNIT else policy
+    return policy._replace(alignment=unit) if policy.alignment < unit <= _LARGEST_UNIT else policy
 
 
 def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings, *, writable: bool) -> Parts:

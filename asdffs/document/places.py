@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 #: Name of the text that is edited.
 DRAFT: Final = "tree.yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """Where a mount keeps what is not the file; absolute paths.
 
     ``spool``, ``rejected``, ``history``: directories (``history`` '' for none); ``log``,

@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 #: How much is written at a time, in bytes.
 _PIECE: Final = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """Elements of a block: ``offset`` of the first, in bytes of its content, and ``strides`` in bytes.
 
     ``scalar``: it is one element that was selected by a number for each axis.

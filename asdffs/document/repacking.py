@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from asdffs.codecs.base import Codec
 from asdffs.document.arrays import Ndarray, find_arrays
@@ -179,8 +179,8 @@ class Repacking:
         with self._turns.resumed():
             old = self._document.blocks[number].header
         checksum = encoded.digest if old.verifiable else NO_CHECKSUM
-        header = replace(old.with_used(encoded.payload.size), data_size=encoded.size)
-        header = replace(header, compression=encoded.compression, checksum=checksum)
+        header = old.with_used(encoded.payload.size)._replace(data_size=encoded.size)
+        header = header._replace(compression=encoded.compression, checksum=checksum)
         return Part(header, Stretch(encoded.payload.store, 0, encoded.payload.size))
 
     def _encode(self, number: int) -> Encoded:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from urllib.parse import quote
 
 from asdffs.dialects.base import Dialect
@@ -48,7 +47,7 @@ def checked_sources(outline: Outline, wanted: Wanted, dialect: Dialect) -> bytes
     for before, after in zip(old, new, strict=True):
         written = wanted(before)
         expected = before.source if written is None else _read(written)
-        if replace(after, source=None, line=0) != replace(before, source=None, line=0) or after.source != expected:
+        if after._replace(source=None, line=0) != before._replace(source=None, line=0) or after.source != expected:
             sentence = f"{before.name}: its source is written in a way that cannot be edited alone; write it plainly"
             raise InvalidTreeError(sentence, line=before.line)
     return text

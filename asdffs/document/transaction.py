@@ -45,8 +45,7 @@ import enum
 import errno
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.document.pins import Pins
 from asdffs.errors import ReadOnlyError, StorageError
@@ -72,8 +71,7 @@ _MARGIN: Final = 1 << 20
 _REPLACING: Final = ("clone", "copy")
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
+class Manner(NamedTuple):
     """How changes are made.  ``growth``: a strategy of ``gap``, or ``auto``; ``writable``: whether at all."""
 
     writable: bool = True

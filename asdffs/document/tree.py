@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -43,8 +43,7 @@ _NUMERIC = re.compile(r"[-+\d]")
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A collection with a wanted tag.
 
     ``path``: keys and numbers from the root.  ``value``: its content as dict, list, str and

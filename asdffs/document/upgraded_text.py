@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -330,8 +330,8 @@ def _check_same(old_text: bytes, new_text: bytes, old: Dialect, new: Dialect, co
     )
     for was, now in zip(before, after, strict=False):
         number = _moved(was, count)
-        expected = replace(was, source=was.source if number is None else number, line=0)
-        if replace(now, line=0) != expected:
+        expected = was._replace(source=was.source if number is None else number, line=0)
+        if now._replace(line=0) != expected:
             raise InvalidTreeError(f"{was.name}: {_MERGED}", line=was.line)
     if len(before) != len(after):
         raise InvalidTreeError(f"an array in it has no tag of its own: {_MERGED}")

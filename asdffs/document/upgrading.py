@@ -9,7 +9,7 @@ old file is only read.  User: ``cli/upgrade``.  The threads take ``Turns``.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -142,8 +142,7 @@ class Upgrading(Repacking):
 
     def _new_header(self, old: BlockHeader, checksum: bytes, *, known: bool) -> BlockHeader:
         """Of today's form.  One that is compressed in a way that nobody knows says so."""
-        return replace(
-            old,
+        return old._replace(
             flags=old.flags & STREAMED,
             compression=old.compression if known else UNKNOWN,
             checksum=NO_CHECKSUM if old.streamed else checksum,

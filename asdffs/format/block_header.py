@@ -14,7 +14,7 @@ Byte sums of today's (all integers big-endian, offsets from the start of the blo
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from asdffs.errors import DamagedBlockError
 from asdffs.format.block_form import FORM_48, RULES_1, BlockRules, HeaderForm
@@ -33,8 +33,7 @@ _PREFIX = struct.Struct(">4sH")
 _END_OF_FILE = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class BlockHeader:
+class BlockHeader(NamedTuple):
     """One block header.  Sizes in bytes; ``extra`` is what header_size has beyond its ``form``.
 
     ``compression``: four bytes, ``CHAIN``, or the name that the draft of 2014 has for an encoding.
@@ -89,11 +88,11 @@ class BlockHeader:
 
     def with_used(self, size: int) -> BlockHeader:
         """This header of an uncompressed block with ``size`` bytes used."""
-        return replace(self, used_size=size, data_size=size)
+        return self._replace(used_size=size, data_size=size)
 
     def without_checksum(self) -> BlockHeader:
         """This header with the checksum that says "do not verify"."""
-        return replace(self, checksum=NO_CHECKSUM)
+        return self._replace(checksum=NO_CHECKSUM)
 
     def emptied(self) -> BlockHeader:
         """The header of an empty block of the same form."""

@@ -9,8 +9,7 @@ Used by ``scanner`` and by the validation of drafts.  Pure functions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from asdffs.errors import NotAsdfError
 from asdffs.format.constants import STANDARD_TOKEN
@@ -25,8 +24,7 @@ Version = tuple[int, int, int]
 T = TypeVar("T", str, bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The header line: its token, its version, and the newline that the file uses.
 
     ``size`` is the length of the line with its newline, in bytes from the start of the file.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from asdffs.format.block_form import RULES_1, BlockRules
 from asdffs.format.header import Header
@@ -27,8 +28,7 @@ class RegionKind(enum.Enum):
     REST = "rest"  # after the last block: NULs, a stale index, or something foreign
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """One tile: its kind, its bytes, and for a block its number."""
 
     kind: RegionKind

@@ -7,8 +7,7 @@ policy is asked for one number.  Used by ``plan`` and ``document``.  Immutable.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 _SIZE = re.compile(r"(\d{1,15})([kKmMgG]?)")
 _PERCENT = re.compile(r"(\d{1,15})%")
@@ -18,8 +17,7 @@ _MOST_PERCENT: Final = 1000
 _MOST_BYTES: Final = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Padding:
+class Padding(NamedTuple):
     """Leave ``percent`` of the tree, at least ``minimum`` bytes, and move by multiples of ``alignment``.
 
     The defaults: 10 % and 4 KiB as the asdf library's own padding does.  Blocks that move by
@@ -60,6 +58,6 @@ def parse_padding(text: str, policy: Padding) -> Padding | None:
     percent = _PERCENT.fullmatch(text)
     if percent:
         part = int(percent[1])
-        return replace(policy, percent=part) if part <= _MOST_PERCENT else None
+        return policy._replace(percent=part) if part <= _MOST_PERCENT else None
     size = parse_size(text)
-    return None if size is None or size > _MOST_BYTES else replace(policy, percent=0, minimum=size)
+    return None if size is None or size > _MOST_BYTES else policy._replace(percent=0, minimum=size)

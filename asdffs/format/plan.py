@@ -8,7 +8,7 @@ then ``Truncate``.  Used by ``document/transaction``.  Pure functions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from asdffs.errors import NoRoomError
 from asdffs.format.block_header import BlockHeader, build_block_header
@@ -21,16 +21,14 @@ from asdffs.format.tree_extent import ends_with_tree
 _COMPARE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """``payload`` goes to ``offset`` (bytes from the start of the new file)."""
 
     offset: int
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """Old bytes ``[source, source + length)`` go to ``target``; those before both stay, a gap between is zeros."""
 
     source: int
@@ -43,8 +41,7 @@ class Move:
         return self.target - self.source
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Steps that turn a file of ``old_size`` bytes into one of ``new_size`` bytes.
 
     Without ``move`` the plan can be made in place; with it a gap must be opened or closed.
@@ -130,7 +127,7 @@ def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Pad
     """
     source = layout.offsets[number + 1]
     shift = policy.aligned(allocation - old.allocated_size)
-    new = replace(old, allocated_size=old.allocated_size + shift)
+    new = old._replace(allocated_size=old.allocated_size + shift)
     header = plan_block_header(layout, layout.offsets[number], old, new)
     return _moved(layout, header.writes, source, source + shift)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from asdffs.errors import DamagedBlockError, DamagedFileError
 from asdffs.format.block_form import RULES_1, BlockRules, HeaderForm, RulesOf, rules_1
@@ -39,8 +39,7 @@ _LARGEST_INDEX = 1 << 26
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """The scan needs up to ``length`` (> 0) bytes at ``offset`` from the start of the file."""
 
     offset: int
@@ -50,8 +49,7 @@ class Need:
 Scan = Generator[Need, bytes, T]
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(NamedTuple):
     """Blocks found by skipping along.
 
     ``offsets``: of each magic; ``headers``: parallel, None for one that contradicts itself; ``end``: of the last
@@ -66,8 +64,7 @@ class Walk:
     removable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(NamedTuple):
     header: Header
     start: int
     end: int

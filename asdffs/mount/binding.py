@@ -8,13 +8,13 @@ per process.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import ctypes
 import ctypes.util
 import importlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from asdffs.errors import MountError, UsageError
 from asdffs.mount.mending import mended2, mended3
@@ -24,12 +24,13 @@ BindingName = Literal["auto", "mfusepy", "fusepy"]
 
 #: Decides between libfuse 2 and 3 inside mfusepy; read when it is imported.
 _LIBRARY_VARIABLE = "FUSE_LIBRARY_NAME"
+#: The names of libfuse 3 in the dynamic linker's table; since 3.17 the second.
+_LIBFUSE3: Final = ("libfuse3.so.3", "libfuse3.so.4")
 #: fusepy decodes paths strictly, with an encoding that may be chosen: this one loses nothing.
 _PATH_ENCODING: Final = "asdffs_path"
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """A binding on the version ``libfuse`` that can serve: ``run(operations, mountpoint, serve, **options)`` returns
     after the unmount.
 
@@ -81,7 +82,7 @@ def _libfuse_version(library: Any) -> str:
 
 
 def _load_mfusepy() -> Binding:
-    if ctypes.util.find_library("fuse3"):
+    if _has_libfuse3():
         os.environ.setdefault(_LIBRARY_VARIABLE, "fuse3")  # it prefers libfuse2 where both are
     module: Any = importlib.import_module("mfusepy")
     libfuse2 = module.fuse_version_major == 2
@@ -92,6 +93,15 @@ def _load_mfusepy() -> Binding:
         base(operations, mountpoint, foreground=True, nothreads=True, **options)
 
     return Binding("mfusepy", _libfuse_version(module._libfuse), libfuse2, run)
+
+
+def _has_libfuse3() -> bool:
+    """As ``find_library`` would tell, which runs two programs before it knows."""
+    for name in _LIBFUSE3:
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(name)
+            return True
+    return ctypes.util.find_library("fuse3") is not None
 
 
 def _load_fusepy() -> Binding:

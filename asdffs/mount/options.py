@@ -142,7 +142,7 @@ def _set_layout(options: MountOptions, value: str) -> MountOptions:
 
 def _with_views(options: MountOptions, **changes: Any) -> MountOptions:
     shown = options.shown
-    return replace(options, shown=replace(shown, views=replace(shown.views, **changes)))
+    return replace(options, shown=replace(shown, views=shown.views._replace(**changes)))
 
 
 def _set_growth(options: MountOptions, value: str) -> MountOptions:

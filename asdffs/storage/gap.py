@@ -19,8 +19,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.errors import NoRoomError
 from asdffs.format.plan import Plan
@@ -44,8 +43,7 @@ AUTO: Final = "auto"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """The gap is open.  ``store``: to use from now on, another one after a replacement; ``strategy``: how."""
 
     store: Store

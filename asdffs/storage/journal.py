@@ -29,8 +29,7 @@ import json
 import os
 import struct
 import zlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from asdffs.errors import LockedError
 from asdffs.storage.record import Record, build, parse
@@ -47,8 +46,7 @@ _LONGEST_NAME = 255
 JOURNAL_SUFFIX = ".asdffs-journal"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far a shift has come: piece ``number``, read at ``low``, is being written; those behind it are moved.
 
     ``behind_length``, ``behind_crc``: of bytes right behind its new place, which were moved before.

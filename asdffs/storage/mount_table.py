@@ -10,15 +10,14 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: As the kernel has it.
 _MOST_LINKS = 40
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """One line: where, ``device`` as ``MAJOR:MINOR``, the type of the file system, and what was mounted.
 
     ``options``: of this mount and of the file system.

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asdffs.storage.record import Image
 from asdffs.storage.store import PhysicalExtent, Signature, Store
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """Bytes ``[start, stop)`` as shown: ``payload``, or those of the file from ``origin`` on, or zeros.
 
     ``source``: another file that they are read from.

@@ -19,8 +19,8 @@ import os
 import secrets
 import struct
 import zlib
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from asdffs.format.plan import Plan, Write
 from asdffs.format.span import Span, uncovered
@@ -41,8 +41,7 @@ class Kind(enum.IntEnum):
     SHIFT = 2  # by copying within the file
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """One write: the bytes before and after, at ``offset``.
 
     ``before`` is shorter where the file ended, or where what it lacks was zeros, or anything (a shift).
@@ -53,8 +52,7 @@ class Image:
     after: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """What lies from ``offset`` on goes ``length`` bytes further back.
 
     ``extents``: for an insertion, where the bytes from ``offset`` on lay before it.  ``piece``: for
@@ -68,8 +66,7 @@ class Gap:
     piece: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(NamedTuple):
     """``length`` bytes at ``offset`` become those of the file ``name``, of ``inode`` and CRC-32 ``crc``."""
 
     offset: int
@@ -84,8 +81,7 @@ class Fill:
         return self.offset + self.length
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One pending change and what identifies the file it belongs to; ``nonce`` tells it from one just like it.
 
     Images are disjoint, at offsets of the new file, ``before`` as it is once the gap is open.

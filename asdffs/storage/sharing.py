@@ -8,8 +8,7 @@ Users: ``document/assembling``, ``document/exploding``.  Any thread, one at a ti
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.storage.store import Folder, Store
 
@@ -19,8 +18,7 @@ _PIECE: Final = 64 << 20
 _WORTH: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """``length`` bytes from ``offset`` of ``store``."""
 
     store: Store

@@ -9,7 +9,6 @@ A store is used by one thread at a time.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
@@ -57,8 +56,7 @@ def read_into(found: bytes | Extent, buffer: memoryview) -> int:
     return done
 
 
-@dataclass(frozen=True, slots=True)
-class PhysicalExtent:
+class PhysicalExtent(NamedTuple):
     """``length`` bytes of the file from ``logical`` on lie on the disk from address ``physical`` on.
 
     ``shared``: with another file, or another place of this one: a write gives them another address.

@@ -11,7 +11,7 @@ import enum
 import errno
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asdffs.format.span import Span, uncovered
 from asdffs.storage.journal import Journal, Progress
@@ -87,8 +87,7 @@ def undo(store: Store, images: Iterable[Image], old_size: int) -> None:
     store.truncate(old_size)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """A file as ``finish`` will leave it, read-only; ``new``: whether that is with the change."""
 
     store: Store

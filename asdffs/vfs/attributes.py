@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from asdffs.document.document import Document
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.views.base import Options
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """What stat shows.  ``size`` in bytes, times in ns, ``mode`` permission bits.
 
     ``steady``: the kernel is told when it changes through another name.
@@ -42,8 +41,7 @@ class Shown:
     views: Options = field(default_factory=Options)
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Whose the nodes are: permission bits, user and group of the ASDF file, its mtime in ns."""
 
     mode: int

@@ -14,7 +14,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from asdffs.vfs.namespace import FileNode, Node
@@ -27,8 +27,7 @@ _MOST_BYTES: Final = 32 << 20
 _MOST_PAGES: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     """Change ``number`` of a block from ``start`` on, and the bytes before it."""
 
     number: int

@@ -20,9 +20,8 @@ import importlib
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.document.branch import Branch
 from asdffs.document.changes import TREE, Subject
@@ -45,8 +44,7 @@ _FRESH: Final = 1.0
 Maker = Callable[[Document, Callable[[], Branch]], ArrayFile]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """What a name leads to: a file that ``maker`` makes of the array at ``path``, or without one a directory.
 
     ``document``: the file that it is in.
@@ -57,8 +55,7 @@ class _Entry:
     maker: Maker | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
+class _Listing(NamedTuple):
     """``entries`` by name; ``until``: when they are looked for again (monotonic seconds); None: in the next tree."""
 
     entries: dict[str, _Entry]

@@ -9,8 +9,7 @@ One thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from asdffs.document.changes import Subject
 from asdffs.document.document import Document
@@ -18,8 +17,7 @@ from asdffs.errors import ForeignAttributeError, InUseError, NoAttributeError, N
 from asdffs.storage.store import Extent
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """What a user chose about views.  ``fits``: whether arrays are shown as FITS as well.
 
     ``layout``: the view that is the root of the mount; empty: all of them are in it.
