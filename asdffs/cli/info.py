@@ -59,7 +59,7 @@ def describe(document: Document) -> dict[str, Any]:
     document.settle_index()
     blocks = [_block(document, number) for number in range(len(document.blocks))]
     layout = document.layout
-    comments = document.tree.text()[: layout.text_start]
+    comments, arrays = document.tree.text()[: layout.text_start], document.tree.arrays()
     return {
         "file": document.path,
         "size": layout.size,
@@ -69,8 +69,8 @@ def describe(document: Document) -> dict[str, Any]:
         "newline": "CRLF" if layout.header.newline == b"\r\n" else "LF",
         "tree": {"start": layout.text_start, "end": layout.text_end} if layout.has_tree else None,
         "padding": len(layout.padding),
-        "arrays": [_array(document, array) for array in document.tree.arrays()],
-        "external": [_external(one) for one in find_externals(document)],
+        "arrays": [_array(document, array) for array in arrays],
+        "external": [_external(one) for one in find_externals(document, arrays)],
         "blocks": blocks,
         "index": _index_state(document),
         "mount": _mount(document.path),

@@ -28,6 +28,8 @@ class Daf(LiveDirectory):
         super().__init__(None, "")
         self._document = document
         self._live: LiveStore | None = None
+        self._looked = -1
+        self._found = False
 
     @property
     def _store(self) -> LiveStore:
@@ -39,9 +41,16 @@ class Daf(LiveDirectory):
 
     def present(self) -> bool:
         """Whether the file carries a store."""
-        if self._live is None and not mentions_store(self._document.tree.text()):
+        if self._live is None and not self._mentioned():
             return False
         return self._store.carried
+
+    def _mentioned(self) -> bool:
+        """Whether the tree may have a store; looked for once in each tree."""
+        version = self._document.tree.version
+        if self._looked != version:
+            self._looked, self._found = version, mentions_store(self._document.tree.text())
+        return self._found
 
     def takes(self, name: str) -> bool:
         """What is created is the directory's business."""

@@ -8,7 +8,7 @@ Implements what section Tree in-depth and the schema core/ndarray say about ``so
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from asdffs.dialects.base import Dialect
@@ -121,9 +121,9 @@ def _float_orders(datatype: Any, order: str | None) -> Iterator[str | None]:
             yield from _float_orders(field, order)
 
 
-def find_arrays(text: bytes, dialect: Dialect) -> tuple[Ndarray, ...]:
-    """All ndarrays of the tree in ``text``.  Raises ``InvalidTreeError``."""
-    return tuple(ndarray_of(found, dialect) for found in read_tree(text, dialect.is_ndarray, _SKIP))
+def find_arrays(text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True) -> tuple[Ndarray, ...]:
+    """All ndarrays of the tree in ``text``.  Raises as ``read_tree``."""
+    return tuple(ndarray_of(found, dialect) for found in read_tree(text, dialect.is_ndarray, _SKIP, go_on))
 
 
 def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:

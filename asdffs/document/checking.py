@@ -72,13 +72,13 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         yield Finding(Level.NOTE, "the file has no tree")
         return
     try:
-        check_text(document.tree.text(), document.dialect, had_tree=True)
+        _, _, arrays = check_text(document.tree.text(), document.dialect, had_tree=True)
     except InvalidTreeError as err:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return
-    document.check_tree()
+    document.fit.warn(arrays)
     yield from (Finding(Level.ERROR, warning) for warning in document.report.warnings)
-    for external in find_externals(document):
+    for external in find_externals(document, arrays):
         level = Level.NOTE if external.path is None else Level.ERROR
         if external.trouble:
             place = f"line {external.array.line}: {external.array.name} ({external.source})"

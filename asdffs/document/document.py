@@ -29,6 +29,7 @@ from asdffs.document.report import Report
 from asdffs.document.schema import check_schemas
 from asdffs.document.spool_room import SpoolRoom
 from asdffs.document.transaction import Foreign, Transaction
+from asdffs.document.tree import AbandonedError
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.tree_fit import TreeFit
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
@@ -285,8 +286,19 @@ class Document(ForPrograms):
         self._transaction.note_owner(note)
 
     def check_tree(self) -> None:
-        """Look for sources and shapes that do not fit the blocks; into ``report.warnings``."""
-        self.fit.warn(self._tree.arrays())
+        """Look for sources and shapes that do not fit the blocks; into ``report.warnings``.
+
+        Others are served meanwhile; when one of them changes the tree, the change has it looked at.
+        """
+        tree, version = self._tree, self._tree.version
+        text = tree.text()
+        with self.report.progress.over("looking at the tree", len(text)), self.relief.waiting():
+            try:
+                arrays = tree.arrays_of(text, lambda: self._tree.version == version and not self.relief.stopping)
+            except AbandonedError:
+                return
+        if self._tree.version == version:
+            self.fit.warn(arrays)
 
     def close(self) -> None:
         """Close the file as it is; ``finish`` comes before.  Harmless a second time, and in a fork of the process."""

@@ -132,7 +132,9 @@ Fill = Callable[[Store], None]
 def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
     """What is there already may be written over: with ``force``, not what is being exploded, nor in use."""
     there = [name for name in targets if os.path.lexists(folder.path(name))]
-    externals = [os.path.realpath(one.path) for one in find_externals(document) if one.path is not None]
+    externals = [
+        os.path.realpath(one.path) for one in find_externals(document, document.tree.arrays()) if one.path is not None
+    ]
     needed = {document.path, *externals}
     for name in there:
         if os.path.realpath(folder.path(name)) in needed:

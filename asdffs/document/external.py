@@ -6,6 +6,7 @@ Users: ``checking``, ``cli/info``.  Reads other files, changes none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from asdffs.document.arrays import Ndarray
@@ -29,14 +30,10 @@ class External:
     trouble: str = ""
 
 
-def find_externals(document: Document) -> list[External]:
-    """All arrays of the tree whose source is a URI.  Each file is opened once."""
+def find_externals(document: Document, arrays: Iterable[Ndarray]) -> list[External]:
+    """Those of the tree's arrays whose source is a URI.  Each file is opened once."""
     seen: dict[str, int | str] = {}
-    return [
-        _look(document, array, array.source, seen)
-        for array in document.tree.arrays()
-        if isinstance(array.source, str)
-    ]
+    return [_look(document, array, array.source, seen) for array in arrays if isinstance(array.source, str)]
 
 
 def _look(document: Document, array: Ndarray, source: str, seen: dict[str, int | str]) -> External:

@@ -52,7 +52,10 @@ class _Tree:
 
 def find_unresolved(document: Document) -> Iterator[Unresolved]:
     """All references of the tree that lead nowhere, in the order of the text.  Raises ``InvalidTreeError``."""
-    tree = _Tree(document.path, read_values(document.tree.text()))
+    text = document.tree.text()
+    if _KEY.encode() not in text and b"\\" not in text:  # nor written with escapes
+        return
+    tree = _Tree(document.path, read_values(text))
     resolver = _Resolver(tree)
     for node in _references(tree.root):
         reference = str(node.value[_KEY].value)

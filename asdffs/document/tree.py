@@ -7,8 +7,9 @@ wanted tag.  Memory is O(what is collected).  Users: ``arrays`` and ``validation
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,8 +22,12 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 #: Plain scalars that need no look: no number or date begins like them, or they are plain numbers.
 _HARMLESS = re.compile(r"(?![-+.\d])|[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
+#: How the others begin.
+_NUMBERS_BEGIN = frozenset("-+.0123456789")
 #: Python refuses to read integers of more than 4300 digits, and so asdf would.
 _SHORT = 4300
+#: Events, some ten milliseconds, between two questions whether to go on.
+_AT_ONCE = 8192
 #: asdf and PyYAML build a tree recursively; deeper ones end in a RecursionError.
 _DEEPEST = 240
 #: How much of a wrong scalar is shown.
@@ -34,6 +39,8 @@ _CONSTRUCTED = _SCALAR_TAGS - {_YAML + "str", _YAML + "null"}
 _PAIR_TAGS = frozenset({_YAML + "omap", _YAML + "pairs"})
 _SEQUENCE_TAGS = _PAIR_TAGS | {_YAML + "seq"}
 _MAPPING_TAGS = frozenset({_YAML + "map", _YAML + "set"})
+_NO_MAPPING_TAGS = _SCALAR_TAGS | _SEQUENCE_TAGS
+_NO_SEQUENCE_TAGS = _SCALAR_TAGS | _MAPPING_TAGS
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 #: A leading zero means octal, and there are other ways to write an integer in YAML 1.1.
@@ -61,12 +68,14 @@ class _Frame:
     """An open collection.
 
     ``value`` is None where nothing is collected.  ``kind``: what an alias to it may be used
-    for: ``mapping``, ``mappings`` (a sequence of nothing else) or ``sequence``.
+    for: ``mapping``, ``mappings`` (a sequence of nothing else) or ``sequence``.  ``plain``: any child may come now,
+    and nothing is kept of it.
     """
 
     mapping: bool
     kind: str
     value: Any = None
+    plain: bool = True
     key: str | None = None
     merge: bool = False
     count: int = 0
@@ -79,6 +88,18 @@ class _Frame:
     def wants_key(self) -> bool:
         """Whether the next node is a key."""
         return self.mapping and self.key is None
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether any node may come now, of which nothing is kept."""
+        return self.plain and (self.key is not None or not self.mapping)
+
+    def pass_by(self, kind: str) -> None:
+        """A child of a plain collection is complete."""
+        self.key = None
+        self.count += 1
+        if not self.mapping and kind != "mapping":
+            self.kind = "sequence"
 
     def step(self) -> str | int:
         """The path component of the child that comes now."""
@@ -95,29 +116,58 @@ class _Reader:
     anchors: dict[str, str] = field(default_factory=dict)
     found: list[Found] = field(default_factory=list)
     documents: int = 0
+    ended: bool = False
 
-    def read(self, event: Any) -> None:
-        if isinstance(event, yaml.ScalarEvent):
-            self.scalar(event)
-        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            self.open(event)
-        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-            self.close(event)
-        elif isinstance(event, yaml.AliasEvent):
-            self.alias(event)
-        elif isinstance(event, yaml.DocumentStartEvent):
-            self.documents += 1
-            if self.documents > 1:
-                raise _invalid("a second YAML document begins here; the tree must be one document", event.start_mark)
+    def follow(self, events: Iterable[Any]) -> None:
+        """Read all events.  Nine of ten are of what is neither tagged nor collected; handlers look for that first."""
+        handlers: dict[type, Callable[[Any], object]] = {
+            yaml.ScalarEvent: self.scalar,
+            yaml.MappingStartEvent: self.open,
+            yaml.SequenceStartEvent: self.open,
+            yaml.MappingEndEvent: self.close,
+            yaml.SequenceEndEvent: self.close,
+            yaml.AliasEvent: self.alias,
+            yaml.DocumentStartEvent: self.begin,
+            yaml.StreamEndEvent: self.end,
+        }
+        for event in events:
+            handler = handlers.get(event.__class__)
+            if handler is not None:
+                handler(event)
+
+    def begin(self, event: Any) -> None:
+        self.documents += 1
+        if self.documents > 1:
+            raise _invalid("a second YAML document begins here; the tree must be one document", event.start_mark)
+
+    def end(self, event: Any) -> None:
+        self.ended = True
 
     def scalar(self, event: Any) -> None:
-        self.anchor(event, _kind_of_scalar(event))
+        value = event.value
+        if event.tag is not None or event.anchor is not None or not self.stack or value == "<<":
+            self.special_scalar(event)
+            return
+        if value[:1] in _NUMBERS_BEGIN or len(value) > _SHORT:
+            _check_scalar(event)
+        frame = self.stack[-1]
+        if frame.mapping and frame.key is None:
+            frame.key = value
+        elif frame.plain:
+            frame.pass_by("scalar")
+        else:
+            self.add(event, "scalar", plain_value(event) if frame.value is not None else None)
+
+    def special_scalar(self, event: Any) -> None:
+        """With a tag or an anchor, or a merge key, or outside of everything."""
+        kind = _kind_of_scalar(event)
+        self.anchor(event, kind)
         frame = self.stack[-1] if self.stack else None
         if frame is None and event.value:
             raise _invalid("the tree must be a mapping, and this is a scalar", event.start_mark)
         _check_scalar(event)
         if frame is not None and frame.wants_key:
-            self.key(event, event.value, _kind_of_scalar(event))
+            self.key(event, event.value, kind)
             return
         value = plain_value(event) if frame is not None and frame.value is not None else None
         self.add(event, "scalar", value)
@@ -138,21 +188,28 @@ class _Reader:
             what = "a tagged scalar" if kind == "tagged" else "a mapping or sequence"
             raise _invalid(f"{what} cannot be a key", event.start_mark)
         frame = self.stack[-1]
-        frame.key, frame.merge = key, kind == "merge"
+        frame.key = key
+        if kind == "merge":
+            frame.merge, frame.plain = True, False
         if frame.merge and len(self.stack) > 1 and self.stack[-2].tag in _PAIR_TAGS:
             raise _invalid("an ordered mapping cannot have a merge key", event.start_mark)
 
     def open(self, event: Any) -> None:
-        mapping = isinstance(event, yaml.MappingStartEvent)
+        mapping = event.__class__ is yaml.MappingStartEvent
+        tag, anchor = event.tag, event.anchor
+        parent = self.stack[-1] if self.stack else None
+        kind = "mapping" if mapping else "mappings"
+        if tag is None and anchor is None and parent is not None and parent.takes_any and len(self.stack) < _DEEPEST:
+            self.stack.append(_Frame(mapping, kind))
+            return
         self.anchor(event, "mapping" if mapping else "sequence")
         self.check_place(event, mapping=mapping)
-        parent = self.stack[-1] if self.stack else None
-        found = bool(event.tag) and self.wanted(event.tag)
+        found = bool(tag) and self.wanted(tag)
         collect = found or (parent is not None and parent.value is not None and parent.key not in self.skip)
         value: Any = ({} if mapping else []) if collect else None
-        kind = "mapping" if mapping else "mappings"
         line = event.start_mark.line + 1
-        self.stack.append(_Frame(mapping, kind, value, tag=event.tag, anchor=event.anchor, line=line, found=found))
+        plain = not collect and tag not in _PAIR_TAGS
+        self.stack.append(_Frame(mapping, kind, value, plain, tag=tag, anchor=anchor, line=line, found=found))
 
     def check_place(self, event: Any, *, mapping: bool) -> None:
         """Whether a collection of this tag may stand here."""
@@ -164,7 +221,7 @@ class _Reader:
             raise _invalid("a mapping or sequence cannot be a key", mark)
         if len(self.stack) >= _DEEPEST:
             raise _invalid(f"nested more than {_DEEPEST} deep; the asdf library could not read it", mark)
-        wrong = _SCALAR_TAGS | (_SEQUENCE_TAGS if mapping else _MAPPING_TAGS)
+        wrong = _NO_MAPPING_TAGS if mapping else _NO_SEQUENCE_TAGS
         if event.tag in wrong or (parent is None and event.tag == _YAML + "set"):
             raise _invalid(f"a {'mapping' if mapping else 'sequence'} cannot have the tag {event.tag}", mark)
 
@@ -176,7 +233,11 @@ class _Reader:
             path = tuple(above.step() for above in self.stack)
             self.found.append(Found(path, frame.tag or "", frame.value, frame.line))
         if self.stack:
-            pair = self.stack[-1].tag in _PAIR_TAGS
+            above = self.stack[-1]
+            if above.plain:
+                above.pass_by(frame.kind)
+                return
+            pair = above.tag in _PAIR_TAGS
             if pair and not (frame.mapping and frame.count == 1):
                 raise _invalid("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
             self.add(event, frame.kind, frame.value)
@@ -203,25 +264,48 @@ class _Reader:
         elif frame.value is not None:
             frame.value.append(value)
         frame.key, frame.merge = None, False
+        frame.plain = frame.value is None and frame.tag not in _PAIR_TAGS
         frame.count += 1
 
 
-def read_tree(text: bytes, wanted: Callable[[str], bool], skip: frozenset[str] = frozenset()) -> list[Found]:
+class AbandonedError(Exception):
+    """Nobody wants to know any more."""
+
+
+def read_tree(
+    text: bytes,
+    wanted: Callable[[str], bool],
+    skip: frozenset[str] = frozenset(),
+    go_on: Callable[[], bool] = lambda: True,
+) -> list[Found]:
     """Check ``text`` and return its collections whose tag is ``wanted``, in the order of their ends.
 
     ``text`` begins with the header line, which is a YAML comment, so that lines are those of
-    the file.  Raises ``InvalidTreeError`` with line and column.
+    the file.  ``go_on`` is asked now and then.  Raises ``InvalidTreeError`` with line and column, ``AbandonedError``
+    when it says no.
     """
     reader = _Reader(wanted, skip)
     try:
-        for event in yaml.parse(as_yaml(text), Loader=_Loader):
-            reader.read(event)
+        _follow(reader, text, go_on)
     except yaml.MarkedYAMLError as err:
         raise _invalid(err.problem or "not YAML", err.problem_mark or err.context_mark) from err
     except yaml.reader.ReaderError as err:
         line = text.count(b"\n", 0, err.position) + 1
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
     return reader.found
+
+
+def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:
+    """As ``yaml.parse``, without a call in Python for each event."""
+    loader = _Loader(as_yaml(text))
+    events = iter(loader.get_event, None)
+    try:
+        while not reader.ended:
+            if not go_on():
+                raise AbandonedError
+            reader.follow(itertools.islice(events, _AT_ONCE))
+    finally:
+        loader.dispose()
 
 
 def _kind_of_scalar(event: Any) -> str:

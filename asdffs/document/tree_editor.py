@@ -61,8 +61,12 @@ class TreeEditor:
 
     def arrays(self) -> tuple[Ndarray, ...]:
         """The ndarrays of the committed tree; none when the tree on disk is not valid YAML."""
+        return self.arrays_of(self.text())
+
+    def arrays_of(self, text: bytes, go_on: Callable[[], bool] = lambda: True) -> tuple[Ndarray, ...]:
+        """Those of a text that was the committed tree.  Any thread, without the turn.  Raises ``AbandonedError``."""
         try:
-            return self.read_arrays()
+            return find_arrays(text, self._dialect, go_on)
         except InvalidTreeError:
             return ()
 
@@ -89,7 +93,9 @@ class TreeEditor:
         if len(new) > table.layout.padding.stop:
             table.check_all()
         layout = table.layout
-        plan = plan_text(layout, old, self.padding_byte(), new, self._policy)
+        padding = self.padding_byte()
+        with self._relief.waiting():  # to compare large texts takes a while
+            plan = plan_text(layout, old, padding, new, self._policy)
 
         def adopt() -> None:
             self.version += 1

@@ -79,8 +79,7 @@ def difference(old: bytes, new: bytes) -> tuple[int, bytes] | None:
     if old == new:
         return None
     start = _common_prefix(old, new)
-    stop = len(new) - _common_prefix(old[:start:-1], new[:start:-1])
-    return start, new[start:stop]
+    return start, new[start : _last_difference(old, new) + 1]
 
 
 def _common_prefix(old: bytes, new: bytes) -> int:
@@ -91,6 +90,14 @@ def _common_prefix(old: bytes, new: bytes) -> int:
         if a != b:
             return start + place
     return min(start, len(old))
+
+
+def _last_difference(old: bytes, new: bytes) -> int:
+    """Offset of the last byte where two texts of one length, which differ, do."""
+    stop = len(old)
+    while old[max(0, stop - _COMPARE) : stop] == new[max(0, stop - _COMPARE) : stop]:
+        stop -= _COMPARE
+    return next(place for place in range(stop - 1, -1, -1) if old[place] != new[place])
 
 
 def plan_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes, policy: Padding) -> Plan:

@@ -35,6 +35,8 @@ from asdffs.vfs.vfs import Vfs
 logger = logging.getLogger(__name__)
 
 _READY = b"ready"
+#: Bytes of a tree that is looked at when the mount is ready already, beside the first requests.
+_LARGE_TREE = 1 << 20
 #: How long another program's open waits for the file to be finished, in seconds.
 _LEASE_PATIENCE = 1.0
 #: When to look again at a change by another program that came during one of ours, in seconds.
@@ -70,6 +72,8 @@ def serve(
         raise_read_ahead(mountpoint)
         ready()
         others.start()
+        if large:
+            document.check_tree()
         logger.info("%s is mounted at %s (%s)", document.path, mountpoint, binding.name)
 
     def ended() -> None:
@@ -80,7 +84,9 @@ def serve(
             document.note_owner({**note, "state": "finishing"})
         vfs.end()
 
-    document.check_tree()
+    large = document.tree.size > _LARGE_TREE
+    if not large:
+        document.check_tree()
     operations = Operations(vfs, loop, invalidator, ready=started, ended=ended)
     loop.shortcut = lambda device: Direct(device, operations)
     vfs.stores.collector = invalidator.collect
