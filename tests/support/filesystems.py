@@ -55,3 +55,13 @@ def filesystem(kind: str, folder: Path, size: int = 320 << 20) -> Iterator[Path]
         yield point
     finally:
         run("umount", "-l", point)
+
+
+def inserts(folder: Path) -> bool:
+    """Whether FALLOC_FL_INSERT_RANGE works here."""
+    with open(folder / "probe", "wb") as file:
+        file.write(bytes(1 << 17))
+        file.flush()
+        done = run("fallocate", "--insert-range", "-o", 4096, "-l", 4096, file.name)
+    (folder / "probe").unlink()
+    return done.returncode == 0

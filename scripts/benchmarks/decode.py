@@ -1,0 +1,93 @@
+"""Compressed blocks through the mount, beside their libraries decoding the same bytes in memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.figures import Figures, Target
+from benchmarks.peers import mounted, offset_of_block
+from benchmarks.place import Place, read_all, timed
+
+ROW = "decode {}, MiB/s"
+CODECS = ("zlib", "bzp2", "lz4", "zstd")
+TARGETS = tuple(
+    Target(ROW.format(name), other, least=0.8)
+    for name in ("zlib", "lz4", "zstd")
+    for other in ("the codec in memory", "asdf in memory")
+)
+
+
+def measure(place: Place, figures: Figures) -> None:
+    size = place.size(512)
+    files = {name: _make(place.folder / f"{name}.asdf", size, name) for name in CODECS}
+    for _ in range(place.rounds):
+        for name, file in files.items():
+            row = ROW.format(name)
+            stored = _stored(file)
+            figures.add(row, "the codec in memory", size / (1 << 20) / timed(DECODERS[name], stored, size))
+            del stored
+            figures.add(row, "asdf in memory", size / (1 << 20) / timed(_by_library, file))
+            for binding in place.bindings:
+                with mounted(file, place.folder / "mnt", binding):
+                    block = place.folder / "mnt/blocks/0000.bin"
+                    figures.add(row, binding, size / (1 << 20) / timed(read_all, block))
+
+
+def _make(path: Path, size: int, compression: str) -> Path:
+    """Of bytes as a detector gives them: they compress to about a half."""
+    import asdf
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    piece = rng.normal(1000, 12, 1 << 20).astype("<i2")
+    content = np.concatenate([piece + np.int16(n % 7) for n in range(size // piece.nbytes or 1)])
+    asdf.AsdfFile({"data": content}).write_to(path, all_array_compression=compression)
+    return path
+
+
+def _stored(file: Path) -> bytes:
+    with open(file, "rb") as opened:
+        opened.seek(offset_of_block(file))
+        header = opened.read(54)
+        return opened.read(int.from_bytes(header[22:30], "big"))
+
+
+def _by_library(file: Path) -> None:
+    import asdf
+
+    with asdf.open(file) as opened:
+        opened["data"][:]
+
+
+def _zlib(stored: bytes, size: int) -> None:
+    assert len(zlib.decompress(stored, bufsize=size)) == size
+
+
+def _bzp2(stored: bytes, size: int) -> None:
+    import bz2
+
+    assert len(bz2.decompress(stored)) == size
+
+
+def _lz4(stored: bytes, size: int) -> None:
+    """4 bytes length, 4 bytes size, little-endian, and a block, again and again."""
+    import lz4.block
+
+    out, position, filled = bytearray(size), 0, 0
+    while position < len(stored):
+        length = int.from_bytes(stored[position : position + 4], "big")
+        piece = lz4.block.decompress(memoryview(stored)[position + 4 : position + 4 + length])
+        out[filled : filled + len(piece)] = piece
+        position, filled = position + 4 + length, filled + len(piece)
+    assert filled == size
+
+
+def _zstd(stored: bytes, size: int) -> None:
+    import zstandard
+
+    assert len(zstandard.ZstdDecompressor().decompressobj().decompress(stored)) == size
+
+
+DECODERS: dict[str, Callable[[bytes, int], None]] = {"zlib": _zlib, "bzp2": _bzp2, "lz4": _lz4, "zstd": _zstd}

@@ -1,0 +1,43 @@
+"""ASDF files as the benchmarks need them, made without the asdf library: many blocks, or holes of any size."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+_START = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+
+
+def make_file(path: Path, count: int, size: int, *, text: bytes = b"", padding: int = 4096) -> Path:
+    """``count`` blocks of ``size`` bytes, holes where they are large, an array of each, and a block index.
+
+    ``text``: more lines of the tree; ``padding``: bytes behind it.
+    """
+    arrays = b"".join(
+        b"a%d: !core/ndarray-1.1.0 {source: %d, datatype: uint8, byteorder: little, shape: [%d]}\n" % (n, n, size)
+        for n in range(min(count, 10))
+    )
+    tree = _START + b"value: 1\n" + text + arrays + b"...\n"
+    offset = len(tree) + padding
+    offsets = []
+    with open(path, "wb") as file:
+        file.write(tree)
+        for _ in range(count):
+            file.seek(offset)
+            file.write(b"\xd3BLK\x00\x30" + struct.pack(">I4sQQQ16s", 0, b"", size, size, size, b""))
+            offsets.append(offset)
+            offset += 54 + size
+        file.truncate(offset)
+        if count:
+            file.seek(offset)
+            lines = b"".join(b"- %d\n" % one for one in offsets)
+            file.write(b"#ASDF BLOCK INDEX\n%YAML 1.1\n---\n" + lines + b"...\n")
+    return path
+
+
+def fill(path: Path, offset: int, length: int, piece: bytes) -> None:
+    """Write ``piece`` over and over, so that ``length`` bytes from ``offset`` on are no holes."""
+    with open(path, "r+b", buffering=0) as file:
+        file.seek(offset)
+        for _ in range(length // len(piece)):
+            file.write(piece)

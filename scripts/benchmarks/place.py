@@ -1,0 +1,106 @@
+"""Where a benchmark works, and the means that all of them use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PIECE = 1 << 20
+ASDFFS = (sys.executable, "-m", "asdffs")
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Place:
+    """``folder`` is empty at the start of a section; ``scale`` divides all sizes; ``bindings`` that are measured."""
+
+    folder: Path
+    rounds: int
+    scale: int
+    bindings: tuple[str, ...]
+
+    def size(self, mib: int) -> int:
+        """``mib`` MiB, scaled, in bytes."""
+        return max(1, mib // self.scale) * PIECE
+
+
+def timed(work: Callable[..., object], *arguments: object) -> float:
+    """Seconds that it takes."""
+    begin = time.perf_counter()
+    work(*arguments)
+    return time.perf_counter() - begin
+
+
+def run(*command: object, **environment: str) -> str:
+    """Run a command that must succeed; its output."""
+    done = subprocess.run(
+        list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    )
+    return done.stdout
+
+
+def touch_memory(gib: int) -> None:
+    """Idle memory is taken back on virtual machines: the first touch of a page is slow, and is not to be measured."""
+    held = bytearray(gib << 30)
+    for page in range(0, len(held), 4096):
+        held[page] = 1
+
+
+def read_all(path: Path) -> int:
+    """Read a file to its end; bytes read."""
+    buffer, total = bytearray(PIECE), 0
+    with open(path, "rb", buffering=0) as file:
+        while got := file.readinto(buffer):
+            total += got
+    return total
+
+
+def write_all(path: Path, size: int) -> None:
+    """Write over ``size`` bytes."""
+    piece = os.urandom(PIECE)
+    with open(path, "r+b", buffering=0) as file:
+        for _ in range(size // PIECE):
+            file.write(piece)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of a process, in user and in kernel mode."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid: int, name: str) -> float:
+    """``VmRSS``, or ``VmHWM`` for its peak, in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"the kernel does not tell {name}")
+
+
+@contextmanager
+def file_systems(folder: Path, size: int) -> Iterator[dict[str, Path]]:
+    """Name -> directory on ext4 and on XFS, each in an image of ``size`` bytes; only ``here`` without being root."""
+    found, mounted = {}, []
+    try:
+        for kind, options in (("ext4", ["-q", "-F", "-E", "lazy_itable_init=0"]), ("xfs", ["-q", "-m", "reflink=1"])):
+            if os.geteuid() or not shutil.which(f"mkfs.{kind}"):
+                continue
+            image, point = folder / f"{kind}.image", folder / kind
+            point.mkdir()
+            with open(image, "wb") as file:
+                file.truncate(size)
+            run(f"mkfs.{kind}", *options, image)
+            run("mount", "-o", "loop", image, point)
+            mounted.append(point)
+            found[kind] = point
+        yield found or {"here": folder}
+    finally:
+        for point in mounted:
+            run("umount", point)

@@ -1,0 +1,57 @@
+"""From the command to a mount that can be used: small files, many blocks, and a large one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.figures import Figures, Target
+from benchmarks.made import make_file
+from benchmarks.place import ASDFFS, BIN, Place, run, timed
+
+MODULES = {"mfusepy": "mfusepy", "fusepy": "fuse"}
+#: Row -> number of blocks, bytes in each.
+FILES = {
+    "mount, small tree, s": (0, 0),
+    "mount, 1 block, s": (1, 8),
+    "mount, 100,000 blocks, s": (100_000, 8),
+    "mount, 100 GB, s": (1, 100 * 10**9),
+}
+MANY = "mount, 100,000 blocks, s"
+TARGETS = tuple(
+    Target(row, f"imports for {name}", most=1.3, plus=0.15 if row == MANY else 0.05, of=(name,))
+    for row in FILES
+    for name in MODULES
+)
+
+
+def measure(place: Place, figures: Figures) -> None:
+    files = {row: make_file(place.folder / f"{n}.asdf", *shape) for n, (row, shape) in enumerate(FILES.items())}
+    point = place.folder / "mnt"
+    point.mkdir()
+    for _ in range(place.rounds):
+        for row, file in files.items():
+            for name in place.bindings:
+                imports = [sys.executable, "-c", f"import yaml, {MODULES[name]}"]
+                figures.add(row, f"imports for {name}", timed(_run_alone, imports))
+                figures.add(row, name, _mount(file, point, name))
+            words = [sys.executable, "-c", f"import asdf; asdf.open({str(file)!r})"]
+            figures.add(row, "asdf.open", timed(_run_alone, words))
+
+
+def _run_alone(words: list[str]) -> None:
+    environment = {**os.environ, "FUSE_LIBRARY_NAME": "fuse3"}  # as asdffs sets it
+    subprocess.run(words, check=True, env=environment, stderr=subprocess.DEVNULL)
+
+
+def _mount(file: Path, point: Path, binding: str) -> float:
+    def usable() -> None:
+        run(BIN / "asdffs", "mount", "--binding", binding, file, point)
+        assert "tree.yaml" in os.listdir(point)
+
+    try:
+        return timed(usable)
+    finally:
+        run(*ASDFFS, "umount", point)

@@ -1,0 +1,72 @@
+"""Draws the throughput of the mount beside its peers, and what a mount and an edit cost as files grow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+OUT = Path(__file__).parents[1] / "docs/performance.svg"
+RATES = (
+    "read cold, MiB/s",
+    "read again, MiB/s",
+    "write in place, MiB/s",
+    "random 4 KiB cold, /s",
+    "ls -l of 10,000, /s",
+)
+PEERS = ("bindfs", "ratarmount", "mfusepy", "fusepy")
+FILES = ("1 MB", "1 GB", "100 GB", "1,000 blocks", "100,000 blocks")
+
+
+def medians(section: dict[str, Any]) -> dict[str, dict[str, float]]:
+    rows: dict[str, dict[str, list[float]]] = section["rows"]
+    return {row: {peer: statistics.median(values) for peer, values in peers.items()} for row, peers in rows.items()}
+
+
+def draw_rates(axes: Any, found: dict[str, dict[str, float]]) -> None:
+    """Bars relative to bindfs."""
+    width = 0.8 / len(PEERS)
+    for place, peer in enumerate(PEERS):
+        heights = [found[row].get(peer, 0.0) / found[row]["bindfs"] for row in RATES]
+        axes.bar([x + place * width for x in range(len(RATES))], heights, width, label=peer)
+    axes.set_xticks([x + 0.3 for x in range(len(RATES))], [row.rsplit(",", 1)[0] for row in RATES], fontsize=7)
+    axes.set_ylabel("times bindfs")
+    axes.set_yscale("log")
+    axes.axhline(1, color="grey", linewidth=0.5)
+    axes.legend(fontsize=7)
+
+
+def draw_costs(axes: Any, found: dict[str, dict[str, float]]) -> None:
+    """Bytes against the size of the file."""
+    for label, row in (("mount: KiB read", "mounted {}: KiB read"), ("edit: KiB written", "edit in {}: KiB written")):
+        axes.plot(FILES, [found[row.format(name)]["mfusepy"] for name in FILES], marker="o", label=label)
+    axes.set_yscale("log")
+    axes.set_ylabel("KiB")
+    axes.tick_params(axis="x", labelsize=7)
+    axes.legend(fontsize=7)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("figures", help="what 'scripts/bench --json transfer costs' printed")
+    found = json.loads(Path(parser.parse_args().figures).read_text())
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "asdffs"  # the same picture from the same figures
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
+    draw_rates(left, medians(found["transfer"]))
+    draw_costs(right, medians(found["costs"]))
+    left.set_title("throughput beside bindfs", fontsize=9)
+    right.set_title("what a mount and an edit cost as files grow", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(OUT, metadata={"Date": None})
+    print(OUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What a mount costs: bytes that the daemon reads and writes for what is done, whatever the size of the file.
+
+The kernel counts them (``/proc/PID/io``: rchar, wchar); requests and answers of FUSE are among them, an answer that
+is spliced is not.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from benchmarks.made import make_file
+from support.filesystems import inserts
+from support.mounts import Mounted, mounted
+
+pytestmark = pytest.mark.mount
+
+MIB = 1 << 20
+SIZES = (MIB, 1 << 30, 100 * 10**9)
+COUNTS = (1, 1_000, 100_000)
+ABOUT = 128 << 10
+
+
+def spent(mount: Mounted) -> tuple[int, int]:
+    """Bytes that the daemon has read and written since it began."""
+    read, written = Path(f"/proc/{mount.pid}/io").read_text().splitlines()[:2]
+    return int(read.split()[1]), int(written.split()[1])
+
+
+def steps(mount: Mounted) -> dict[str, tuple[int, int]]:
+    """What each step costs: bytes read, bytes written."""
+    found, last = {}, spent(mount)
+    for name, step in STEPS.items():
+        step(mount)
+        now = spent(mount)
+        found[name], last = (now[0] - last[0], now[1] - last[1]), now
+    return found
+
+
+def edit(mount: Mounted) -> None:
+    subprocess.run(["sed", "-i", "s/^value: .*/value: 2/", mount.tree], check=True)
+
+
+def write_a_byte(mount: Mounted) -> None:
+    with open(mount.block(0), "r+b", buffering=0) as block:
+        os.pwrite(block.fileno(), b"x", mount.block(0).stat().st_size - 1)
+        os.fsync(block.fileno())
+
+
+def read_a_byte(mount: Mounted) -> None:
+    with open(mount.block(0), "rb", buffering=0) as block:
+        os.posix_fadvise(block.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        block.read(1)
+
+
+def finish(mount: Mounted) -> None:
+    subprocess.run(["sync", mount.point], check=True)
+
+
+STEPS = {
+    "look": lambda mount: os.listdir(mount.point),
+    "edit": edit,
+    "read": read_a_byte,
+    "write": write_a_byte,
+    "finish": finish,
+}
+
+
+def cost_of(folder: Path, count: int, size: int) -> dict[str, tuple[int, int]]:
+    file = make_file(folder / "data.asdf", count, size)
+    with mounted(file) as mount:
+        found = {"mount": spent(mount), **steps(mount)}
+    file.unlink()
+    return found
+
+
+def test_the_size_of_a_block_costs_nothing(tmp_path: Path) -> None:
+    first, *others = [cost_of(tmp_path, 1, size) for size in SIZES]
+    for other in others:
+        for name, (read, written) in other.items():
+            assert abs(read - first[name][0]) < ABOUT, name
+            assert abs(written - first[name][1]) < ABOUT, name
+
+
+def test_the_number_of_blocks_costs_their_index(tmp_path: Path) -> None:
+    """Some 10 bytes of it for each, read when the file is opened; nothing that is done later looks at all blocks."""
+    first, *others = [cost_of(tmp_path, count, 64) for count in COUNTS]
+    for count, other in zip(COUNTS[1:], others, strict=True):
+        for name, (read, written) in other.items():
+            index = 2 * 10 * count + 3 * ABOUT if name == "mount" else 0
+            assert read < first[name][0] + ABOUT + index, name
+            assert written < first[name][1] + ABOUT, name
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_grows_costs_what_it_grows_by(size: int, tmp_path: Path) -> None:
+    """1 MiB more of tree, and of a block in the middle: the blocks behind are moved without being copied."""
+    if not inserts(tmp_path):
+        pytest.skip("this file system cannot insert into a file: it copies the blocks")
+    file = make_file(tmp_path / "data.asdf", 3, size // 3, padding=64)
+    with mounted(file) as mount:
+        before = spent(mount)
+        mount.tree.write_text(mount.tree.read_text().replace("value: ", f"long: {'x' * MIB}\nvalue: "))
+        after_tree = spent(mount)
+        with open(mount.block(1), "ab", buffering=0) as block:
+            block.write(b"x" * MIB)
+            os.fsync(block.fileno())
+        after_block = spent(mount)
+    assert after_tree[0] - before[0] < 12 * MIB
+    assert after_tree[1] - before[1] < 12 * MIB
+    assert after_block[0] - after_tree[0] < 4 * MIB
+    assert after_block[1] - after_tree[1] < 4 * MIB
+    assert file.stat().st_size >= size + 2 * MIB - 3
