@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import BinaryIO, Final
@@ -29,6 +30,8 @@ from asdffs.storage.store import Extent
 _BEHIND: Final = 4 << 20
 #: Bytes that are kept at a time.
 _PIECE: Final = 1 << 20
+#: For how long small pieces are gathered before the reader has them, in seconds.
+_WORTH: Final = 0.004
 #: What is worth telling as progress, in bytes.
 _LONG: Final = 8 << 20
 
@@ -75,6 +78,7 @@ class DecodedBlock:
         self._spool: BinaryIO | None = None
         self._pieces: Iterator[bytes] | None = None
         self._rest = memoryview(b"")
+        self._trouble: ValueError | MemoryError | None = None
         self._start = 0
         self._done = 0
         self._damage: DamagedBlockError | None = None
@@ -250,7 +254,7 @@ class DecodedBlock:
     def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
         try:
             with self._relief.waiting():
-                piece = next(pieces, None)
+                piece = self._gathered(pieces)
         except ValueError as err:
             raise self._damaged(f"its compressed bytes are damaged: {err}") from err
         except MemoryError as err:
@@ -261,13 +265,39 @@ class DecodedBlock:
             self.ended = True
         return piece or b""
 
+    def _gathered(self, pieces: Iterator[bytes]) -> bytes | None:
+        """Pieces as many as are worth a turn, as one: codecs may give them in dozens of bytes.  None at the end.
+
+        What comes before an error is given first, and the error the next time.
+        """
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+        gathered: list[bytes] = []
+        length, until = 0, time.monotonic() + _WORTH
+        while length < _PIECE and (not gathered or time.monotonic() < until):
+            try:
+                piece = next(pieces, None)
+            except (ValueError, MemoryError) as err:
+                if not gathered:
+                    raise
+                self._trouble = err
+                break
+            if piece is None:
+                break
+            gathered.append(piece)
+            length += len(piece)
+        if not gathered:
+            return None
+        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
+
     def stop_decoding(self) -> None:
         """End the codec's work, and keep what was decoded; one that is at work now (an interrupt) ends by itself."""
         close = getattr(self._pieces, "close", None)  # a generator's
         if close is not None:
             with contextlib.suppress(ValueError):
                 close()
-        self._pieces, self._rest = None, memoryview(b"")
+        self._pieces, self._rest, self._trouble = None, memoryview(b""), None
 
     def _damaged(self, reason: str) -> DamagedBlockError:
         return DamagedBlockError(reason, block=self.number)

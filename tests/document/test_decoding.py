@@ -1,0 +1,63 @@
+"""Pieces of a decoder: gathered while they are small, and never lost before an error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from asdffs.document.decoding import DecodedBlock
+from asdffs.document.progress import Progress
+from asdffs.document.spool_room import SpoolRoom
+from asdffs.errors import DamagedBlockError
+from asdffs.relief import Alone
+from asdffs.storage.store import read_bytes
+
+
+class Counting(Alone):
+    """Counts how often others have their turn."""
+
+    turns = 0
+
+    def waiting(self):
+        self.turns += 1
+        return super().waiting()
+
+
+@contextlib.contextmanager
+def block(folder: Path, size: int, pieces: Iterator[bytes], relief: Alone | None = None) -> Iterator[DecodedBlock]:
+    room = SpoolRoom(str(folder), 1 << 30)
+    decoded = DecodedBlock(3, size, lambda: (0, pieces), room, relief=relief or Alone(), progress=Progress())
+    yield decoded
+    decoded.restart()
+
+
+def test_small_pieces_are_gathered(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 800
+    relief = Counting()
+    pieces = (content[n : n + 10] for n in range(0, len(content), 10))
+    with block(tmp_path, len(content), pieces, relief) as decoded:
+        assert read_bytes(decoded.read(0, len(content))) == content
+    assert relief.turns < 100, "20,480 pieces"
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError])
+def test_what_comes_before_an_error_is_there(tmp_path: Path, error: type[Exception]) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b""
+        yield b"0123"
+        yield b"4567"
+        raise error("the bytes are wrong")
+
+    with block(tmp_path, 20, pieces()) as decoded:
+        assert read_bytes(decoded.read(0, 8)) == b"01234567"
+        with pytest.raises(DamagedBlockError if error is ValueError else OSError, match="wrong|memory"):
+            decoded.read(4, 8)
+        assert read_bytes(decoded.read(2, 6)) == b"234567"
+
+
+def test_empty_pieces_do_not_end_it(tmp_path: Path) -> None:
+    with block(tmp_path, 2, iter([b"", b"", b"a", b"", b"b", b""])) as decoded:
+        assert read_bytes(decoded.read(0, 5)) == b"ab"
