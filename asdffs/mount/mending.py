@@ -11,9 +11,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import stat
 import time
 from ctypes import c_char, c_void_p
 from typing import Any, Final
+
+from asdffs.vfs.attributes import Attributes
 
 # fuse_common.h
 _SPLICE_READ: Final = 1 << 9
@@ -21,6 +24,10 @@ _SPLICE_READ: Final = 1 << 9
 _READDIRPLUS_AUTO: Final = 1 << 14
 _READDIR_PLUS: Final = 1 << 0
 _FILL_DIR_PLUS: Final = 1 << 1
+_KINDS: Final = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "link": stat.S_IFLNK}
+#: Bytes of a unit of ``st_blocks`` (stat(2)); ns of a second.
+_BLOCK: Final = 512
+_SECOND: Final = 10**9
 _UNCHANGED_ID: Final = 0xFFFFFFFF
 _UTIME_NOW: Final = (1 << 30) - 1
 _UTIME_OMIT: Final = (1 << 30) - 2
@@ -46,10 +53,26 @@ def _list_with_attributes(module: Any, operations: Any, handle: int, start: int,
         status, flags = None, 0
         if shown is not None:
             status, flags = module.c_stat(), _FILL_DIR_PLUS
-            module.set_st_attrs(status, shown, use_ns=True)
+            _show(shown, status)
         if add(os.fsencode(name), status and ctypes.byref(status), position, flags):
             break
     return 0
+
+
+def _show(shown: Attributes, status: Any) -> None:
+    """Fill a ``struct stat`` of zeros."""
+    status.st_mode = _KINDS[shown.kind] | shown.mode
+    status.st_nlink = shown.links
+    status.st_size = shown.size
+    status.st_blocks = -(-shown.size // _BLOCK)
+    status.st_uid, status.st_gid = shown.uid, shown.gid
+    changed, read = divmod(shown.mtime_ns, _SECOND), divmod(shown.atime_ns, _SECOND)
+    for time_of, (seconds, rest) in (
+        (status.st_mtimespec, changed),
+        (status.st_ctimespec, changed),
+        (status.st_atimespec, read),
+    ):
+        time_of.tv_sec, time_of.tv_nsec = seconds, rest
 
 
 def _handle(info: Any) -> int | None:
@@ -60,6 +83,12 @@ def _mended(base: Any) -> Any:
     """What both libraries need."""
 
     class Mended(base):  # type: ignore[misc]
+        def fgetattr(self, path: bytes | None, pointer: Any, info: Any) -> int:
+            status = pointer.contents
+            ctypes.memset(pointer, 0, ctypes.sizeof(status))
+            _show(self.operations.getattr(_text(path), _handle(info)), status)
+            return 0
+
         def open(self, path: bytes, info: Any) -> int:
             super().open(path, info)
             about = info.contents

@@ -11,7 +11,6 @@ import errno
 import functools
 import logging
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -38,8 +37,6 @@ from asdffs.vfs.vfs import Vfs
 
 logger = logging.getLogger(__name__)
 
-_KINDS = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "link": stat.S_IFLNK}
-_BLOCK = 512
 _RENAME_NOREPLACE = 1
 # linux/falloc.h: KEEP_SIZE; with it PUNCH_HOLE; ZERO_RANGE
 FALLOC_KEEP_SIZE = 0x01
@@ -124,7 +121,7 @@ class Operations:
             self.vfs.put_back_stale(stale)
 
     @_answered
-    def getattr(self, path: str | None, fh: int | None = None) -> dict[str, int]:
+    def getattr(self, path: str | None, fh: int | None = None) -> Attributes:
         """What stat shows, and whether the kernel may keep it.
 
         The choice holds for the answer to this request, because libfuse reads its configuration
@@ -133,10 +130,10 @@ class Operations:
         shown = self.vfs.attributes(path, fh, inode=inode_of(self._loop.request))
         return self._shown(shown)
 
-    def _shown(self, shown: Attributes) -> dict[str, int]:
+    def _shown(self, shown: Attributes) -> Attributes:
         if self.configuration is not None:
             self.configuration.attr_timeout = KEPT_SECONDS if shown.steady and self._loop.alone else 0
-        return _stat(shown)
+        return shown
 
     @_answered
     def opendir(self, path: str) -> int:
@@ -153,7 +150,7 @@ class Operations:
         """Names of an open directory from entry ``start``; those of one reading stay what they are."""
         return self.vfs.entries_from(fh, start)
 
-    def readdir_plus(self, fh: int, start: int) -> Iterator[tuple[str, dict[str, int] | None]]:
+    def readdir_plus(self, fh: int, start: int) -> Iterator[tuple[str, Attributes | None]]:
         """Names from entry ``start`` and what stat shows of each, None where that cannot be said.
 
         Each entry is made when libfuse has taken the one before it: whether the kernel may keep it is read then.
@@ -165,7 +162,7 @@ class Operations:
                 yield name, None
 
     @_answered
-    def _entry(self, fh: int, name: str) -> dict[str, int] | None:
+    def _entry(self, fh: int, name: str) -> Attributes | None:
         shown = self.vfs.entry_attributes(fh, name)
         return None if shown is None else self._shown(shown)
 
@@ -344,17 +341,3 @@ class Operations:
         found = os.statvfs(os.path.dirname(self.vfs.document.path))
         fields = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail")
         return {**{name: getattr(found, name) for name in fields}, "f_namemax": _NAME_MAX}
-
-
-def _stat(shown: Attributes) -> dict[str, int]:
-    return {
-        "st_mode": _KINDS[shown.kind] | shown.mode,
-        "st_nlink": shown.links,
-        "st_size": shown.size,
-        "st_blocks": -(-shown.size // _BLOCK),
-        "st_mtime": shown.mtime_ns,
-        "st_ctime": shown.mtime_ns,
-        "st_atime": shown.atime_ns,
-        "st_uid": shown.uid,
-        "st_gid": shown.gid,
-    }
