@@ -12,6 +12,7 @@ import select
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +28,9 @@ from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
 logger = logging.getLogger(__name__)
 
 _PATIENCE_MS = 1000
+#: Seconds for which a mount may be busy because somebody just looks at it, such as 'asdffs ls', and how often to try.
+_BUSY = 1.0
+_LOOK = 0.02
 #: Seconds after an unmount in which a daemon hears of it, unless the mount is seen elsewhere too.
 _DEAF = 5
 
@@ -176,10 +180,15 @@ def _unmount(mountpoint: str) -> None:
     if helper is None:
         raise MountError("fusermount3 is missing; install it, for example with 'apt install fuse3'", path=mountpoint)
     command = [helper, mountpoint] if helper == "umount" else [helper, "-u", mountpoint]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    left = topmost(mountpoint)
-    if done.returncode != 0 and left is not None and left.kind == "fuse.asdffs":  # else another umount was quicker
-        raise InUseError(f"the file is finished, but not unmounted: {done.stderr.strip()}", path=mountpoint)
+    until = time.monotonic() + _BUSY
+    while True:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        left = topmost(mountpoint)
+        if done.returncode == 0 or left is None or left.kind != "fuse.asdffs":  # another umount was quicker
+            return
+        if time.monotonic() > until:
+            raise InUseError(f"the file is finished, but not unmounted: {done.stderr.strip()}", path=mountpoint)
+        time.sleep(_LOOK)
 
 
 def _wait(process: int | None, status: dict[str, Any]) -> None:

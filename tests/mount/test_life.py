@@ -324,6 +324,18 @@ def test_umount_of_a_busy_mount(file: Path) -> None:
         assert mount.tree.exists()
 
 
+def test_regression_umount_gave_up_when_somebody_was_just_looking(file: Path) -> None:
+    with (
+        mounted(file) as mount,
+        subprocess.Popen(["timeout", "0.3", "tail", "-f", "-c+1", mount.tree], stdout=-1) as looking,
+    ):
+        assert looking.stdout is not None
+        assert looking.stdout.read(5) == b"#ASDF"
+        done = asdffs("umount", mount.point, environment=mount.environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert asdffs("mount", file, mount.point, environment=mount.environment).returncode == 0
+
+
 @pytest.mark.parametrize("how", ["in place", "replaced"])
 def test_another_writer_is_seen_when_nothing_is_pending(file: Path, how: str) -> None:
     with mounted(file) as mount:
