@@ -70,6 +70,7 @@ def soon(is_so: Callable[[], bool], seconds: float = 5.0) -> bool:
     return is_so()
 
 
+@pytest.mark.alone  # the writer of a byte waits 50 ms for maps of its page, and no longer
 def test_a_map_and_a_write_in_one_page(tmp_path: Path) -> None:
     """The page has both: neither the store nor what write(2) wrote is lost, in any order."""
     with two_arrays(tmp_path) as mount:
@@ -85,6 +86,7 @@ def test_a_map_and_a_write_in_one_page(tmp_path: Path) -> None:
                     assert shown.read(16) == value(number) * 2
 
 
+@pytest.mark.alone  # the writer of a byte waits 50 ms for maps of its page, and no longer
 def test_two_maps_of_one_page(tmp_path: Path) -> None:
     """What each of them stored is there when both are flushed."""
     with two_arrays(tmp_path) as mount:
