@@ -95,11 +95,14 @@ class Direct:
             os.writev(self._device, parts)
         except OSError as err:
             if err.errno not in _UNWANTED:
-                raise
+                logger.error("an answer could not be sent: %s", err.strerror)
 
     def _splice(self, unique: int, found: Extent) -> bool:
         """Have the kernel copy from the file to the answer; False when that cannot be: then nothing was sent."""
-        pipe = self._pipe or self._open_pipe()
+        try:
+            pipe = self._pipe or self._open_pipe()
+        except OSError:  # no descriptors are left: it is copied
+            return False
         if found.length + 2 * _PAGE > self._room:  # at an odd offset one page more, and one for the header
             return False
         total = _HEADER.size + found.length

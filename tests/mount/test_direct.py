@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +125,16 @@ def test_an_extent_that_cannot_be_read(kernel: Kernel) -> None:
     for size in (4096, 100_000):
         assert kernel.answer(read(6, 0, size)) == (errno.EBADF, 77, b"")
     assert kernel.answer(read(2, 0, 100_000)) == (0, 77, CONTENT[:100_000])
+
+
+def test_without_descriptors_it_is_copied(kernel: Kernel) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (kernel.device, before[1]))
+    try:
+        kernel.direct.answer(read(2, 5, 100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert os.pread(kernel.device, 1 << 20, 16) == CONTENT[5:100_005]
 
 
 def test_only_clean_files_are_flushed_here(kernel: Kernel) -> None:
