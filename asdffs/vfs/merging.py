@@ -58,6 +58,10 @@ class Merger:
         for node in nodes:
             self._fetched.setdefault(node, _Fetched(self._count))
 
+    def is_watched(self, node: Node) -> bool:
+        """Whether it is."""
+        return node in self._fetched
+
     def fetch(self, node: Node, offset: int, length: int) -> None:
         """The kernel is given bytes of a file.  Cheap for one that is not watched."""
         known = self._fetched.get(node) if self._fetched else None

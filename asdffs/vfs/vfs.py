@@ -51,7 +51,7 @@ class Vfs:
         owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.relief)
         self._coherence = Coherence()
-        self.stores = Stores(self._coherence)
+        self.stores = Stores(self._coherence, document.relief)
         self.names = Names(document, self._spool, owner, self._coherence, chosen.views)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
         drafts = Drafts(document, places.rejected, History(places.history, document.report.history))
@@ -226,8 +226,8 @@ class Vfs:
         if mapped and opened.generation != self.document.generation and not isinstance(node.file, SpoolFile):
             raise StaleFileError("another program changed the file since this map was made; open it again")
         with self._changing(node):
-            merged = self.stores.before_write(node, offset, payload, mapped=mapped)
-            (node.file.store if mapped else node.file.write)(offset, merged)
+            with self.stores.writing(node, offset, payload, mapped=mapped) as stored:
+                (node.file.store if mapped else node.file.write)(offset, stored)
             self._dirtied(opened)
         return len(payload)
 

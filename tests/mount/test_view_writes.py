@@ -86,7 +86,6 @@ def test_a_map_and_a_write_in_one_page(tmp_path: Path) -> None:
                     assert shown.read(16) == value(number) * 2
 
 
-@pytest.mark.alone  # the writer of a byte waits 50 ms for maps of its page, and no longer
 def test_two_maps_of_one_page(tmp_path: Path) -> None:
     """What each of them stored is there when both are flushed."""
     with two_arrays(tmp_path) as mount:

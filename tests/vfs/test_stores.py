@@ -1,0 +1,141 @@
+"""Pages of maps that come late, or while another write of the same block waits: both writers keep their bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.arrays import tree_file
+from support.samples import block_bytes
+
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.places import Places
+from asdffs.relief import Turns
+from asdffs.storage.store import read_bytes
+from asdffs.vfs.vfs import Vfs
+
+BODY = "a: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shape: [90]}\n"
+HEADER = 128
+BLOCK, ARRAY = "/blocks/0000.bin", "/arrays/a.npy"
+PATIENCE = 10.0
+
+
+class Meeting(Turns):
+    """Who waits for the n-th time (``skipped`` before it) goes on when ``other`` is at its end, or waits itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other: Callable[[], None] | None = None
+        self.skipped = 0
+        self.thread: threading.Thread | None = None
+        self._stuck = threading.Event()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        with super().waiting():
+            if self.other is not None and self.skipped:
+                self.skipped -= 1
+            elif self.other is not None:
+                self.thread = threading.Thread(target=self._run, args=(self.other,), daemon=True)
+                self.other = None
+                self.thread.start()
+                assert self._stuck.wait(PATIENCE)
+            elif threading.current_thread() is self.thread:
+                self._stuck.set()
+            yield
+
+    def _run(self, other: Callable[[], None]) -> None:
+        with self.entered():
+            other()
+        self._stuck.set()
+
+
+class Mount:
+    """A vfs over a file whose array is all of its block."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "data.asdf"
+        path.write_bytes(tree_file(BODY, [block_bytes(bytes(90))]))
+        (folder / "spool").mkdir()
+        self.relief = Meeting()
+        self.document = open_document(str(path), writable=True, settings=Settings(relief=self.relief))
+        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")))
+
+    def open(self, path: str) -> int:
+        return self.vfs.open(path, write=True, truncate=False)
+
+    def page(self, handle: int) -> bytearray:
+        """What a map of it shows, fetched now."""
+        return bytearray(read_bytes(self.vfs.read(handle, 0, 4096)))
+
+    def send(self, handle: int, page: bytearray) -> None:
+        """The kernel has the page written."""
+        self.vfs.write(handle, 0, bytes(page), mapped=True)
+
+    def meet(self, other: Callable[[], None], skipped: int) -> None:
+        """Have ``other`` run while the next change waits."""
+        self.relief.other, self.relief.skipped = other, skipped
+
+    def join(self) -> None:
+        """Until it is done."""
+        assert self.relief.thread is not None
+        with self.relief.waiting():
+            self.relief.thread.join(PATIENCE)
+
+    def content(self) -> bytes:
+        return read_bytes(self.document.blocks[0].read_at(0, 90))
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mount]:
+    made = Mount(tmp_path)
+    with made.relief.entered():
+        yield made
+    made.document.close()
+
+
+WAITS = pytest.mark.parametrize("skipped", [0, 1, 2])
+WANTED = bytes(10) + b"one" + bytes(7) + b"two" + bytes(67)
+
+
+def test_a_page_comes_when_the_other_writer_has_closed(mount: Mount) -> None:
+    array, block = mount.open(ARRAY), mount.open(BLOCK)
+    page = mount.page(array)
+    mount.vfs.write(block, 10, b"one")
+    mount.vfs.release(block)
+    page[HEADER + 20 : HEADER + 23] = b"two"
+    mount.send(array, page)
+    assert mount.content() == WANTED
+
+
+@WAITS
+def test_a_page_comes_while_another_one_waits(mount: Mount, skipped: int) -> None:
+    """The first write of a block waits, for its checksum and the header: nothing was written by then."""
+    array, block = mount.open(ARRAY), mount.open(BLOCK)
+    first, second = mount.page(block), mount.page(array)
+    first[10:13] = b"one"
+    second[HEADER + 20 : HEADER + 23] = b"two"
+    mount.meet(lambda: mount.send(array, second), skipped)
+    mount.send(block, first)
+    mount.join()
+    assert mount.content() == WANTED
+
+
+@WAITS
+def test_who_opens_it_while_a_write_waits_gets_no_old_page(mount: Mount, skipped: int) -> None:
+    """Nobody else had the block open when the write began, so what it changes is not remembered."""
+
+    def other() -> None:
+        array = mount.open(ARRAY)
+        page = mount.page(array)
+        page[HEADER + 20 : HEADER + 23] = b"two"
+        mount.send(array, page)
+
+    block = mount.open(BLOCK)
+    mount.meet(other, skipped)
+    mount.vfs.write(block, 10, b"one")
+    mount.join()
+    assert mount.content() == WANTED
