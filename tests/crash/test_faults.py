@@ -7,6 +7,7 @@ What can still be read is the old or the new file, never a mixture; after the ne
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import resource
 import sys
@@ -69,7 +70,7 @@ def shown(document: Document) -> tuple[bytes, list[bytes]]:
 @pytest.mark.parametrize("name", CHOSEN)
 def test_any_step_fails(name: str, fault: str, for_good: bool) -> None:
     change = CHANGES[name]
-    case = Case.of(change)
+    case = case_of(name)
     steps = [event.kind for event in case.events if event.kind not in ("promise", "version")]
     for number in range(len(steps)):
         folder = copied(case.origin)
@@ -89,7 +90,14 @@ def test_any_step_fails(name: str, fault: str, for_good: bool) -> None:
         assert failed or not for_good or set(steps[number:]) == {"remove"}, "only sidecars are removed after the work"
         for file in folder.files.values():
             file.holder = None  # the process is gone
-        check(folder, case, {})
+        if case.is_new(folder, {}):
+            check(folder, case, {})
+
+
+@functools.cache
+def case_of(name: str) -> Case:
+    """One for all faults: an image of the disk that one of them left needs no second look after another."""
+    return Case.of(CHANGES[name])
 
 
 def check_shown(case: Case, text: bytes, blocks: list[bytes]) -> None:

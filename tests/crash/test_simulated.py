@@ -66,6 +66,7 @@ class Case:
     new: Contents
     between: list[Contents] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
+    recovered: set[bytes] = field(default_factory=set)
 
     @classmethod
     def of(cls, change: Change, *, trace: bool = False) -> Case:
@@ -84,11 +85,16 @@ class Case:
 
     def is_new(self, folder: MemoryFolder, promised: Promised) -> bool:
         """Whether this image of the disk has not been seen before, with these promises."""
-        files = sorted(folder.files.items())
-        state = tuple((name, bytes(file.content), tuple(file.pages)) for name, file in files)
         before = len(self.seen)
-        self.seen.add(hash((state, tuple(promised.items()))))
+        self.seen.add(state_of(folder, promised))
         return len(self.seen) > before
+
+
+def state_of(folder: MemoryFolder, promised: Promised) -> int:
+    """A number for this image of the disk with these promises."""
+    files = sorted(folder.files.items())
+    state = tuple((name, bytes(file.content), tuple(file.pages)) for name, file in files)
+    return hash((state, tuple(promised.items())))
 
 
 def copied(folder: MemoryFolder) -> MemoryFolder:
@@ -107,11 +113,14 @@ def check(folder: MemoryFolder, case: Case, promised: Promised) -> None:
     for number, now in enumerate(blocks):
         check_block([version[1][number] for version in case.versions if number < len(version[1])], now)
     check_promises(promised, case, text, blocks)
-    check_sums(folder, blocks)
-    again = bytes(folder.files[NAME].content)
-    assert contents(folder)[0] == text
-    assert bytes(folder.files[NAME].content) == again, "recovery is idempotent"
     assert not [name for name in folder.files if name != NAME], "no sidecar is left"
+    again = bytes(folder.files[NAME].content)
+    if again not in case.recovered:  # what follows is about these bytes alone, and few differ
+        check_sums(folder, blocks)
+        assert contents(folder)[0] == text
+        assert bytes(folder.files[NAME].content) == again, "recovery is idempotent"
+        assert not [name for name in folder.files if name != NAME], "no sidecar is left"
+        case.recovered.add(again)
 
 
 def check_block(versions: list[bytes], now: bytes) -> None:
