@@ -34,7 +34,9 @@ class Drafts:
         self.before_commit()
         before = self._document.tree.text()
         if text != before:
-            self._history.note(before)
+            with self._document.relief.waiting():  # of many megabytes it takes a while
+                self._history.note(before)
+        del before  # of many megabytes it would be held for as long as the new one is checked
         try:
             self._document.commit_tree(text)
         except (AsdffsError, OSError) as err:

@@ -96,12 +96,14 @@ class TreeEditor:
         padding = self.padding_byte()
         with self._relief.waiting():  # to compare large texts takes a while
             plan = plan_text(layout, old, padding, new, self._policy)
+        size = len(new)
+        del old, new, draft  # of many megabytes: the plan has its own
 
         def adopt() -> None:
             self.version += 1
             self._changes.note(TREE)
             shift = plan.move.shift if plan.move else 0
-            moved = layout.with_text(header, text_start, len(new), shift, plan.new_size)
+            moved = layout.with_text(header, text_start, size, shift, plan.new_size)
             table.update(moved if plan.move is None else moved.without_tail(plan.new_size))
 
         self._transaction.commit(plan, adopt)

@@ -7,6 +7,7 @@ Pure functions; the rules are those of sections Header, Comments and Tree.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,7 @@ from asdffs.format.tree_extent import find_comments_end, find_tree_end
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
 _LARGEST = 1 << 63
+_PIECE = 1 << 20
 #: Why a text without its last line is refused.
 MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 
@@ -63,12 +65,23 @@ def _warning(array: Ndarray, count: int, size_of: Callable[[int], int | None]) -
 def _check_utf8(text: bytes) -> None:
     if text.startswith(b"\xef\xbb\xbf"):
         raise InvalidTreeError("the text begins with a byteorder marker; save it as UTF-8 without BOM", line=1)
-    try:
-        text.decode()
-    except UnicodeDecodeError as err:
-        line = text.count(b"\n", 0, err.start) + 1
-        column = err.start - text.rfind(b"\n", 0, err.start)
-        raise InvalidTreeError("not UTF-8; save the text as UTF-8", line=line, column=column) from err
+    place = find_not_utf8(text)
+    if place is not None:
+        line = text.count(b"\n", 0, place) + 1
+        column = place - text.rfind(b"\n", 0, place)
+        raise InvalidTreeError("not UTF-8; save the text as UTF-8", line=line, column=column)
+
+
+def find_not_utf8(text: bytes) -> int | None:
+    """Offset of the first byte that is no UTF-8.  By pieces: as one string a text takes up to four times its size."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(text), _PIECE):
+        kept = len(decoder.getstate()[0])  # the beginning of a character
+        try:
+            decoder.decode(text[start : start + _PIECE], final=start + _PIECE >= len(text))
+        except UnicodeDecodeError as err:
+            return start - kept + err.start
+    return None
 
 
 def _check_header(text: bytes, dialect: Dialect) -> Header:

@@ -82,14 +82,24 @@ def difference(old: bytes, new: bytes) -> tuple[int, bytes] | None:
     return start, new[start : _last_difference(old, new) + 1]
 
 
+def _changes_of_text(old: bytes, new: bytes) -> tuple[Write, ...]:
+    """From the first byte that differs to the last, or to the end of the longer ``new``; no copy more of either."""
+    if len(new) == len(old):
+        changed = difference(old, new)
+        return (Write(*changed),) if changed else ()
+    start = _common_prefix(old, new)
+    return (Write(start, new[start:]),)
+
+
 def _common_prefix(old: bytes, new: bytes) -> int:
+    """How many bytes of ``old`` the ``new`` one, which is no shorter, begins with."""
     start = 0
-    while old[start : start + _COMPARE] == new[start : start + _COMPARE] and start < len(old):
+    while start < len(old) and old[start : start + _COMPARE] == new[start : min(start + _COMPARE, len(old))]:
         start += _COMPARE
-    for place, (a, b) in enumerate(zip(old[start : start + _COMPARE], new[start : start + _COMPARE], strict=True)):
+    for place, (a, b) in enumerate(zip(old[start : start + _COMPARE], new[start : start + _COMPARE], strict=False)):
         if a != b:
             return start + place
-    return min(start, len(old))
+    return min(start + _COMPARE, len(old))
 
 
 def _last_difference(old: bytes, new: bytes) -> int:
@@ -209,17 +219,9 @@ def _plan_last_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_te
 
 def _plan_fitting_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes) -> Plan:
     """Write from the first to the last changed byte; blank out what a shorter text leaves."""
-    kept = min(len(old_text), len(new_text))
     if len(new_text) < len(old_text):
         new_text += padding_byte * (len(old_text) - len(new_text))
-        kept = len(old_text)
-    changed = difference(old_text[:kept], new_text[:kept])
-    tail = new_text[kept:]
-    if changed is None:
-        writes = (Write(kept, tail),) if tail else ()
-    else:
-        writes = (Write(changed[0], new_text[changed[0] :] if tail else changed[1]),)
-    return Plan(layout.size, layout.size, writes, steady=layout.padding.stop)
+    return Plan(layout.size, layout.size, _changes_of_text(old_text, new_text), steady=layout.padding.stop)
 
 
 def _plan_moved_blocks(layout: Layout, source: int, new_text: bytes, padding_byte: bytes, target: int) -> Plan:

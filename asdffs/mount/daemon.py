@@ -73,7 +73,7 @@ def serve(
         ready()
         others.start()
         if large:
-            document.check_tree()
+            _look_at_tree(document)
         logger.info("%s is mounted at %s (%s)", document.path, mountpoint, binding.name)
 
     def ended() -> None:
@@ -99,6 +99,14 @@ def serve(
     except RuntimeError as err:
         raise MountError(f"FUSE refused the mount (status {err}); see the message above", path=mountpoint) from err
     _conclude(document, places)
+
+
+def _look_at_tree(document: Document) -> None:
+    """Warnings about it go into the report; a disk that fails in that is no reason to end the mount."""
+    try:
+        document.check_tree()
+    except OSError as err:
+        logger.warning("the tree could not be looked at: %s", err.strerror)
 
 
 class _OtherWriters:

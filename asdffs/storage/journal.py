@@ -25,10 +25,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import json
 import os
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from asdffs.errors import LockedError
@@ -42,6 +44,8 @@ _PROGRESS = struct.Struct(">IQQQII")
 _CRC = struct.Struct(">I")
 _PAGE = 4096
 _LONGEST_NAME = 255
+#: Bytes of a piece of a record that is copied, so that most records are written by one call.
+_SHORT = 1 << 20
 #: How the names of all sidecars end.
 JOURNAL_SUFFIX = ".asdffs-journal"
 
@@ -98,9 +102,12 @@ class Journal:
     def write(self, record: Record) -> None:
         """Make ``record`` durable: from here on the change happens.  Raises ``OSError``."""
         self._check_named()
-        body = build(record)
-        mark = _COMMIT_MARK.pack(_MAGIC, len(body), zlib.crc32(body))
-        self._store.write_at(_NOTE_SIZE, mark + body)
+        pieces = build(record)
+        mark = _COMMIT_MARK.pack(_MAGIC, *_measured(pieces))
+        place = _NOTE_SIZE
+        for piece in _gathered([mark, *pieces]):  # in any order: without all of them the checksum is wrong
+            self._store.write_at(place, piece)
+            place += len(piece)
         self._store.sync()
 
     def can_insert(self) -> bool:
@@ -113,17 +120,17 @@ class Journal:
 
     def reserve_progress(self, record: Record) -> None:
         """Have room for the progress of the shift ``record``.  Raises ``OSError``."""
-        body = build(record)
-        first, second = (_slot(record, len(body), parity) for parity in (0, 1))
+        length, _ = _measured(build(record))
+        first, second = (_slot(record, length, parity) for parity in (0, 1))
         self._store.allocate(first, 2 * (second - first))
 
     def note_progress(self, record: Record, progress: Progress) -> None:
         """Make ``progress`` durable; the one before it stays.  Raises ``OSError``."""
-        body = build(record)
+        length, body_crc = _measured(build(record))
         behind = progress.behind_length, progress.behind_crc
-        head = _PROGRESS.pack(zlib.crc32(body), progress.number, progress.low, len(progress.piece), *behind)
+        head = _PROGRESS.pack(body_crc, progress.number, progress.low, len(progress.piece), *behind)
         crc = zlib.crc32(progress.piece, zlib.crc32(head))
-        place = _slot(record, len(body), progress.number % 2)
+        place = _slot(record, length, progress.number % 2)
         self._store.write_at(place + _PAGE, progress.piece)
         self._store.write_at(place, head + _CRC.pack(crc))
         self._store.sync()
@@ -210,18 +217,34 @@ def read_record(store: Store) -> Record | None:
 
 def read_progress(store: Store, record: Record) -> Progress | None:
     """The last complete progress in the sidecar ``store`` that belongs to ``record``, or None."""
-    body = build(record)
-    found = [progress for parity in (0, 1) if (progress := _read_slot(store, record, body, parity))]
+    measured = _measured(build(record))
+    found = [progress for parity in (0, 1) if (progress := _read_slot(store, record, measured, parity))]
     return max(found, key=lambda progress: progress.number, default=None)
 
 
-def _read_slot(store: Store, record: Record, body: bytes, parity: int) -> Progress | None:
-    place = _slot(record, len(body), parity)
+def _measured(pieces: list[bytes]) -> tuple[int, int]:
+    """Length and CRC-32 of a body in pieces."""
+    crc = 0
+    for piece in pieces:
+        crc = zlib.crc32(piece, crc)
+    return sum(map(len, pieces)), crc
+
+
+def _gathered(pieces: list[bytes]) -> Iterator[bytes]:
+    """The same bytes, short pieces joined: each of these is written by itself."""
+    for is_short, group in itertools.groupby(pieces, lambda piece: len(piece) <= _SHORT):
+        members = list(group)
+        yield from [b"".join(members)] if is_short else members
+
+
+def _read_slot(store: Store, record: Record, measured: tuple[int, int], parity: int) -> Progress | None:
+    length_of_body, crc_of_body = measured
+    place = _slot(record, length_of_body, parity)
     head = store.read_at(place, _PROGRESS.size + _CRC.size)
     if len(head) < _PROGRESS.size + _CRC.size:
         return None
     crc, number, low, length, *behind = _PROGRESS.unpack_from(head)
-    if record.gap is None or crc != zlib.crc32(body) or length > record.gap.piece:
+    if record.gap is None or crc != crc_of_body or length > record.gap.piece:
         return None
     piece = store.read_at(place + _PAGE, length)
     right = zlib.crc32(piece, zlib.crc32(head[: _PROGRESS.size])) == _CRC.unpack_from(head, _PROGRESS.size)[0]

@@ -149,8 +149,8 @@ def writes_around(store: Store, plan: Plan, offset: int) -> list[Write]:
     return [*plan.writes, *(piece for write in kept for piece in _uncovered(write, plan.writes))]
 
 
-def build(record: Record) -> bytes:
-    """The body of ``record``."""
+def build(record: Record) -> list[bytes]:
+    """The body of ``record``, in pieces: of a text of many megabytes no copy is made."""
     gap = record.gap or Gap(Kind.NONE, 0, 0)
     sizes = (record.nonce, record.inode, record.old_size, record.new_size)
     witness = (record.witness_offset, record.witness_length, record.witness_crc)
@@ -162,7 +162,7 @@ def build(record: Record) -> bytes:
     for image in record.images:
         pieces += [_WRITE.pack(image.offset, len(image.before), len(image.after)), image.before, image.after]
     pieces += [_EXTENT.pack(extent.logical, extent.physical, extent.length) for extent in gap.extents]
-    return b"".join([*pieces, name])
+    return [*pieces, name]
 
 
 def parse(body: bytes) -> Record:

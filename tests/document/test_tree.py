@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import io
+import itertools
+from unittest import mock
 
 import asdf
 import pytest
 
 from asdffs.dialects.asdf_1 import Asdf1
+from asdffs.document import validation
 from asdffs.document.arrays import find_arrays, item_size
-from asdffs.document.validation import check_text, find_warnings
+from asdffs.document.validation import check_text, find_not_utf8, find_warnings
 from asdffs.errors import InvalidTreeError
 from asdffs.format.tree_extent import complete_last_line
 
@@ -183,3 +186,20 @@ def test_warnings_name_array_line_and_block() -> None:
     assert any(warning.startswith("line 6: a needs 48 bytes, and block 0 has 40") for warning in found)
     assert len(found) == 3
     assert find_warnings(arrays, 10, lambda number: None) == ()
+
+
+@pytest.mark.parametrize("whole", ["aé€😀" * 9, "é" * 20, "a" * 30])
+def test_text_that_is_no_utf8_is_found_where_python_finds_it(whole: str) -> None:
+    """In pieces of any size, which end in the middle of characters."""
+    good = whole.encode()
+    for piece in range(4, 12):
+        with mock.patch.object(validation, "_PIECE", piece):
+            assert find_not_utf8(good) is None
+            for place, odd in itertools.product(range(len(good)), (b"\xff", b"\x80" * 9, b"\xe2\x82", b"a")):
+                bad = good[:place] + odd + good[place + 1 :]
+                try:
+                    bad.decode()
+                except UnicodeDecodeError as err:
+                    assert find_not_utf8(bad) == err.start, (bad, piece)
+                else:
+                    assert find_not_utf8(bad) is None

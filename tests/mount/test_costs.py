@@ -113,3 +113,22 @@ def test_what_grows_costs_what_it_grows_by(size: int, tmp_path: Path) -> None:
     assert after_block[0] - after_tree[0] < 4 * MIB
     assert after_block[1] - after_tree[1] < 4 * MIB
     assert file.stat().st_size >= size + 2 * MIB - 3
+
+
+def memory(mount: Mounted, field: str) -> int:
+    """Bytes: ``VmRSS`` now, ``VmHWM`` at most until now."""
+    lines = Path(f"/proc/{mount.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
+
+
+def test_a_large_tree_takes_its_own_size_a_few_times(tmp_path: Path) -> None:
+    """Every byte of it moves by one: the new text, the old one, and both in the journal."""
+    size = 12 * MIB
+    text = b"".join(b"item%07d: [1, 2.5, three]  # of many\n" % n for n in range(size // 38))
+    with mounted(make_file(tmp_path / "data.asdf", 1, 8, text=text, padding=64)) as mount:
+        idle = memory(mount, "VmRSS")
+        whole = mount.tree.read_bytes()
+        mount.tree.write_bytes(whole.replace(b"value: ", b"value: 1", 1))
+        assert mount.status["error"] == ""
+        taken = memory(mount, "VmHWM") - idle
+    assert taken < 5 * len(whole), taken / len(whole)
