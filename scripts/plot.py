@@ -31,9 +31,11 @@ def draw_rates(axes: Any, found: dict[str, dict[str, float]]) -> None:
     for place, peer in enumerate(PEERS):
         heights = [found[row].get(peer, 0.0) / found[row]["bindfs"] for row in RATES]
         axes.bar([x + place * width for x in range(len(RATES))], heights, width, label=peer)
-    axes.set_xticks([x + 0.3 for x in range(len(RATES))], [row.rsplit(",", 1)[0] for row in RATES], fontsize=7)
+    labels = [row.rsplit(",", 1)[0].replace(" ", "\n", 1) for row in RATES]
+    axes.set_xticks([x + 0.3 for x in range(len(RATES))], labels, fontsize=7)
     axes.set_ylabel("times bindfs")
-    axes.set_yscale("log")
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.axhline(1, color="grey", linewidth=0.5)
     axes.legend(fontsize=7)
 
@@ -43,6 +45,7 @@ def draw_costs(axes: Any, found: dict[str, dict[str, float]]) -> None:
     for label, row in (("mount: KiB read", "mounted {}: KiB read"), ("edit: KiB written", "edit in {}: KiB written")):
         axes.plot(FILES, [found[row.format(name)]["mfusepy"] for name in FILES], marker="o", label=label)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_ylabel("KiB")
     axes.tick_params(axis="x", labelsize=7)
     axes.legend(fontsize=7)
@@ -55,6 +58,7 @@ def main() -> None:
     import matplotlib as mpl
 
     mpl.use("svg")
+    mpl.rcParams["svg.fonttype"] = "none"  # text stays text
     mpl.rcParams["svg.hashsalt"] = "asdffs"  # the same picture from the same figures
     from matplotlib import pyplot
 
