@@ -10,10 +10,9 @@ from __future__ import annotations
 import codecs
 import contextlib
 import ctypes
-import ctypes.util
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 from asdffs.errors import MountError, UsageError
@@ -22,10 +21,12 @@ from asdffs.mount.session import Session, main_of
 
 BindingName = Literal["auto", "mfusepy", "fusepy"]
 
-#: Decides between libfuse 2 and 3 inside mfusepy; read when it is imported.
-_LIBRARY_VARIABLE = "FUSE_LIBRARY_NAME"
-#: The names of libfuse 3 in the dynamic linker's table; since 3.17 the second.
+#: Which library the bindings load; read when they are imported.  mfusepy knows the second as well.
+_LIBRARY_PATH: Final = "FUSE_LIBRARY_PATH"
+_LIBRARY_NAME: Final = "FUSE_LIBRARY_NAME"
+#: Their names in the dynamic linker's table; of libfuse 3 since 3.17 the second.
 _LIBFUSE3: Final = ("libfuse3.so.3", "libfuse3.so.4")
+_LIBFUSE2: Final = ("libfuse.so.2",)
 #: fusepy decodes paths strictly, with an encoding that may be chosen: this one loses nothing.
 _PATH_ENCODING: Final = "asdffs_path"
 
@@ -82,9 +83,8 @@ def _libfuse_version(library: Any) -> str:
 
 
 def _load_mfusepy() -> Binding:
-    if _has_libfuse3():
-        os.environ.setdefault(_LIBRARY_VARIABLE, "fuse3")  # it prefers libfuse2 where both are
-    module: Any = importlib.import_module("mfusepy")
+    with _library(*_LIBFUSE3, *_LIBFUSE2):  # by itself it prefers libfuse 2 where both are
+        module: Any = importlib.import_module("mfusepy")
     libfuse2 = module.fuse_version_major == 2
     base = mended2(module.FUSE, "_fuse_2") if libfuse2 else mended3(module)
 
@@ -95,17 +95,34 @@ def _load_mfusepy() -> Binding:
     return Binding("mfusepy", _libfuse_version(module._libfuse), libfuse2, run)
 
 
-def _has_libfuse3() -> bool:
-    """As ``find_library`` would tell, which runs two programs before it knows."""
-    for name in _LIBFUSE3:
-        with contextlib.suppress(OSError):
-            ctypes.CDLL(name)
-            return True
-    return ctypes.util.find_library("fuse3") is not None
+@contextlib.contextmanager
+def _library(*names: str) -> Iterator[None]:
+    """Inside, a binding that is imported takes the first of these that there is, unless the user has chosen another.
+
+    By itself it would run ``ldconfig``, and a compiler where that knows nothing, before it knows.
+    """
+    found = next(filter(_can_load, names), None)
+    if found is None or _LIBRARY_PATH in os.environ or _LIBRARY_NAME in os.environ:
+        yield
+        return
+    os.environ[_LIBRARY_PATH] = found
+    try:
+        yield
+    finally:
+        del os.environ[_LIBRARY_PATH]
+
+
+def _can_load(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def _load_fusepy() -> Binding:
-    module: Any = importlib.import_module("fuse")
+    with _library(*_LIBFUSE2):
+        module: Any = importlib.import_module("fuse")
     base = mended2(module.FUSE)
     codecs.register(_find_path_encoding)
 

@@ -42,7 +42,7 @@ def measure(place: Place, figures: Figures) -> None:
 
 
 def _run_alone(words: list[str]) -> None:
-    environment = {**os.environ, "FUSE_LIBRARY_NAME": "fuse3"}  # as asdffs sets it
+    environment = {**os.environ, "FUSE_LIBRARY_NAME": "fuse3"}  # the library that asdffs takes
     subprocess.run(words, check=True, env=environment, stderr=subprocess.DEVNULL)
 
 

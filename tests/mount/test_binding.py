@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 CODE = """
-import sys
+import ctypes.util, os, sys
+def find_library(name):
+    raise AssertionError("to look for libfuse takes as long as half of the imports")
+ctypes.util.find_library = find_library
+before = dict(os.environ)
 for name in {absent!r}:
     sys.modules[name] = None
 from asdffs.mount.binding import load_binding
-print(load_binding({wanted!r}).name)
+binding = load_binding({wanted!r})
+assert dict(os.environ) == before
+print(binding.name, 2 if binding.libfuse2 else 3)
 """
 
 
-def load(wanted: str, *absent: str) -> subprocess.CompletedProcess[str]:
+def load(wanted: str, *absent: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own: the bindings load libfuse when they are imported."""
     code = CODE.format(wanted=wanted, absent=absent)
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
 def has_fusepy() -> bool:
@@ -27,12 +35,17 @@ def has_fusepy() -> bool:
 
 
 def test_mfusepy_comes_first() -> None:
-    assert load("auto").stdout == "mfusepy\n"
+    assert load("auto").stdout == "mfusepy 3\n"
 
 
 @pytest.mark.skipif(not has_fusepy(), reason="fusepy or libfuse2 is not installed")
 def test_fusepy_serves_where_it_is_the_only_one() -> None:
-    assert load("auto", "mfusepy").stdout == "fusepy\n"
+    assert load("auto", "mfusepy").stdout == "fusepy 2\n"
+
+
+@pytest.mark.skipif(not has_fusepy(), reason="libfuse2 is not installed")
+def test_who_names_a_library_has_that() -> None:
+    assert load("auto", FUSE_LIBRARY_PATH="libfuse.so.2").stdout == "mfusepy 2\n"
 
 
 def test_without_any_the_sentence_says_what_to_install() -> None:
