@@ -59,7 +59,7 @@ class Merger:
             self._fetched.setdefault(node, _Fetched(self._count))
 
     def is_watched(self, node: Node) -> bool:
-        """Whether it is."""
+        """Whether it is remembered when pages of it are fetched: another writer was beside it once."""
         return node in self._fetched
 
     def fetch(self, node: Node, offset: int, length: int) -> None:
