@@ -31,16 +31,15 @@ def measure(place: Place, figures: Figures) -> None:
     for name, (count, size) in FILES.items():
         file = make_file(place.folder / "data.asdf", count, size)
         for number in range(place.rounds):
-            for binding in place.bindings:
+            for turn, binding in enumerate(place.bindings):
+                value = (number * len(place.bindings) + turn) % 10  # another one each time: else nothing is written
                 begin = time.perf_counter()
                 with mounted(file, point, binding) as pid:
                     figures.add(MOUNT.format(name), binding, time.perf_counter() - begin)
                     read, written = _counted(pid)
                     figures.add(READ.format(name), binding, read / 1024)
                     begin = time.perf_counter()
-                    subprocess.run(
-                        ["sed", "-i", f"s/^value: .*/value: {number % 10}/", point / "tree.yaml"], check=True
-                    )
+                    subprocess.run(["sed", "-i", f"s/^value: .*/value: {value}/", point / "tree.yaml"], check=True)
                     figures.add(EDIT.format(name), binding, time.perf_counter() - begin)
                     figures.add(WRITTEN.format(name), binding, (_counted(pid)[1] - written) / 1024)
         file.unlink()

@@ -72,7 +72,7 @@ def _bzp2(stored: bytes, size: int) -> None:
 
 
 def _lz4(stored: bytes, size: int) -> None:
-    """4 bytes length, 4 bytes size, little-endian, and a block, again and again."""
+    """4 bytes length, big-endian, and a block that begins with its size, little-endian, again and again."""
     import lz4.block
 
     out, position, filled = bytearray(size), 0, 0
