@@ -190,7 +190,7 @@ class Repacking:
             try:
                 encoded = self._document.contents.encoded(number, self._wanted(number), payload)
                 self._document.blocks[number].revert()  # what was decoded for it needs no room any more
-            except BaseException:
+            except BaseException:  # an interrupt as well: nothing of it stays in the spool, and it goes on
                 payload.discard()
                 raise
             return encoded
