@@ -35,6 +35,9 @@ from asdffs.vfs.vfs import Vfs
 logger = logging.getLogger(__name__)
 
 _READY = b"ready"
+#: How the name of the room for a report ends; its size in bytes.
+_ROOM = ".room"
+_REPORT_ROOM = 1 << 16
 #: Bytes of a tree that is looked at when the mount is ready already, beside the first requests.
 _LARGE_TREE = 1 << 20
 #: How long another program's open waits for the file to be finished, in seconds.
@@ -59,13 +62,15 @@ def serve(
     ``ready`` is called when it can be used, ``leaving`` when it cannot any more.  Raises ``MountError`` when FUSE
     refuses, ``KeptEditsError`` or ``UnfinishedError`` when not everything that was typed is in the file.
     """
-    vfs = Vfs(document, places, options.shown)
+    invalidator = Invalidator(loop, mountpoint)
+    vfs = Vfs(document, places, options.shown, dropper=invalidator.drop)
+    if places.report:
+        _reserve_report(places.report)
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     more = {"namespace": pid_namespace(), "log": places.log, "report": places.report}
     document.report.mount = note | more
     document.note_owner({**note, "state": "serving"})
 
-    invalidator = Invalidator(loop, mountpoint, libfuse2=binding.libfuse2)
     others = _OtherWriters(vfs, loop, lease=options.lease)
 
     def started() -> None:
@@ -89,7 +94,6 @@ def serve(
         document.check_tree()
     operations = Operations(vfs, loop, invalidator, ready=started, ended=ended)
     loop.shortcut = lambda device: Direct(device, operations)
-    vfs.stores.collector = invalidator.collect
     others.changed = lambda: operations.tell_changes(wait=False)
 
     try:
@@ -162,9 +166,24 @@ def _conclude(document: Document, places: Places) -> None:
     kept, failures = report.kept, report.failures
     logger.info("%s was unmounted and finished; kept beside it: %d", document.path, len(kept))
     if places.report:  # also when all went well: a daemon that left none did not come to its end
-        with open(places.report, "w") as file:
-            json.dump({"file": document.path, "kept": kept, "failures": failures}, file)
+        _leave_report(places.report, {"file": document.path, "kept": kept, "failures": failures})
     raise_report(document.path, kept, failures)
+
+
+def _reserve_report(report: str) -> None:
+    """Have room for the report, which matters most when the disk is full."""
+    with contextlib.suppress(OSError, AttributeError), open(report + _ROOM, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, _REPORT_ROOM)
+
+
+def _leave_report(report: str, facts: dict[str, Any]) -> None:
+    """Write the report into the room for it, and give it its name.  Raises ``OSError``."""
+    text = json.dumps(facts).encode()
+    fd = os.open(report + _ROOM, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(text)
+        file.truncate()
+    os.replace(report + _ROOM, report)
 
 
 def run_in_background(work: Callable[[Callable[[], None]], int], log: Callable[[], None]) -> int:

@@ -1,5 +1,7 @@
 """Answers what reading is made of, FUSE_READ and FUSE_FLUSH of what was not written, without libfuse.
 
+And the opens of helper processes, which are about the kernel's pages and no file of ours (``dropper``).
+
 libfuse and the bindings take three quarters of the time of a small read, and libfuse 2 cannot answer with an extent.
 These requests name an open file, whose number is ours, so nothing that libfuse knows is needed, and all that it would
 do is to send the answer: ``struct fuse_out_header`` (16 bytes: 4 length, 4 minus errno, 8 unique) and the bytes.
@@ -17,7 +19,15 @@ import os
 import struct
 from typing import Final, Protocol
 
-from asdffs.mount.request import FUSE_FLUSH, FUSE_READ, read_of
+from asdffs.mount.request import (
+    FUSE_FLUSH,
+    FUSE_OPEN,
+    FUSE_READ,
+    FUSE_RELEASE,
+    open_flags_of,
+    process_of,
+    read_of,
+)
 from asdffs.storage.store import Extent, read_bytes
 
 logger = logging.getLogger(__name__)
@@ -28,6 +38,13 @@ _LEAST_SPLICE: Final = 32 << 10
 #: Bytes of a pipe that holds the largest answer, of 1 MiB that is no whole number of pages, where that is allowed.
 _PIPE: Final = 1 << 20
 _PAGE: Final = 4096
+#: ``struct fuse_open_out``: 8 handle, 4 flags, 4 that are not used.
+_OPENED: Final = struct.Struct("=QII")
+#: Of linux/fuse.h: without the first the kernel drops its pages; with the second a close is not asked about.
+_KEEP_CACHE: Final = 1 << 1
+_NO_FLUSH: Final = 1 << 5
+#: The handle of every open of a helper.
+_HELPERS: Final = (1 << 64) - 1
 #: The program was interrupted, or the mount is gone: nobody waits for the answer.
 _UNWANTED: Final = (errno.ENOENT, errno.ENODEV)
 
@@ -40,6 +57,9 @@ class Files(Protocol):
 
     def is_clean(self, fh: int) -> bool:
         """Whether nothing was written through it since its last flush."""
+
+    def is_helper(self, pid: int) -> bool:
+        """Whether a process only opens files for the kernel's pages of them."""
 
 
 class Direct:
@@ -57,10 +77,20 @@ class Direct:
         if opcode == FUSE_READ:
             self._read(unique, handle, offset, size)
             return True
-        if opcode == FUSE_FLUSH and self._files.is_clean(handle):
+        if opcode == FUSE_OPEN:
+            return self._files.is_helper(process_of(request)) and self._open(unique, open_flags_of(request))
+        if (opcode in (FUSE_FLUSH, FUSE_RELEASE) and handle == _HELPERS) or (
+            opcode == FUSE_FLUSH and self._files.is_clean(handle)
+        ):
             self._send(_HEADER.pack(_HEADER.size, 0, unique))
             return True
         return False
+
+    def _open(self, unique: int, flags: int) -> bool:
+        """The kernel keeps its pages of the file for an open with O_NONBLOCK, and drops them for another one."""
+        kept = _NO_FLUSH | (_KEEP_CACHE if flags & os.O_NONBLOCK else 0)
+        self._send(_HEADER.pack(_HEADER.size + _OPENED.size, 0, unique), _OPENED.pack(_HELPERS, kept, 0))
+        return True
 
     def close(self) -> None:
         """Give the pipe back."""

@@ -26,6 +26,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.StaleFileError: errno.ESTALE,
     errors.FailedFileError: errno.EIO,
     errors.RecoveryError: errno.EIO,
+    errors.UntrustedFileError: errno.EIO,
     errors.NoRoomError: errno.EFBIG,
     errors.SpoolFullError: errno.ENOSPC,
     errors.ReadOnlyError: errno.EROFS,

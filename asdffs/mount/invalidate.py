@@ -1,90 +1,72 @@
-"""Has the kernel forget what it knows of nodes that changed through another name: views of the same block.
+"""Has the kernel forget what it knows of files that changed through another name: views of the same block.
 
 Attributes are forgotten by a notification that waits for nothing; every read(2) then asks for them, sees another
-mtime, and drops its pages.  A map asks nobody, so for files that are open a helper process (``asker``) asks in its
-place, and the kernel drops the pages on its behalf.  Stores through maps that the kernel has not sent yet are
-*collected* by the helper before another view of the same bytes is written (decision 15).
+mtime, and drops its pages.  An mmap asks nobody, so for files that are open a helper process (``dropper``) has the
+kernel drop its pages, before a change (``drop``) or after it (``tell``); see decisions 15 and 24.
 
-User: ``operations``, ``daemon``, and the vfs by ``collect``.  Called with the turn.
+User: ``operations``, ``daemon``, and the vfs by ``drop``.  Called with the turn.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
-from asdffs.mount.asker import Asker, Crowd
+from asdffs.mount.dropper import Dropper, Order
 from asdffs.mount.relief import Loop
 from asdffs.vfs.namespace import Node
+from asdffs.vfs.shared_pages import Region
 
-#: How long the writer of a byte waits for maps of it, in seconds; after that they follow by themselves.
+#: How long the writer of a byte waits for mmaps that only read it, in seconds; then they follow by themselves.
 _PATIENCE: Final = 0.05
-#: How long a commit waits for what was stored through maps.
-_COMMIT_PATIENCE: Final = 1.0
 
 
 class Invalidator:
     """Tells the kernel about one mount at ``mountpoint``."""
 
-    def __init__(self, loop: Loop, mountpoint: str, *, libfuse2: bool) -> None:
+    def __init__(self, loop: Loop, mountpoint: str) -> None:
         self._loop = loop
         self._mountpoint = mountpoint
-        self._manner = b"open" if libfuse2 else b"stat"
-        crowd = Crowd()
-        self._asker = Asker(crowd)
-        self._collecting = 0
-        self._collector = Asker(crowd)  # what is asked may wait for pages that are to be collected
+        self._dropper = Dropper()
+        self.is_helper = self._dropper.is_helper
 
     def prepare(self) -> None:
         """Two nodes that show the same are open: the helper will be needed."""
-        self._asker.start()
-        self._collector.start()
+        self._dropper.start()
 
-    def tell(self, nodes: Iterable[Node], author: Node | None, *, wait: bool) -> bool:
-        """These nodes changed, through ``author``; with ``wait`` give maps of them a moment to follow.
+    def tell(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
+        """These nodes changed, through ``author``; of some the kernel may have old pages.
 
-        False: not now, because stores are being collected for somebody who writes next, and tells of them then.
+        ``wait``: give mmaps of them a moment to follow.
         """
-        path = self._path(author) if author is not None else b""
-        if self._collecting and (not wait or self._collector.is_at(path)):
-            return False
-        # what waits for the author's own pages, which are locked until it is answered, must not be waited for
-        wait = wait and not self._asker.is_asking(path)
         tickets = set()
-        for node in sorted(nodes, key=lambda node: node is author):
+        for node, has_pages in nodes.items():
             self._forget(node)
-            if node.opens and node.path:
-                ticket = self._asker.add(self._manner, self._path(node))
+            if has_pages and node.opens and node.path:
+                ticket = self._dropper.add(Order(self._path(node)))
+                # the author's own pages are locked until it is answered
                 tickets |= {ticket} if node is not author else set()
         if wait and tickets:
             with self._loop.waiting(soon=True):
-                self._asker.wait(tickets, _PATIENCE)
-        return True
+                self._dropper.wait(tickets, _PATIENCE)
 
-    def collect(self, nodes: Iterable[Node], author: Node | None, *, mapped: bool) -> None:
-        """Have what was stored through maps of these nodes written first, before ``author`` is, or a commit.
-
-        ``mapped``: what is about to be written are pages of a map of ``author``.
-        """
-        if author is not None and mapped:
-            path = self._path(author)
-            if self._collector.is_at(path) or self._asker.is_at(path):
-                return  # these are the pages that are being collected, or dropped: who does that waits for them
-        tickets = {self._collector.add(b"collect", self._path(node)) for node in nodes if node.path}
+    def drop(self, regions: list[Region], patience: float) -> set[Node]:
+        """Have the kernel write and drop its pages of ``regions``; see ``shared_pages.Dropper``."""
+        tickets = {
+            self._dropper.add(Order(self._path(region.node), region.start, region.length)): region.node
+            for region in regions
+            if region.node.path
+        }
         if not tickets:
-            return
-        self._collecting += 1
-        try:
-            with self._loop.waiting(soon=True):
-                self._collector.wait(tickets, _COMMIT_PATIENCE if author is None else _PATIENCE)
-        finally:
-            self._collecting -= 1
+            return set()
+        with self._loop.waiting(soon=True):
+            done = self._dropper.wait(set(tickets), patience)
+        return {tickets[ticket] for ticket in done}
 
     def stop(self) -> None:
         """The mount is gone."""
-        self._asker.stop()
-        self._collector.stop()
+        self._dropper.stop()
 
     def _path(self, node: Node) -> bytes:
         return os.fsencode(self._mountpoint + node.path)

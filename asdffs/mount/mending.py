@@ -92,7 +92,7 @@ def _mended(base: Any) -> Any:
         def open(self, path: bytes, info: Any) -> int:
             super().open(path, info)
             about = info.contents
-            about.direct_io = self.operations.is_snapshot(about.fh)
+            about.direct_io = self.operations.is_direct(about.fh)
             about.noflush = about.flags & os.O_ACCMODE == os.O_RDONLY  # libfuse 3 has it
             return 0
 

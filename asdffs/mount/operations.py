@@ -117,8 +117,8 @@ class Operations:
     def tell_changes(self, *, wait: bool) -> None:
         """Have the kernel forget what it knows of nodes that changed.  With the turn."""
         stale, author = self.vfs.take_stale()
-        if stale and not self._invalidator.tell(stale, author, wait=wait):
-            self.vfs.put_back_stale(stale)
+        if stale:
+            self._invalidator.tell(stale, author, wait=wait)
 
     @_answered
     def getattr(self, path: str | None, fh: int | None = None) -> Attributes:
@@ -180,16 +180,19 @@ class Operations:
     def open(self, path: str, flags: int) -> int:
         """Open; O_TRUNC arrives here on libfuse 3, as a truncate of its own on libfuse 2."""
         write = flags & os.O_ACCMODE != os.O_RDONLY
-        handle = self.vfs.open(
-            path, write=write, truncate=bool(flags & os.O_TRUNC), inode=inode_of(self._loop.request)
-        )
+        inode = inode_of(self._loop.request)
+        handle = self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC), inode=inode)
         if self.vfs.has_open_kin(handle):
             self._invalidator.prepare()
         return handle
 
-    def is_snapshot(self, fh: int) -> bool:
-        """Whether the kernel must not keep what is read through ``fh``: each open has its own bytes."""
-        return self.vfs.is_snapshot(fh)
+    def is_direct(self, fh: int) -> bool:
+        """Whether the kernel must not keep what is read through ``fh``."""
+        return self.vfs.is_direct(fh)
+
+    def is_helper(self, pid: int) -> bool:
+        """Whether a process only opens files for the kernel's pages of them (``dropper``)."""
+        return self._invalidator.is_helper(pid)
 
     @_changing
     def create(self, path: str, mode: int, fi: Any = None) -> int:

@@ -15,12 +15,16 @@ FUSE_RENAME: Final = 12
 FUSE_OPEN: Final = 14
 FUSE_READ: Final = 15
 FUSE_WRITE: Final = 16
+FUSE_RELEASE: Final = 18
 FUSE_FLUSH: Final = 25
 FUSE_RENAME2: Final = 45
 #: Requests whose inode is that of the file that is asked for, and not of the directory that it is in.
 _ABOUT_FILES: Final = (FUSE_GETATTR, FUSE_SETATTR, FUSE_OPEN)
 #: Of ``struct fuse_write_in``: the pages are of a map.
 _WRITE_CACHE: Final = 1
+
+#: ``struct fuse_open_in`` begins with 4 flags.
+_OPEN_FLAGS: Final = struct.Struct("=40xI")
 
 _LENGTH: Final = struct.Struct("=I")
 _OPCODE: Final = struct.Struct("=4xI")
@@ -47,6 +51,11 @@ def opcode_of(request: memoryview) -> int:
 def process_of(request: memoryview) -> int:
     """The process behind it, 0 when it is in another PID namespace, or the kernel itself asks."""
     return int(_PROCESS.unpack_from(request)[0])
+
+
+def open_flags_of(request: memoryview) -> int:
+    """The flags of open(2) in FUSE_OPEN, a request of that kind."""
+    return int(_OPEN_FLAGS.unpack_from(request)[0])
 
 
 def inode_of(request: memoryview) -> int:

@@ -7,7 +7,7 @@ that one the kernel minds itself.  ``mount/invalidate`` tells the kernel of them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from asdffs.document.changes import Subject
 from asdffs.vfs.namespace import Node
@@ -18,24 +18,29 @@ class Coherence:
 
     def __init__(self) -> None:
         self._known: dict[Subject, dict[Node, None]] = {}
-        self._stale: dict[Node, None] = {}
+        self._stale: dict[Node, bool] = {}
         self._author: Node | None = None
 
     def learn(self, node: Node, path: str | None, inode: int) -> None:
         """The kernel is being told of ``node``; ``inode``: its number for it, 0 when the request does not say."""
         node.path = path or node.path
         node.inode = inode or node.inode
+        self._learn(node)
+
+    def _learn(self, node: Node) -> None:
         for subject in node.subjects() or ():
             self._known.setdefault(subject, {})[node] = None
 
-    def note(self, news: Iterable[Subject], author: Node | None = None) -> None:
-        """These subjects changed, through ``author`` or by themselves."""
+    def note(self, news: Iterable[Subject], author: Node | None = None, seen_to: Collection[Node] = ()) -> None:
+        """These subjects changed, through ``author`` or by themselves; no old pages are left of ``seen_to``."""
         self._author = author
         for subject in news:
             nodes = self._known.get(subject)
             if nodes is None:
                 continue
-            self._stale.update((node, None) for node in nodes if node is not author)
+            for node in nodes:
+                if node is not author:
+                    self._stale[node] = self._stale.get(node, False) or node not in seen_to
             # what is open may be mapped, and so read without a question
             self._known[subject] = {node: None for node in nodes if node.opens}
 
@@ -44,22 +49,23 @@ class Coherence:
         known = (self._known.get(subject, ()) for subject in node.subjects() or ())
         return any(other.opens and other is not node for nodes in known for other in nodes)
 
-    def writers(self, subjects: Iterable[Subject], besides: Node | None = None) -> list[Node]:
-        """The nodes that show one of these and are open for writing: they may be mapped, with stores not sent yet."""
-        found = (node for subject in subjects for node in self._known.get(subject, ()))
-        return list(dict.fromkeys(node for node in found if node.writers and node is not besides))
-
     def note_all(self) -> None:
         """Everything may be another."""
         self.note(list(self._known))
 
     def put_back(self, nodes: list[Node]) -> None:
-        """These are stale still."""
-        self._stale.update(dict.fromkeys(nodes))
+        """The kernel has old pages of these."""
+        self._stale.update(dict.fromkeys(nodes, True))
 
-    def take(self) -> tuple[list[Node], Node | None]:
-        """The stale nodes, which are none afterwards, and the node through which something changed last."""
+    def take(self) -> tuple[dict[Node, bool], Node | None]:
+        """The stale nodes, which are none afterwards, and the node through which something changed last.
+
+        Of each node: whether the kernel may have old pages of it, too.
+        """
         if not self._stale:
-            return [], None
-        taken, self._stale = list(self._stale), {}
+            return {}, None
+        taken, self._stale = self._stale, {}
+        for node in taken:
+            if node.opens:  # a commit may have given it other subjects, and nobody asks about an mmap
+                self._learn(node)
         return taken, self._author

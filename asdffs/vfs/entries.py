@@ -7,13 +7,13 @@ One thread at a time, whoever has the turn.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 
 from asdffs.errors import AsdffsError, InUseError, NotPermittedError
 from asdffs.relief import Relief
 from asdffs.storage.store import read_bytes
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
+from asdffs.vfs.shared_pages import SharedPages
 from asdffs.views.base import View
 
 _COPY_PIECE = 1 << 20
@@ -22,9 +22,11 @@ _COPY_PIECE = 1 << 20
 class Entries:
     """The entries of ``views``, by the node of each view's directory."""
 
-    def __init__(self, views: dict[DirectoryNode, View], relief: Relief, coherence: Coherence) -> None:
+    def __init__(
+        self, views: dict[DirectoryNode, View], relief: Relief, coherence: Coherence, pages: SharedPages
+    ) -> None:
         self._coherence = coherence
-        self.before_copy: Callable[[Node], None] = lambda node: None
+        self._pages = pages
         self._views = views
         self._relief = relief
 
@@ -80,12 +82,12 @@ class Entries:
         if not isinstance(source, FileNode) or not isinstance(target, FileNode):
             raise NotPermittedError("only a file can be renamed onto a block")
         target.file.open_for_writing()
-        self.before_copy(target)
-        target.touch()  # also for a copy that fails half-way
         size = source.file.size()
-        if target.file.stores_late:  # what it holds need not be decoded
-            target.file.truncate(0)
-        target.file.truncate(size)
+        with self._pages.changing(target, 0, max(size, target.file.size()), own=True):
+            target.touch()  # also for a copy that fails half-way
+            if target.file.stores_late:  # what it holds need not be decoded
+                target.file.truncate(0)
+            target.file.truncate(size)
         try:
             self._copy(source, target, size)
         except (AsdffsError, OSError):
@@ -99,7 +101,9 @@ class Entries:
         with self._relief.waiting():
             for start in range(0, size, _COPY_PIECE):
                 with self._relief.resumed():
-                    target.file.write(start, read_bytes(source.file.read(start, _COPY_PIECE)))
+                    piece = read_bytes(source.file.read(start, _COPY_PIECE))
+                    with self._pages.writing(target, start, piece, cached=False):
+                        target.file.write(start, piece)
         target.file.settle(durable=False)
 
 

@@ -13,6 +13,7 @@ class Handle:
     """One open file.  ``dirty``: written through since its last flush, fsync or release.
 
     ``snapshot``: what it reads, if that is made when it is opened.  ``generation``: of the document then.
+    ``direct``: the kernel keeps no pages of what is read and written through it, and does not map it.
     """
 
     node: FileNode
@@ -20,6 +21,12 @@ class Handle:
     dirty: bool = False
     snapshot: bytes | None = None
     generation: int = 0
+    direct: bool = False
+
+    @property
+    def mappable(self) -> bool:
+        """Whether a program may store through an mmap of it."""
+        return self.writable and not self.direct
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +51,7 @@ class Handles:
         handle.node.opens += 1
         if isinstance(handle, Handle):
             handle.node.writers += handle.writable
+            handle.node.mappers += handle.mappable
             handle.node.file.opened(write=handle.writable)
         return number
 
@@ -71,6 +79,7 @@ class Handles:
         handle.node.opens -= 1
         if isinstance(handle, Handle):
             handle.node.writers -= handle.writable
+            handle.node.mappers -= handle.mappable
             handle.node.file.closed(write=handle.writable)
         return handle
 

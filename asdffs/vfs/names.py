@@ -34,6 +34,7 @@ from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.entries import Entries
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
 from asdffs.vfs.scratch import Spool, SpoolFile
+from asdffs.vfs.shared_pages import SharedPages
 from asdffs.vfs.staging import TREE, Staging, spooled
 from asdffs.views.base import Options, View
 
@@ -48,13 +49,19 @@ class Names:
     """The namespace of one mount."""
 
     def __init__(
-        self, document: Document, spool: Spool, owner: Owner, coherence: Coherence, options: Options | None = None
+        self,
+        document: Document,
+        spool: Spool,
+        owner: Owner,
+        coherence: Coherence,
+        pages: SharedPages,
+        options: Options | None = None,
     ) -> None:
         self._document = document
         self._spool = spool
         self._owner = owner
         self._views: dict[DirectoryNode, View] = {}
-        self.entries = Entries(self._views, document.relief, coherence)
+        self.entries = Entries(self._views, document.relief, coherence, pages)
         self._replaced: dict[str, str] = {}
         self._staging: Staging
         self._layout = (options or Options()).layout

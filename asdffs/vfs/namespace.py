@@ -28,7 +28,8 @@ def is_hidden(path: str) -> bool:
 class Node:
     """What all nodes have.  ``mode``: permission bits.  Times in ns.
 
-    ``opens``: handles on it, ``writers``: those that may write; ``names``: names that lead to it.
+    ``opens``: handles on it, ``writers``: those that may write, ``mappers``: those of them that may be mapped;
+    ``names``: names that lead to it.
     ``path``: where the kernel last asked for it; ``inode``: the kernel's number for it, 0 when it is not known.
     ``identity``: of what the view shows under its name.
     """
@@ -40,6 +41,7 @@ class Node:
     atime_ns: int
     opens: int = 0
     writers: int = 0
+    mappers: int = 0
     names: int = 1
     path: str = ""
     inode: int = 0
@@ -64,11 +66,18 @@ class FileNode(Node):
 
     ``version``: of the file when it was last looked at.  ``changing``: who changes its bytes now; None
     until somebody first does.
+    For ``shared_pages``, which alone sets them: ``gate``: who changes its bytes through any view, None while it is
+    not open for writing with pages; ``fetches``: how often the kernel was given bytes since; ``stored``: whether a
+    mapped write came; ``moved``: whether the kernel's pages may be of other bytes of the file.
     """
 
     file: ViewFile = field(default_factory=ViewFile)
     version: int | None = None
     changing: Exclusive | None = None
+    gate: Exclusive | None = None
+    fetches: int = 0
+    stored: bool = False
+    moved: bool = False
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """As the file; drafts and scratch may have several names, each a file of its own for the kernel."""

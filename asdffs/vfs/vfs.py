@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from asdffs.document.document import Document
 from asdffs.document.drafts import Drafts
@@ -35,8 +35,8 @@ from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
 from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.vfs.scratch import Spool, SpoolFile
+from asdffs.vfs.shared_pages import Dropper, SharedPages, drop_nothing
 from asdffs.vfs.staging import TREE, Draft, Staging
-from asdffs.vfs.stores import Stores
 from asdffs.views.tree_yaml import CommittedTree
 
 logger = logging.getLogger(__name__)
@@ -45,20 +45,26 @@ logger = logging.getLogger(__name__)
 class Vfs:
     """The mount of one document.  The directories of ``places`` exist; spool and rejected are empty."""
 
-    def __init__(self, document: Document, places: Places, shown: Shown | None = None) -> None:
+    def __init__(
+        self,
+        document: Document,
+        places: Places,
+        shown: Shown | None = None,
+        *,
+        dropper: Dropper = drop_nothing,
+    ) -> None:
         self.document = document
         chosen = shown or Shown()
         owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.relief)
         self._coherence = Coherence()
-        self.stores = Stores(self._coherence, document.relief)
-        self.names = Names(document, self._spool, owner, self._coherence, chosen.views)
+        self._pages = SharedPages(self._coherence, document.relief, dropper)
+        self.names = Names(document, self._spool, owner, self._coherence, self._pages, chosen.views)
         tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
-        drafts = Drafts(document, places.rejected, History(places.history, document.report.history))
+        history = History(places.history, document.report.history)
+        drafts = Drafts(document, places.rejected, history, committing=self._pages.committing)
         self.staging = Staging(document, drafts, tree)
         self.names.bind(self.staging)
-        drafts.before_commit = self.stores.before_commit
-        self.names.entries.before_copy = self.stores.before_change
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()
         document.report.settled = False
@@ -75,18 +81,14 @@ class Vfs:
         self._coherence.learn(node, path, inode)
         return shown
 
-    def take_stale(self) -> tuple[list[Node], Node | None]:
-        """Nodes that changed, and not through themselves, since this was last asked, and the one through which.
+    def take_stale(self) -> tuple[dict[Node, bool], Node | None]:
+        """The nodes whose content changed through another node since the last call, and the node that caused it.
 
-        Cheap when there are none.
+        Of each node: whether the kernel may have old pages of it.  Cheap when there are none.
         """
         if self.document.changes.news:
             self._coherence.note(self.document.changes.take())
         return self._coherence.take()
-
-    def put_back_stale(self, nodes: list[Node]) -> None:
-        """They were not told about yet."""
-        self._coherence.put_back(nodes)
 
     def readlink(self, path: str) -> str:
         """Target of a symbolic link.  Raises ``NameRefusedError``."""
@@ -186,14 +188,19 @@ class Vfs:
             node.file.open_for_writing()
         else:
             node.file.open_for_reading()
-        opened = Handle(node, write, snapshot=node.file.snapshot(), generation=self.document.generation)
+        direct = write and self._pages.opening(node)
+        opened = Handle(
+            node, write, snapshot=node.file.snapshot(), generation=self.document.generation, direct=direct
+        )
         self._coherence.learn(node, path, inode)
+        handle = self._handles.add(opened)
         if truncate and write:
-            with self._changing(node):
-                self.stores.before_change(node)
-                node.file.truncate(0)
-                self._dirtied(opened)
-        return self._handles.add(opened)
+            try:
+                self._truncate(node, 0, [opened])
+            except BaseException:  # nobody learns of the handle
+                self._remove(handle)
+                raise
+        return handle
 
     def has_open_kin(self, handle: int) -> bool:
         """Whether another file that shows some of the same is open."""
@@ -212,12 +219,14 @@ class Vfs:
         node = opened.node
         if node.changing is not None:
             self._await_change(node)
-        self.stores.fetch(node, offset, length)
+        if node.gate is not None:
+            self._pages.reading(node, offset, length, cached=not opened.direct)
         return node.file.read(offset, length)
 
-    def is_snapshot(self, handle: int) -> bool:
-        """Whether the handle reads what was there when it was opened: nothing that the kernel could share."""
-        return self._handles.get(handle).snapshot is not None
+    def is_direct(self, handle: int) -> bool:
+        """Whether the kernel must keep no pages of what is read through the handle."""
+        opened = self._handles.get(handle)
+        return opened.direct or opened.snapshot is not None
 
     def write(self, handle: int, offset: int, payload: bytes | memoryview, *, mapped: bool = False) -> int:
         """Write; bytes written.  ``mapped``: whole pages of a map, in which a program may have stored little."""
@@ -225,10 +234,12 @@ class Vfs:
         node = opened.node
         if mapped and opened.generation != self.document.generation and not isinstance(node.file, SpoolFile):
             raise StaleFileError("another program changed the file since this map was made; open it again")
-        with self._changing(node):
-            with self.stores.writing(node, offset, payload, mapped=mapped) as stored:
-                (node.file.store if mapped else node.file.write)(offset, stored)
-            self._dirtied(opened)
+        with (
+            self._changing(node),
+            self._pages.writing(node, offset, payload, mapped=mapped, cached=not opened.direct) as change,
+        ):
+            (node.file.store if mapped else node.file.write)(offset, change.payload)
+            self._dirtied(opened, change.kin)
         return len(payload)
 
     def truncate(self, path: str | None, size: int, handle: int | None = None) -> None:
@@ -236,24 +247,28 @@ class Vfs:
         node = self._changeable(path, handle)
         if not isinstance(node, FileNode):
             raise FileExpectedError("is a directory", path=path)
-        with self._changing(node):
-            if handle is None:
-                node.file.open_for_writing()
-            self.stores.before_change(node)
-            node.file.truncate(size)
-            writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
-            for opened in writers or [Handle(node, writable=True)]:
-                self._dirtied(opened)
+        if handle is None:
+            node.file.open_for_writing()
+        writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
+        self._truncate(node, size, writers or [Handle(node, writable=True)])
         if not writers:
             node.file.settle(durable=False)
+
+    def _truncate(self, node: FileNode, size: int, writers: list[Handle]) -> None:
+        with self._changing(node):
+            before = node.file.size()
+            with self._pages.changing(node, min(before, size), abs(before - size)) as kin:
+                node.file.truncate(size)
+                self._pages.truncated(node, size)
+                for opened in writers:
+                    self._dirtied(opened, kin)
 
     def allocate(self, handle: int, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
         opened = self._handles.get(handle)
-        with self._changing(opened.node):
-            self.stores.before_change(opened.node)
+        with self._changing(opened.node), self._pages.changing(opened.node, offset, length) as kin:
             opened.node.file.allocate(offset, length, keep_size=keep_size, zero=zero)
-            self._dirtied(opened)
+            self._dirtied(opened, kin)
 
     def is_dirty(self, handle: int) -> bool:
         """Whether the handle wrote since its last flush."""
@@ -293,8 +308,11 @@ class Vfs:
             # a tree that is being replaced keeps its hidden name until the kernel knows the new one:
             # libfuse finds no path for it after the last release
             with self.staging.guard(node):
-                self._handles.remove(handle)
+                self._remove(handle)
                 self.names.discard(node)
+
+    def _remove(self, handle: int) -> None:
+        self._pages.closed(self._handles.remove(handle).node)
 
     # -- ending -------------------------------------------------------------
 
@@ -343,10 +361,12 @@ class Vfs:
         names = self.names
         keep_beside(self.document, self.staging.unsaved, names.scratch_files, names.unsaved_files, self._spool.path)
 
-    def _dirtied(self, opened: Handle) -> None:
+    def _dirtied(self, opened: Handle, seen_to: Collection[Node] = ()) -> None:
+        """It was written through ``opened``; no old pages of ``seen_to`` will be left."""
         opened.dirty = True
         opened.node.touch()
-        self._coherence.note(self.document.changes.take(), opened.node)
+        author = None if opened.direct else opened.node  # whose pages the kernel minds itself
+        self._coherence.note(self.document.changes.take(), author, seen_to)
         if opened.node is self.staging.node:
             self.staging.written()
 

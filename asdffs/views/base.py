@@ -106,6 +106,10 @@ class ViewFile:
         """Of a file that shows a block as it is: its number, and what makes an offset one of the block when added."""
         return None
 
+    def head_size(self) -> int:
+        """Of a file that has a ``window``: bytes at its beginning that are none of the block's."""
+        return 0
+
     def attributes(self) -> Mapping[str, bytes]:
         """Extended attributes.  Raises ``AsdffsError``."""
         return {}

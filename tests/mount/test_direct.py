@@ -17,6 +17,7 @@ from asdffs.mount.request import (
     FUSE_GETATTR,
     FUSE_OPEN,
     FUSE_READ,
+    FUSE_RELEASE,
     FUSE_RENAME,
     FUSE_RENAME2,
     FUSE_WRITE,
@@ -30,6 +31,7 @@ from asdffs.storage.store import Extent
 
 HEADER = struct.Struct("=IIQQIIIHH")  # linux/fuse.h, struct fuse_in_header
 CONTENT = os.urandom(3 << 20)
+HELPER = 4711
 
 
 def request(opcode: int, arguments: bytes = b"", *, unique: int = 77, inode: int = 5, process: int = 9) -> memoryview:
@@ -62,6 +64,9 @@ class Files:
 
     def is_clean(self, fh: int) -> bool:
         return fh == 1
+
+    def is_helper(self, pid: int) -> bool:
+        return pid == HELPER
 
 
 class Kernel:
@@ -141,6 +146,18 @@ def test_only_clean_files_are_flushed_here(kernel: Kernel) -> None:
     assert kernel.answer(request(FUSE_FLUSH, struct.pack("=QIIQ", 1, 0, 0, 0))) == (0, 77, b"")
     assert kernel.answer(request(FUSE_FLUSH, struct.pack("=QIIQ", 2, 0, 0, 0))) is None
     assert kernel.answer(request(FUSE_OPEN, struct.pack("=II", 0, 0))) is None
+
+
+def test_helpers_have_the_pages_of_a_file_kept_or_dropped(kernel: Kernel) -> None:
+    """The handle that they get is told from all others when they close it."""
+    for flags, kept in ((os.O_RDONLY, 0), (os.O_RDONLY | os.O_NONBLOCK, 2)):
+        answer = kernel.answer(request(FUSE_OPEN, struct.pack("=II", flags, 0), process=HELPER))
+        assert answer is not None
+        handle, said, _ = struct.unpack("=QII", answer[2])
+        assert said & 2 == kept
+        for opcode in (FUSE_FLUSH, FUSE_RELEASE):
+            assert kernel.answer(request(opcode, struct.pack("=QIIQ", handle, 0, 0, 0))) == (0, 77, b"")
+    assert kernel.answer(request(FUSE_RELEASE, struct.pack("=QIIQ", 1, 0, 0, 0))) is None
 
 
 def test_what_requests_say() -> None:

@@ -349,3 +349,21 @@ def test_regression_a_change_during_a_growth_was_taken_for_ours(
         kept = [found.read_bytes() for found in tmp_path.iterdir() if found.suffix == ".yaml"]
         assert new in kept
         assert mount.umount.returncode in (7, 8)
+
+
+def test_regression_a_change_whose_mtime_was_put_back_was_overwritten(file: Path) -> None:
+    """A new ctime alone was taken for a chmod."""
+    with mounted(file, code=7) as mount, open(mount.tree, "r+") as draft:
+        text = draft.read().replace("Ada", "Bob")
+        draft.seek(0)
+        draft.write(text)
+        draft.flush()
+        facts = file.stat()
+        with open(file, "r+b") as other:
+            other.seek(other.read().index(b"value: 1"))
+            other.write(b"value: 5")
+        os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+        with pytest.raises(OSError, match="Stale"):
+            os.fsync(draft.fileno())
+    assert b"value: 5" in file.read_bytes()
+    assert [b"Bob" in kept.read_bytes() for kept in file.parent.glob("data.asdf.conflict-*.yaml")] == [True]

@@ -233,9 +233,9 @@ def large(text: bytes, value: int) -> bytes:
     return text.replace(b"value: 1\n", b"value: %d\n" % value + b"".join(b"k%d: [1, 2]\n" % n for n in range(KEYS)))
 
 
-def wait_until_judged(mount: Mounted, saving: Slow) -> None:
-    """A save is being judged: its draft is there, and not clean."""
-    while mount.status["draft"] != "dirty" and saving.running:
+def wait_until_judged(mount: Mounted, saving: Slow, size: int) -> None:
+    """Wait until a save of `size` bytes is being judged: all of its draft is there, and not clean."""
+    while (mount.tree.stat().st_size != size or mount.status["draft"] != "dirty") and saving.running:
         others(mount, 0)
 
 
@@ -246,7 +246,7 @@ def test_regression_sync_does_not_commit_a_write_that_queued(tmp_path: Path) -> 
         text = mount.tree.read_bytes()
         first = large(text, 2)
         saving = Slow(lambda: write_or_fail(mount, first))
-        wait_until_judged(mount, saving)
+        wait_until_judged(mount, saving, len(first))
         fd = os.open(mount.tree, os.O_RDWR)
         writing = Slow(lambda: os.pwrite(fd, b"# half", 0))
         run("sync", mount.point)

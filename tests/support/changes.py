@@ -96,7 +96,7 @@ class Promising:
         return number
 
     def remove_block(self, number: int) -> None:
-        self._document.blocks[number].remove()
+        self._document.blocks[number].remove(force=True)
         self._note_version()
 
     def settle_block(self, number: int, *, durable: bool) -> None:

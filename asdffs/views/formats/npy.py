@@ -176,6 +176,10 @@ class NpyFile(ArrayFile):
             return None
         return elements.placement.number, elements.placement.offset - len(header)
 
+    def head_size(self) -> int:
+        """The header."""
+        return len(self._parts()[1])
+
     def truncate(self, size: int) -> None:
         """To the size that it has."""
         if size != self.size():

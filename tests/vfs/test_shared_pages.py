@@ -13,11 +13,15 @@ from support.samples import block_bytes
 
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.places import Places
+from asdffs.errors import StaleFileError
 from asdffs.relief import Turns
 from asdffs.storage.store import read_bytes
+from asdffs.vfs.namespace import Node
+from asdffs.vfs.shared_pages import Region
 from asdffs.vfs.vfs import Vfs
 
-BODY = "a: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shape: [90]}\n"
+NDARRAY = "!core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big"
+BODY = f"a: {NDARRAY}, shape: [90]}}\nlow: {NDARRAY}, shape: [40]}}\nhigh: {NDARRAY}, shape: [40], offset: 50}}\n"
 HEADER = 128
 BLOCK, ARRAY = "/blocks/0000.bin", "/arrays/a.npy"
 PATIENCE = 10.0
@@ -53,6 +57,29 @@ class Meeting(Turns):
         self._stuck.set()
 
 
+class Kernel:
+    """Drops pages as it is told to; ``calls``: of which paths.  ``dirty``: a page to send first, by path.
+
+    ``then``: what programs do when pages are gone, once.  ``answers``: whether it is quick enough.
+    """
+
+    def __init__(self, mount: Mount) -> None:
+        self.mount = mount
+        self.calls: list[list[str]] = []
+        self.dirty: dict[str, tuple[int, bytearray]] = {}
+        self.then: list[Callable[[], object]] = []
+        self.answers = True
+
+    def __call__(self, regions: list[Region], patience: float) -> set[Node]:
+        self.calls.append(sorted(region.node.path for region in regions))
+        for region in regions if self.answers else ():
+            if region.node.path in self.dirty:
+                self.mount.send(*self.dirty.pop(region.node.path))
+        if self.then:
+            self.then.pop()()
+        return {region.node for region in regions} if self.answers else set()
+
+
 class Mount:
     """A vfs over a file whose array is all of its block."""
 
@@ -62,7 +89,8 @@ class Mount:
         (folder / "spool").mkdir()
         self.relief = Meeting()
         self.document = open_document(str(path), writable=True, settings=Settings(relief=self.relief))
-        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")))
+        self.kernel = Kernel(self)
+        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")), dropper=self.kernel)
 
     def open(self, path: str) -> int:
         return self.vfs.open(path, write=True, truncate=False)
@@ -139,3 +167,77 @@ def test_who_opens_it_while_a_write_waits_gets_no_old_page(mount: Mount, skipped
     mount.vfs.write(block, 10, b"one")
     mount.join()
     assert mount.content() == WANTED
+
+
+def test_what_was_stored_before_a_write_is_older(mount: Mount) -> None:
+    array, block = mount.open(ARRAY), mount.open(BLOCK)
+    page = mount.page(array)
+    page[HEADER + 10 : HEADER + 14] = b"XXXX"
+    mount.kernel.dirty[ARRAY] = array, page
+    mount.vfs.write(block, 10, b"one")
+    assert mount.content()[8:16] == b"\0\0oneX\0\0"
+    assert mount.kernel.calls == [[ARRAY]], "nobody waits for the pages of who writes"
+
+
+def test_a_page_that_was_read_too_early_is_dropped_again(mount: Mount) -> None:
+    """It was dropped, and read again before the change."""
+    array, block = mount.open(ARRAY), mount.open(BLOCK)
+    mount.kernel.then = [lambda: mount.page(array)]
+    mount.vfs.write(block, 10, b"one")
+    assert mount.kernel.calls == [[ARRAY], [ARRAY]]
+    mount.vfs.write(block, 10, b"two")
+    assert mount.kernel.calls[2:] == [[ARRAY]]
+
+
+def test_what_cannot_be_dropped_in_time_is_told_from_old_bytes(mount: Mount) -> None:
+    array, block = mount.open(ARRAY), mount.open(BLOCK)
+    page = mount.page(array)
+    mount.kernel.answers = False
+    mount.vfs.write(block, 10, b"one")
+    page[HEADER + 20 : HEADER + 23] = b"two"
+    mount.send(array, page)
+    assert mount.content() == WANTED
+    mount.send(array, page)
+    assert mount.content() == WANTED
+
+
+def test_views_of_other_bytes_do_not_wait_for_each_other(mount: Mount) -> None:
+    low, high = mount.open("/arrays/low.npy"), mount.open("/arrays/high.npy")
+    mount.send(low, mount.page(low))
+    mount.vfs.write(high, HEADER, b"one")
+    assert mount.kernel.calls == []
+    assert mount.content()[50:53] == b"one"
+
+
+def test_beside_one_that_is_mapped_a_view_gets_no_pages(mount: Mount) -> None:
+    array = mount.open(ARRAY)
+    assert not mount.vfs.is_direct(array)
+    mount.send(array, mount.page(array))
+    block, high = mount.open(BLOCK), mount.open("/arrays/high.npy")
+    assert mount.vfs.is_direct(block)
+    assert mount.vfs.is_direct(high)
+    assert not mount.vfs.is_direct(mount.open(ARRAY)), "the same view"
+    mount.vfs.write(block, 10, b"one")
+    mount.vfs.write(high, HEADER, b"two")
+    assert mount.kernel.calls == [[ARRAY], [ARRAY]]
+    for handle in (array, block, high, array + 3):
+        mount.vfs.release(handle)
+    assert not mount.vfs.is_direct(mount.open(BLOCK))
+
+
+def test_pages_of_an_array_that_is_elsewhere_now_are_refused(mount: Mount) -> None:
+    """Until the kernel dropped them: they would write the old bytes to the new place."""
+    array = mount.open("/arrays/low.npy")
+    page = mount.page(array)
+    page[HEADER : HEADER + 3] = b"new"
+    text = mount.document.tree.text()
+    moved = text.replace(b"shape: [40]}", b"shape: [40], offset: 50}")
+    mount.kernel.answers = False
+    mount.vfs.staging.drafts.commit(moved)
+    with pytest.raises(StaleFileError, match="other bytes"):
+        mount.send(array, page)
+    assert mount.content() == bytes(90)
+    mount.kernel.answers = True
+    mount.vfs.staging.drafts.commit(text)
+    mount.send(array, mount.page(array))
+    assert mount.kernel.calls[-2:] == [["/arrays/low.npy"]] * 2, "before the commit, and after it"

@@ -1,0 +1,218 @@
+"""Helper processes that have the kernel write and drop the pages that it keeps of files of the mount.
+
+A helper opens a file, and the kernel then drops all pages of it: dirty ones it writes first.  That may wait for
+pages that are being read or written, that is, for the daemon: a thread of the daemon that waits there could not be
+killed, and would keep the connection, and with it every program in the mount, for good.  A helper has no descriptor
+of the mount; when the daemon dies the kernel ends its wait.  The daemon answers these opens itself (``direct``).
+
+Of a part of a file that nobody maps a helper drops only that part, which waits for nothing; whether pages are left
+it asks mincore(2), because a page that is being written for the first time is locked, but is no old one.
+
+There is one helper; while it is stuck at a page that is long in coming, more are started.  Each is fed by a thread
+of its own.  User: ``invalidate``.  All methods may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from typing import Final, NamedTuple
+
+logger = logging.getLogger(__name__)
+
+#: How long the first helper may take to start, in seconds.
+_START: Final = 1.0
+#: A helper that takes longer, in seconds, is stuck: another one is started, up to so many.
+_STUCK: Final = 0.02
+_MOST: Final = 4
+#: How often it is looked whether helpers are stuck, in seconds.
+_TICK: Final = 0.005
+#: A helper that is killed is started anew; one that does nothing, so often.
+_RESTARTS: Final = 5
+#: How long the helpers may take to end, in seconds.
+_END: Final = 1.0
+#: Reads orders, each a path, an offset and a length, ended by NUL; obeys; answers each with a byte.  An open with
+#: O_NONBLOCK is answered so that the kernel keeps its pages, another one so that it drops them all (``direct``).
+_HELPER: Final = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64
+libc.mincore.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
+libc.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
+READ, SHARED, PAGE = 1, 1, 4096
+def is_gone(path, start, length):
+    length += start % PAGE + -(start + length) % PAGE
+    start -= start % PAGE
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        os.posix_fadvise(file, start, length, os.POSIX_FADV_DONTNEED)
+        address = libc.mmap(None, length, READ, SHARED, file, start)
+        if address in (None, ctypes.c_void_p(-1).value):
+            return False
+        pages = ctypes.create_string_buffer(length // PAGE)
+        known = libc.mincore(address, length, pages) == 0
+        libc.munmap(address, length)
+        return known and not any(byte & 1 for byte in pages.raw)
+    finally:
+        os.close(file)
+def drop(path, start, length):
+    if not length or not is_gone(path, start, length):
+        os.close(os.open(path, os.O_RDONLY))
+os.write(1, b".")
+rest = b""
+while chunk := os.read(0, 65536):
+    *words, rest = (rest + chunk).split(b"\\0")
+    for path, start, length in zip(words[::3], words[1::3], words[2::3]):
+        try:
+            drop(path, int(start), int(length))
+        except OSError:
+            pass
+        os.write(1, b".")
+"""
+
+
+class Order(NamedTuple):
+    """Pages of the file at ``path`` to drop, from ``start`` on, ``length`` bytes; 0: all of them."""
+
+    path: bytes
+    start: int = 0
+    length: int = 0
+
+
+class Dropper:
+    """What helpers are to drop, in the order of asking."""
+
+    def __init__(self) -> None:
+        self._state = threading.Condition(threading.Lock())
+        self._queue: dict[Order, int] = {}
+        self._current: dict[int, tuple[Order, int, float]] = {}
+        self._undone: set[int] = set()
+        self._asked = 0
+        self._ready = False
+        self._stopping = False
+        self._threads: list[threading.Thread] = []
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._pids: set[int] = set()
+
+    def is_helper(self, pid: int) -> bool:
+        """Whether process ``pid`` is a helper.  Cheap."""
+        return pid in self._pids
+
+    def start(self) -> None:
+        """Have a helper run.  Cheap when one does."""
+        if not self._threads:
+            with self._state:
+                self._add_helper()
+
+    def add(self, order: Order) -> int:
+        """Have a helper drop pages, after now; a ticket to wait for."""
+        self.start()
+        with self._state:
+            if order not in self._queue:  # else it will be done after now
+                self._asked += 1
+                self._queue[order] = self._asked
+                self._undone.add(self._asked)
+                self._widen()
+                self._state.notify_all()
+            return self._queue[order]
+
+    def wait(self, tickets: set[int], patience: float) -> set[int]:
+        """Wait until these are done, ``patience`` seconds at most; those that are."""
+        began = time.monotonic()
+        with self._state:
+            while not self._undone.isdisjoint(tickets) and not self._stopping:
+                rest = began + (patience if self._ready else max(patience, _START)) - time.monotonic()
+                if rest <= 0:
+                    break
+                self._state.wait(min(rest, _TICK))
+                self._widen()
+            return tickets - self._undone if not self._stopping else set()
+
+    def stop(self) -> None:
+        """End the helpers; one that waits for the mount ends with that."""
+        with self._state:
+            self._stopping = True
+            self._state.notify_all()
+        for process in list(self._processes.values()):
+            process.kill()
+        for thread in self._threads:
+            thread.join(_END)
+
+    def _widen(self) -> None:
+        """Under the lock: have one more helper when all are stuck."""
+        stuck = time.monotonic() - _STUCK
+        if not self._queue or not self._ready or len(self._threads) >= _MOST or self._stopping:
+            return
+        if len(self._current) == len(self._threads) and all(since < stuck for *_, since in self._current.values()):
+            self._add_helper()
+
+    def _add_helper(self) -> None:
+        number = len(self._threads)
+        thread = threading.Thread(target=self._feed, args=(number,), name=f"dropper-{number}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _feed(self, number: int) -> None:
+        failures = 0
+        while failures < _RESTARTS and not self._stopping:
+            before = self._asked - len(self._undone)
+            try:
+                self._serve(number)
+            except OSError as err:
+                logger.debug("helper %d ended: %s", number, err)
+            failures = 0 if self._asked - len(self._undone) > before else failures + 1
+        if not self._stopping:
+            logger.warning("mmaps will not follow writes through other views: the helper cannot run")
+            self._stopping = True
+
+    def _serve(self, number: int) -> None:
+        """Start a helper and feed it until the end, or its own.  Raises ``OSError``."""
+        command = [sys.executable, "-I", "-S", "-c", _HELPER]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", bufsize=0) as process:
+            self._processes[number] = process
+            self._pids.add(process.pid)
+            try:
+                self._ready = self._answered(process) or self._ready
+                while (step := self._next(number)) is not None:
+                    self._give(number, process, *step)
+            finally:
+                self._put_back(number)
+                process.kill()
+                self._pids.discard(process.pid)  # before it is reaped: another process may get its number then
+
+    def _give(self, number: int, process: subprocess.Popen[bytes], order: Order, ticket: int) -> None:
+        if process.stdin is not None:
+            process.stdin.write(b"%b\0%d\0%d\0" % order)
+        if not self._answered(process):
+            raise OSError("it was killed")
+        with self._state:
+            del self._current[number]
+            self._undone.discard(ticket)
+            self._state.notify_all()
+
+    @staticmethod
+    def _answered(process: subprocess.Popen[bytes]) -> bool:
+        return bool(process.stdout is not None and process.stdout.read(1))
+
+    def _next(self, number: int) -> tuple[Order, int] | None:
+        """What waits longest; None at the end."""
+        with self._state:
+            self._state.wait_for(lambda: self._queue or self._stopping)
+            if self._stopping:
+                return None
+            order = next(iter(self._queue))
+            ticket = self._queue.pop(order)
+            self._current[number] = order, ticket, time.monotonic()
+            return order, ticket
+
+    def _put_back(self, number: int) -> None:
+        """The helper is gone: what it was at is done by the next one."""
+        with self._state:
+            order, ticket, _ = self._current.pop(number, (Order(b""), 0, 0.0))
+            if ticket and self._queue.setdefault(order, ticket) != ticket:
+                self._undone.discard(ticket)  # it was asked for again meanwhile
+            self._state.notify_all()
