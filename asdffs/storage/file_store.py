@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from asdffs.errors import LockedError
 from asdffs.storage import linux_calls
-from asdffs.storage.store import Extent, PhysicalExtent, Signature, Store
+from asdffs.storage.store import Access, Extent, PhysicalExtent, Signature, Store
 
 #: Pieces of a plain copy, in bytes.
 _PIECE = 1 << 20
@@ -27,7 +27,8 @@ _NO_COPY_RANGE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNO
 
 
 def _signature(status: os.stat_result) -> Signature:
-    return Signature(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    access = Access(status.st_mode & 0o7777, status.st_uid, status.st_gid, status.st_nlink)
+    return Signature(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, access)
 
 
 class FileStore:

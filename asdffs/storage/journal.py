@@ -27,15 +27,20 @@ import errno
 import hashlib
 import itertools
 import json
+import logging
 import os
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from asdffs.errors import LockedError
+from asdffs.errors import LockedError, UntrustedFileError
+from asdffs.storage.payload import is_payload_name
 from asdffs.storage.record import Record, build, parse
 from asdffs.storage.store import Folder, Store
+from asdffs.storage.trust import check_name_trusted, check_trusted, is_trusted
+
+logger = logging.getLogger(__name__)
 
 _NOTE_SIZE = 4096
 _MAGIC = b"ASDFFSJ3"
@@ -82,17 +87,22 @@ class Journal:
     def open(cls, folder: Folder, name: str) -> Journal:
         """Open the sidecar of the file ``name``, or create it, durably, and lock it.
 
-        A mount whose file was replaced still holds it.  Raises ``LockedError``, ``OSError``.
+        A mount whose file was replaced still holds it.  Raises ``LockedError``, ``UntrustedFileError``, ``OSError``.
         """
         sidecar = journal_name(name)
         try:
-            store = folder.open(sidecar, writable=True)
+            store = _open_trusted(folder, name, sidecar)
         except FileNotFoundError:
             store = _create(folder, sidecar)
         if not folder.lock(store):
             store.close()
             raise LockedError("a mount of the file that had this name still lives; unmount it first")
         return cls(folder, store)
+
+    @property
+    def name(self) -> str:
+        """Of the sidecar, in its folder."""
+        return self._store.name
 
     def note_owner(self, note: dict[str, Any]) -> None:
         """Say who holds the file; at most 4 KiB of JSON.  Raises ``OSError``."""
@@ -176,6 +186,21 @@ class Journal:
         self._store.close()
 
 
+def _open_trusted(folder: Folder, name: str, sidecar: str) -> Store:
+    """The sidecar that is there.  Raises ``UntrustedFileError``, ``OSError``."""
+    try:
+        store = folder.open(sidecar, writable=True)
+    except PermissionError:  # say whose it is, where that can be seen
+        check_name_trusted(folder, name, sidecar)
+        raise
+    try:
+        check_trusted(folder, name, store)
+    except (UntrustedFileError, OSError):
+        store.close()
+        raise
+    return store
+
+
 def _create(folder: Folder, sidecar: str) -> Store:
     """A new sidecar whose name is durable; nothing is left of it when that fails."""
     store = folder.open(sidecar, writable=True, create=True)
@@ -195,8 +220,8 @@ def read_owner(folder: Folder, name: str) -> dict[str, Any]:
     except OSError:
         return {}
     try:
-        note = json.loads(store.read_at(0, _NOTE_SIZE))
-    except (OSError, ValueError):
+        note = json.loads(store.read_at(0, _NOTE_SIZE)) if is_trusted(folder, name, store) else {}
+    except (OSError, ValueError, RecursionError):
         return {}
     finally:
         store.close()
@@ -212,7 +237,33 @@ def read_record(store: Store) -> Record | None:
     if magic != _MAGIC or length > store.size():
         return None
     body = store.read_at(_NOTE_SIZE + _COMMIT_MARK.size, length)
-    return parse(body) if len(body) == length and zlib.crc32(body) == crc else None
+    if len(body) != length or zlib.crc32(body) != crc:
+        return None
+    try:
+        record = parse(body)
+    except (ValueError, OverflowError, struct.error):  # the checksum of rubbish
+        return None
+    return record if record.fill is None or is_payload_name(record.fill.name) else None
+
+
+def read_trusted(folder: Folder, name: str) -> tuple[Record, Progress | None] | None:
+    """The record that is pending for the file ``name``, and how far its shift has come; None without one.
+
+    A sidecar that cannot be read, or may not be believed, counts as none.
+    """
+    try:
+        sidecar = folder.open(journal_name(name), writable=False)
+    except OSError:
+        return None
+    try:
+        check_trusted(folder, name, sidecar)
+        record = read_record(sidecar)
+        return None if record is None else (record, read_progress(sidecar, record))
+    except UntrustedFileError as err:
+        logger.warning("%s", err)
+        return None
+    finally:
+        sidecar.close()
 
 
 def read_progress(store: Store, record: Record) -> Progress | None:

@@ -9,9 +9,11 @@ import os
 import re
 from dataclasses import dataclass
 
-from asdffs.storage.journal import journal_name, read_owner, read_progress, read_record
+from asdffs.errors import UntrustedFileError
+from asdffs.storage.journal import journal_name, read_owner, read_trusted
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.store import Folder, Store
+from asdffs.storage.trust import check_name_trusted
 from asdffs.storage.unfinished import belongs
 
 
@@ -82,16 +84,15 @@ def _unfinished(folder: Folder, store: Store, names: list[str]) -> list[Leftover
 
 def _journal(folder: Folder, store: Store) -> Leftover:
     path = folder.path(journal_name(store.name))
-    sidecar = folder.open(journal_name(store.name), writable=False)
     try:
-        record = read_record(sidecar)
-        progress = read_progress(sidecar, record) if record is not None else None
-    finally:
-        sidecar.close()
-    if record is None:
+        check_name_trusted(folder, store.name, journal_name(store.name))
+    except UntrustedFileError as err:
+        return Leftover(str(err))
+    found = read_trusted(folder, store.name)
+    if found is None:
         return Leftover(
             f"{path} is the journal of a mount that was killed; nothing is pending in it", repairable=True
         )
-    if belongs(store, record, progress):
+    if belongs(store, *found):
         return Leftover(f"{path} holds a change that was interrupted; it is shown as it will be", repairable=True)
     return Leftover(f"{path} holds a change that does not match the file", repairable=True)

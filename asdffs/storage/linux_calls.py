@@ -41,6 +41,26 @@ if _fallocate is not None:
     _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
+# linux/stat.h: struct statx, where the time of birth is in it, and how that is asked for
+_STATX_BTIME: Final = 0x800
+_STATX_SIZE: Final = 256
+_STATX_MASK: Final = struct.Struct("=I")
+_STATX_BORN: Final = struct.Struct("=80xqI")
+_AT_FDCWD: Final = -100
+
+
+def birth_ns(path: str) -> int:
+    """When the file at ``path`` was made, in ns; 0 where the system or the file system does not tell."""
+    statx = getattr(_libc, "statx", None)
+    facts = ctypes.create_string_buffer(_STATX_SIZE)
+    if statx is None or statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, facts) != 0:
+        return 0
+    if not _STATX_MASK.unpack_from(facts)[0] & _STATX_BTIME:
+        return 0
+    seconds, rest = _STATX_BORN.unpack_from(facts)
+    return int(seconds) * 10**9 + int(rest)
+
+
 def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
     """Of ``length`` bytes at ``offset``, what ``mode`` says; raises ``OSError``, EOPNOTSUPP on other systems."""
     if _fallocate is None:

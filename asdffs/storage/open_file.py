@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
 from asdffs.relief import Exclusive, Relief
@@ -26,15 +26,23 @@ class OpenFile:
 
     ``signature``: the file as we last left it.  ``conflict``: another program changed the file while
     something of ours was pending, so nothing is written any more.  ``made``: the change under way is
-    in the file, whatever comes.  ``moving``: taken while bytes move within the
-    file; who reads them waits for it.
+    in the file, whatever comes.  ``replacing(path)`` is called before a new file gets the name of the old one.
+    ``moving``: taken while bytes move within the file; who reads them waits for it.
     """
 
-    def __init__(self, folder: Folder, store: Store, journal: Journal | None, relief: Relief) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        store: Store,
+        journal: Journal | None,
+        relief: Relief,
+        replacing: Callable[[str], None],
+    ) -> None:
         self.folder = folder
         self.store = store
         self.journal = journal
         self.relief = relief
+        self.replacing = replacing
         self.signature = store.signature()
         self.moving = Exclusive(relief)
         self.made = False
@@ -67,10 +75,10 @@ class OpenFile:
             raise StaleFileError(self.conflict, path=self.path)
 
     def is_ours(self, now: Signature) -> bool:
-        """A new ctime alone is a chmod or a link: ours still, from now on with that ctime."""
+        """Whether it has the content that we left; after a chmod or a link it does, from now on with that ctime."""
         if now == self.signature:
             return True
-        if now._replace(ctime_ns=self.signature.ctime_ns) != self.signature:
+        if not self.signature.is_same_content(now):
             return False
         self.signature = now
         return True

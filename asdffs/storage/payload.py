@@ -11,20 +11,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from asdffs.errors import UntrustedFileError
 from asdffs.storage.file_store import FileFolder, FileStore
 from asdffs.storage.store import Folder, Store
+from asdffs.storage.trust import check_trusted
 
 if TYPE_CHECKING:
     from asdffs.storage.record import Fill
 
 #: How names of payloads end.
 PAYLOAD_SUFFIX: Final = ".payload"
+_PAYLOAD_NAME: Final = re.compile(rf"\.asdffs-[0-9a-f]{{16}}-\d{{1,20}}{re.escape(PAYLOAD_SUFFIX)}")
 _PIECE: Final = 1 << 22
 
 
@@ -84,14 +88,22 @@ def create_unnamed(spool: str | None) -> Payload:
         return Payload(FileFolder(place), FileStore(os.dup(file.fileno()), "payload", writable=True), named=False)
 
 
-def open_payload(folder: Folder, fill: Fill) -> Store | None:
-    """The payload that ``fill`` names; None when it is gone, or not what it was.  Raises ``OSError``."""
+def open_payload(folder: Folder, name: str, fill: Fill) -> Store | None:
+    """The payload of the file ``name`` that ``fill`` names; None when it is gone, or not what it was.
+
+    Raises ``UntrustedFileError``, ``OSError``.
+    """
     try:
         store = folder.open(fill.name, writable=False)
     except FileNotFoundError:
         return None
-    if store.signature().inode == fill.inode and _crc(store, 0, fill.length) == fill.crc:
-        return store
+    try:
+        check_trusted(folder, name, store)
+        if store.signature().inode == fill.inode and _crc(store, 0, fill.length) == fill.crc:
+            return store
+    except (UntrustedFileError, OSError):
+        store.close()
+        raise
     store.close()
     return None
 
@@ -107,6 +119,11 @@ def pour(payload: Store, store: Store, fill: Fill, *, poured: Callable[[int], ob
         piece = payload.read_at(place, min(_PIECE, fill.length - place))
         store.write_at(fill.offset + place, piece)
         poured(len(piece))
+
+
+def is_payload_name(name: str) -> bool:
+    """Whether a file of that name may be a payload: a record names nothing else."""
+    return _PAYLOAD_NAME.fullmatch(name) is not None
 
 
 def temporary_prefix(name: str) -> str:

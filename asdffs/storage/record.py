@@ -166,7 +166,7 @@ def build(record: Record) -> list[bytes]:
 
 
 def parse(body: bytes) -> Record:
-    """The record of a ``body`` whose checksum is right."""
+    """The record of a ``body`` whose checksum is right.  Raises ``ValueError``, ``struct.error``."""
     *fields, count, kind, extent_count, offset, length, piece = _BODY.unpack_from(body)[:13]
     *filled, name_length = _BODY.unpack_from(body)[13:]
     images = []

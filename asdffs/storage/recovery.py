@@ -16,7 +16,8 @@ cut anywhere.
 | another inode, size or content                           | record set aside, file untouched           |
 | a fill, its payload whole                                | poured (again)                             |
 | a fill, its payload gone, the bytes not in the file      | refused; the journal stays                 |
-| a record in the sidecar of another name of the file      | the same, then that sidecar is removed     |
+| a record in the sidecar of another name of the file, or  | the same, then that sidecar is removed     |
+| in one that was set aside                                |                                            |
 
 Then the file is synced and the record retired.  A file replaced by growth needs no record: the
 rename is atomic; its temporary is removed.  Users: ``document/opening``, ``cli/recover``.
@@ -28,15 +29,19 @@ import contextlib
 import enum
 import logging
 import os
+import re
 
-from asdffs.errors import RecoveryError
+from asdffs.errors import RecoveryError, UntrustedFileError
 from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_progress, read_record
 from asdffs.storage.payload import PAYLOAD_SUFFIX, is_poured, open_payload, temporary_prefix
 from asdffs.storage.record import Kind, Record
 from asdffs.storage.store import Folder, Store
+from asdffs.storage.trust import check_trusted
 from asdffs.storage.unfinished import Position, belongs, finish, locate
 
 logger = logging.getLogger(__name__)
+
+_SIDECAR = re.compile(rf"{re.escape(JOURNAL_SUFFIX)}(\.orphan-\d+)?\Z")
 
 
 class Outcome(enum.Enum):
@@ -72,25 +77,36 @@ def _settle(folder: Folder, store: Store, journal: Journal, before: tuple[Outcom
         kept = journal.set_aside()
         _keep_payload(folder, record, kept)
         return Outcome.SET_ASIDE, f"a journal that does not match the file was set aside as {kept}"
-    with contextlib.closing(_Payload(folder, store, record)) as payload:
+    names = _payload_names(record, journal)
+    with contextlib.closing(_Payload(folder, store, record, names)) as payload:
         completed = finish(store, record, journal, payload.store)
     journal.retire()
-    if record.fill is not None:
+    for name in names:
         with contextlib.suppress(FileNotFoundError):
-            folder.remove(record.fill.name)
+            folder.remove(name)
     if completed:
         return Outcome.COMPLETED, "a change that was interrupted has been completed from the journal"
     return Outcome.UNDONE, "a change that was interrupted before it took effect has been undone"
 
 
-class _Payload:
-    """What a record's fill is made of.  ``store`` is None where nothing is missing.  Raises ``RecoveryError``."""
+def _payload_names(record: Record, journal: Journal) -> list[str]:
+    """Where the payload of a record may be: a journal that was set aside took it along."""
+    return [] if record.fill is None else [record.fill.name, journal.name + PAYLOAD_SUFFIX]
 
-    def __init__(self, folder: Folder, store: Store, record: Record) -> None:
+
+class _Payload:
+    """What a record's fill is made of, in the first of ``names`` that has it.
+
+    ``store`` is None where nothing is missing.  Raises ``RecoveryError``.
+    """
+
+    def __init__(self, folder: Folder, store: Store, record: Record, names: list[str]) -> None:
         self.store = None
         if record.fill is None:
             return
-        self.store = open_payload(folder, record.fill)
+        fills = (record.fill._replace(name=name) for name in names)
+        found = (open_payload(folder, store.name, fill) for fill in fills)
+        self.store = next((payload for payload in found if payload is not None), None)
         if self.store is None and not is_poured(store, record.fill):
             raise RecoveryError(
                 f"{folder.path(record.fill.name)}, which holds what a block was being overwritten with, is gone or "
@@ -127,10 +143,13 @@ def _check_position(folder: Folder, store: Store, record: Record) -> None:
 
 
 def _journals_of_other_names(folder: Folder, store: Store) -> list[Journal]:
-    """Sidecars with records of this file that were left under another name: a hard link, or its name before."""
+    """Sidecars with records of this file that were left under another name: a hard link, or its name before.
+
+    Also those that were set aside, because another file got that name and was opened before this one.
+    """
     found = []
     for name in folder.names():
-        if name == journal_name(store.name) or not name.endswith(JOURNAL_SUFFIX):
+        if name == journal_name(store.name) or _SIDECAR.search(name) is None:
             continue
         journal = _open_foreign(folder, name, store)
         if journal is not None:
@@ -146,11 +165,12 @@ def _open_foreign(folder: Folder, name: str, store: Store) -> Journal | None:
         logger.info("%s is not looked at: %s", folder.path(name), err.strerror)
         return None
     try:
+        check_trusted(folder, store.name, sidecar)
         record = read_record(sidecar)
         if record is not None and belongs(store, record, read_progress(sidecar, record)):
             return Journal(folder, sidecar)
-    except OSError as err:
-        logger.info("%s is not looked at: %s", folder.path(name), err.strerror)
+    except (UntrustedFileError, OSError) as err:
+        logger.info("%s is not looked at: %s", folder.path(name), err)
     sidecar.close()
     return None
 
@@ -159,4 +179,7 @@ def _remove_temporaries(folder: Folder, name: str) -> None:
     for found in folder.names():
         if found.startswith(temporary_prefix(name)):
             logger.info("removing %s, left by an interrupted change", folder.path(found))
-            folder.remove(found)
+            try:
+                folder.remove(found)
+            except PermissionError as err:  # another user's, in a sticky directory
+                logger.warning("%s could not be removed: %s", folder.path(found), err.strerror)

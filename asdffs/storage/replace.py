@@ -106,6 +106,7 @@ def _made(file: OpenFile, fill: Callable[[Store], None]) -> Store:
             raise file.stale()
         if not folder.lock(temporary):
             raise LockedError("another program locked the new copy", path=folder.path(temporary.name))
+        file.replacing(folder.path(temporary.name))
         return folder.replace(temporary, store.name)
     except BaseException:  # an interrupt as well: no temporary is left, and it goes on
         temporary.close()

@@ -12,6 +12,15 @@ import os
 from typing import NamedTuple, Protocol
 
 
+class Access(NamedTuple):
+    """Who may use a file: permission bits, owner, group; and its number of names."""
+
+    mode: int = 0o600
+    user: int = 0
+    group: int = 0
+    links: int = 1
+
+
 class Signature(NamedTuple):
     """What tells whether somebody else changed a file (facts of ``fstat``; times in ns)."""
 
@@ -20,6 +29,15 @@ class Signature(NamedTuple):
     size: int
     mtime_ns: int
     ctime_ns: int
+    access: Access = Access()
+
+    def is_same_content(self, now: Signature) -> bool:
+        """Whether the file that was like this and is like ``now`` has the same content.
+
+        A program may write and put the mtime back; then only the ctime tells.  chmod, chown and link move that, too,
+        but then ``access`` differs.
+        """
+        return self[:4] == now[:4] and (self.ctime_ns == now.ctime_ns or self.access != now.access)
 
 
 class Extent(NamedTuple):

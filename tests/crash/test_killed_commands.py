@@ -70,7 +70,7 @@ WORKS = {
     "implode": Work(("implode", "parts/data.asdf", "out.asdf"), "out.asdf"),
     "implode --force --sync": Work(("implode", "--force", "--sync", "parts/data.asdf", "old.asdf"), "old.asdf"),
     "repack": Work(("repack", "--compression", "zlib", "data.asdf"), "data.asdf"),
-    "repack OUT": Work(("repack", "--drop-unreferenced", "data.asdf", "out.asdf"), "out.asdf"),
+    "repack OUT": Work(("repack", "--drop-unreferenced", "--force", "data.asdf", "out.asdf"), "out.asdf"),
     "edit": Work(("edit", "data.asdf"), "data.asdf", "sed -i 's/^value: 1$/value: 2/'"),
     "edit that grows": Work(("edit", "data.asdf"), "data.asdf", f"sed -i 's/^value: 1$/value: 2 #{'y' * 5000}/'"),
     "block": Work(("block", "data.asdf", "1", "--replace", "new"), "data.asdf"),
@@ -310,3 +310,20 @@ def test_a_full_disk_while_watching(tmp_path: Path) -> None:
             os.utime(watch.tree)
             watch.until(lambda: b"value: 2 # yyy" in file.read_bytes()[:1000])
         assert command("check", file, environment=environment).code in (0, 4)
+
+
+@pytest.mark.parametrize("call", ["unlink", "rename"])
+def test_regression_explode_that_was_terminated_left_no_tree(tmp_path: Path, call: str) -> None:
+    """SIGTERM at each name that it takes away or gives: the exploded form is the old one or the new one."""
+    place, work = Place(tmp_path), WORKS["explode --force --sync"]
+    for number in range(1, 20):
+        place.lay_out()
+        before = {path.name: path.read_bytes() for path in (place.files / "changed").glob("*.asdf")}
+        code = place.run(work, "-e", f"inject={call}:signal=SIGTERM:when={number}")
+        after = {path.name: path.read_bytes() for path in (place.files / "changed").glob("[!.]*.asdf")}
+        assert after.keys() == before.keys()
+        differ = {name for name in after if after[name] != before[name]}
+        assert differ in (set(), {"data.asdf", "data0000.asdf"}), (number, differ)
+        if code == 0:
+            break
+    assert number > 1

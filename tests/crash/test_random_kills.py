@@ -91,14 +91,16 @@ def contents(path: Path) -> tuple[int, list[bytes]]:
     return value, blocks
 
 
-def test_killed_at_random(tmp_path: Path) -> None:
+@pytest.mark.parametrize("renamed", [False, True])
+def test_killed_at_random(tmp_path: Path, renamed: bool) -> None:
+    """``renamed``: the file has another name, and another file its old one, when it is recovered."""
     path, point, environment = tmp_path / "data.asdf", tmp_path / "mnt", environment_in(tmp_path)
     path.write_bytes(odd_file(blocks=[block_bytes(DATA * 50), block_bytes(MASK * 70), block_bytes(b"last")]))
     point.mkdir()
     rng = random.Random(20260)
     model = Model(blocks=[bytearray(DATA * 50), bytearray(MASK * 70), bytearray(b"last")])
     unreadable = edits = 0
-    for _ in range(KILLS):
+    for number in range(KILLS):
         assert asdffs("mount", path, point, environment=environment).returncode == 0
         pid = json.loads((point / ".asdffs/status.json").read_text())["pid"]
         timer = threading.Timer(rng.uniform(0.0, 0.25), os.kill, (pid, signal.SIGKILL))
@@ -113,15 +115,22 @@ def test_killed_at_random(tmp_path: Path) -> None:
             wait_for(pid)
             lazily_unmount(point)
         unreadable += not opens(path)
-        shown = contents(path)
+        seen = contents(path)
+        if renamed:
+            old, path = path, tmp_path / f"data-{number}.asdf"
+            old.rename(path)
+            old.write_bytes(odd_file())
+            assert asdffs("recover", old, environment=environment).returncode == 0
+            assert (old.read_bytes(), list(tmp_path.glob(f"{old.name}.*"))) == (odd_file(), [])
         done = asdffs("recover", path, environment=environment)
         assert done.returncode == 0, done.stderr
         assert opens(path), "after recovery it opens, always"
-        assert contents(path) == shown, "what a reader saw before"
+        shown = contents(path)
+        assert shown == seen, "what a reader saw before"
         model.check(*shown)
         model.value, model.next_value, model.next_block = shown[0], None, None
         model.blocks = [bytearray(block) for block in shown[1]]
-        for kept in tmp_path.glob("data.asdf.*"):
+        for kept in tmp_path.glob(f"{path.name}.*"):
             kept.unlink()
     print(f"{KILLS} kills in {edits} edits; before recovery {unreadable} did not open, after it 0")
     assert edits > KILLS

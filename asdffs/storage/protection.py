@@ -1,0 +1,71 @@
+"""Gives what is kept of a file to those who may read the file, and to nobody else.
+
+A copy that is made beside a file has the group of whoever made it, and maybe entries of the directory's default ACL:
+with the same permission bits other people could read it.  Where owner, group and ACL of the file cannot be given to
+the copy, only its owner may read it.  Users: ``document/keeping``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import Final
+
+_ACL: Final = "system.posix_acl_access"
+_OWNER: Final = 0o600
+
+
+def protect(fd: int, path: str) -> None:
+    """Let those read and write the open file ``fd`` who may do so with the file at ``path``.  Raises ``OSError``."""
+    os.fchmod(fd, _OWNER)
+    with contextlib.suppress(OSError):  # entries of the directory's default ACL
+        os.removexattr(fd, _ACL)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return
+    _give(fd, status)
+    if os.fstat(fd).st_gid != status.st_gid:
+        return
+    try:
+        acl = os.getxattr(path, _ACL)
+    except OSError:  # it has none, or the file system knows none
+        os.fchmod(fd, stat.S_IMODE(status.st_mode) & 0o666)
+        return
+    with contextlib.suppress(OSError):
+        os.setxattr(fd, _ACL, acl)
+
+
+def make_directory(folder: str, path: str) -> bool:
+    """Make ``folder`` for what is kept of the file at ``path``, readable as that is; or use it if it is trusted.
+
+    False when something else has that name, or somebody else may change what is in it.  Raises ``OSError``.
+    """
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        return _is_ours(folder, path)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        protect(fd, path)
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        os.fchmod(fd, 0o700 | (mode & 0o044) | (mode & 0o044) >> 2)
+    finally:
+        os.close(fd)
+    return True
+
+
+def _is_ours(folder: str, path: str) -> bool:
+    facts, owners = os.lstat(folder), {os.geteuid()}
+    with contextlib.suppress(OSError):
+        owners.add(os.stat(path).st_uid)
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid in owners and not facts.st_mode & 0o022
+
+
+def _give(fd: int, status: os.stat_result) -> None:
+    """To the owner and the group of the file, as far as this user may."""
+    for owner in (status.st_uid, -1):
+        with contextlib.suppress(OSError):
+            os.fchown(fd, owner, status.st_gid)
+            return
