@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from asdffs.format.block_form import RULES_1
 from asdffs.format.header import Header
@@ -31,9 +31,11 @@ class Asdf1:
         """As it is."""
         return value
 
+    standards: Final = tuple(f"1.{minor}.0" for minor in range(7))
+
     def accepts_text(self, header: Header) -> str | None:
-        """Only 1.x: another generation has other block headers."""
-        if self.claims(header):
+        """Only 1.0.0: of other versions nobody knows how their blocks are written."""
+        if self.claims(header) and header.version == (1, 0, 0):
             return None
         return "the header line must stay '#ASDF 1.0.0': the blocks of this file are written that way"
 

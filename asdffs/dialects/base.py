@@ -30,6 +30,10 @@ class Dialect(Protocol):
     def upgradable(self) -> bool:
         """Whether ``asdffs upgrade`` has something to do."""
 
+    @property
+    def standards(self) -> tuple[str, ...]:
+        """The versions of the standard that a text may name, as in ``#ASDF_STANDARD 1.6.0``."""
+
     def claims(self, header: Header) -> bool:
         """Whether files with this header line are of this dialect."""
 

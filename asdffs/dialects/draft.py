@@ -23,6 +23,7 @@ class Draft:
     token = b""
     indexed = False
     upgradable = True
+    standards: tuple[str, ...] = ()
 
     def claims(self, header: Header) -> bool:
         """Its token and its version."""

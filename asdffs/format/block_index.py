@@ -17,6 +17,8 @@ from asdffs.format.constants import BLOCK_PREFIX_SIZE, INDEX_TOKEN, MIN_HEADER_S
 _INDEX = re.compile(
     re.escape(INDEX_TOKEN) + rb"\r?\n(?:%YAML 1\.\d\r?\n)?---([\s\d,\[\]-]*?)\r?\n?\.\.\.(?:\r?\n)?\Z"
 )
+#: What a line of YAML with offsets may have, comments left out: also hexadecimal numbers.
+_OFFSETS = re.compile(rb"(?:%.*|(?:---)?[\s\dxXa-fA-F_,\[\]-]*)")
 _INTEGER = re.compile(rb"\d+")
 #: Bytes of its first two lines, newlines included, and more.
 _LONGEST_HEAD = 40
@@ -49,6 +51,27 @@ def find_index_start(tail: bytes) -> int | None:
     """Offset in ``tail`` of the last index header that begins a line or ``tail`` itself, or None."""
     found = tail.rfind(INDEX_TOKEN)
     return found if found >= 0 else None
+
+
+def is_removable_index(text: bytes) -> bool:
+    """Whether ``text``, which follows the last block, is an index in any state, or the beginning of one.
+
+    Also one that asdffs does not read, because it has a comment or a hexadecimal number: a list of offsets holds
+    nothing that is not in the file anyway.  Nothing may follow its end.
+    """
+    first, _, rest = text.partition(b"\n")
+    if first.strip() != INDEX_TOKEN:
+        return INDEX_TOKEN.startswith(text)
+    if may_be_index(text):
+        return True
+    place = 0
+    for line in rest.split(b"\n"):
+        place += len(line) + 1
+        if line.rstrip() == b"...":
+            return not rest[place:].strip()
+        if _OFFSETS.fullmatch(line.partition(b"#")[0]) is None:
+            return False
+    return False
 
 
 def may_be_index(piece: bytes) -> bool:

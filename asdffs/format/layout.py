@@ -61,6 +61,11 @@ class Layout:
     rules: BlockRules = RULES_1
 
     @property
+    def truncated(self) -> bool:
+        """Whether the file ends before its last block's allocation does."""
+        return self.blocks_end > self.size
+
+    @property
     def has_tree(self) -> bool:
         """Whether the file has a tree."""
         return self.text_end > self.text_start

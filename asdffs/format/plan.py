@@ -192,7 +192,8 @@ def plan_cut_tail(layout: Layout) -> Plan:
     """
     if not layout.removable:
         raise NoRoomError(
-            "bytes that are no block and no index follow the last block; they would be overwritten",
+            "bytes that are no block and no index follow the last block and would be overwritten; "
+            "'asdffs repack --force FILE' drops them",
             offset=layout.blocks_end,
         )
     return Plan(layout.size, min(layout.size, layout.blocks_end), steady=layout.padding.stop)
@@ -200,6 +201,8 @@ def plan_cut_tail(layout: Layout) -> Plan:
 
 def plan_index(layout: Layout) -> Plan:
     """Plan to write the block index behind the last block of a file that has no tail."""
+    if layout.truncated:
+        raise ValueError("an index behind the end of a file that was cut would make it longer")
     text = build_block_index(layout.offsets, newline=layout.header.newline)
     writes = (Write(layout.blocks_end, text),)
     return Plan(layout.size, layout.blocks_end + len(text), writes, steady=layout.padding.stop)

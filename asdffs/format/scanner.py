@@ -11,6 +11,7 @@ index: the text, the index, and two block headers, whatever the number and size 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -18,7 +19,7 @@ from typing import NamedTuple, TypeVar
 from asdffs.errors import DamagedBlockError, DamagedFileError
 from asdffs.format.block_form import RULES_1, BlockRules, HeaderForm, RulesOf, rules_1
 from asdffs.format.block_header import BlockHeader, parse_block_header, parse_block_prefix
-from asdffs.format.block_index import find_index_start, may_be_index, parse_block_index
+from asdffs.format.block_index import find_index_start, is_removable_index, may_be_index, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN, NO_CHECKSUM
 from asdffs.format.header import MAX_HEADER_LINE, Header, parse_header
 from asdffs.format.layout import Layout
@@ -31,6 +32,10 @@ _FIRST_PIECE = 1 << 16
 _LARGEST_PIECE = 1 << 22
 #: NULs after the index beyond this are not looked through for one, in bytes.
 _MOST_TRAILING_NULS = 1 << 24
+#: More NULs between two blocks are not looked through for the second one, in bytes.
+_LARGEST_GAP: int = 1 << 20
+#: Entries of an index that are compared with the blocks when the file is opened; others when they are touched.
+_CHECKED: int = 128
 #: Sizes of files have 63 bits.
 _LARGEST = 1 << 63
 #: A tail longer than this is no index: 1 MiB holds 100,000 entries.
@@ -169,7 +174,10 @@ def scan_blocks(size: int, first: int, rules: BlockRules = RULES_1) -> Scan[Walk
     while offset < size:
         magic = yield from _exactly(offset, len(BLOCK_MAGIC))
         if magic not in rules.magics:
-            break
+            gap_end = (yield from _scan_over_gap(offset, size, rules)) if offsets else None
+            if gap_end is None:
+                break
+            offset = gap_end
         header, end, trouble = yield from _scan_one(offset, rules)
         if trouble is not None:
             break
@@ -178,6 +186,21 @@ def scan_blocks(size: int, first: int, rules: BlockRules = RULES_1) -> Scan[Walk
         offset = size if end is None else end
     removable = trouble is None and (yield from _scan_rest(min(offset, size), size))
     return Walk(tuple(offsets), tuple(headers), offset, trouble, removable)
+
+
+def _scan_over_gap(start: int, size: int, rules: BlockRules) -> Scan[int | None]:
+    """Where the next block begins behind NULs that belong to no block; None where none does, or it is not sound."""
+    offset = start
+    while offset < min(size, start + _LARGEST_GAP):
+        piece = yield from _exactly(offset, min(_FIRST_PIECE, size - offset))
+        nuls = len(piece) - len(piece.lstrip(b"\0"))
+        offset += nuls
+        if nuls < len(piece) or not piece:
+            break
+    if offset == start or (yield from _exactly(offset, len(BLOCK_MAGIC))) not in rules.magics:
+        return None
+    header, end, _ = yield from _scan_one(offset, rules)
+    return offset if header is not None and (end is None or end <= size) else None
 
 
 def _scan_one(
@@ -282,7 +305,8 @@ def _scan_index(size: int, first_block: int, rules: BlockRules) -> Scan[tuple[tu
     """The valid index of a file whose first block is at ``first_block``, or None.
 
     Valid (section Implementation recommendations): its first entry is the first block,
-    its last entry a block whose allocation ends where the index begins.
+    its last entry a block whose allocation ends where the index begins.  Of the first entries it is also seen that
+    no block is left out between them, because then all that follow would have other numbers.
     """
     found = yield from _scan_index_text(size, first_block)
     if found is None:
@@ -294,7 +318,18 @@ def _scan_index(size: int, first_block: int, rules: BlockRules) -> Scan[tuple[tu
     first_end = yield from _scan_end(first_block, rules)
     if first_end is None or (yield from _scan_end(offsets[-1], rules)) != start:
         return None
+    for offset, following in itertools.pairwise(offsets[:_CHECKED]):
+        if (yield from _is_left_out(offset, following, rules)):
+            return None
     return offsets, Span(start, start + len(text))
+
+
+def _is_left_out(offset: int, following: int, rules: BlockRules) -> Scan[bool]:
+    """Whether a block lies between the one at ``offset`` and the next one of the index."""
+    end = yield from _scan_end(offset, rules)
+    if end is None or end >= following:
+        return False
+    return (yield from _exactly(end, len(BLOCK_MAGIC))) in rules.magics
 
 
 def _scan_end(offset: int, rules: BlockRules) -> Scan[int | None]:
@@ -344,4 +379,4 @@ def _scan_rest(start: int, size: int) -> Scan[bool]:
     if stop - start > _LARGEST_INDEX:
         return False
     rest = yield from _exactly(start, stop - start)
-    return not rest or (INDEX_TOKEN.startswith(rest[: len(INDEX_TOKEN)]) and may_be_index(rest))
+    return not rest or is_removable_index(rest)

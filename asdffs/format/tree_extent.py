@@ -58,7 +58,13 @@ def find_tree_end(text: bytes | bytearray, start: int, *, at_eof: bool) -> int |
 
 
 def complete_last_line(text: bytes) -> bytes:
-    """``text`` with the newline after its end marker, the only thing that is ever added to a draft."""
-    if text.endswith(b"\n..."):
-        return text + (b"\r\n" if text.endswith(b"\r\n...") else b"\n")
-    return text
+    """``text`` with one newline after its end marker: a missing one is added, blank lines are left out."""
+    stop = len(text)
+    while stop and text[stop - 1] in b" \t\r\n":  # not by rstrip, which copies all of it
+        stop -= 1
+    rest = text[stop:]
+    if not text.endswith(b"\n...", 0, stop) or rest[:1] in (b" ", b"\t"):
+        return text
+    windows = rest.startswith(b"\r\n") or (not rest and text.endswith(b"\r\n..."))
+    newline = b"\r\n" if windows else b"\n"
+    return text if rest == newline else text[:stop] + newline
