@@ -121,9 +121,12 @@ def _float_orders(datatype: Any, order: str | None) -> Iterator[str | None]:
             yield from _float_orders(field, order)
 
 
-def find_arrays(text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True) -> tuple[Ndarray, ...]:
-    """All ndarrays of the tree in ``text``.  Raises as ``read_tree``."""
-    return tuple(ndarray_of(found, dialect) for found in read_tree(text, dialect.is_ndarray, _SKIP, go_on))
+def find_arrays(
+    text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True, *, unique: bool = False
+) -> tuple[Ndarray, ...]:
+    """All ndarrays of the tree in ``text``; ``unique``: refuse duplicate keys.  Raises as ``read_tree``."""
+    found = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique)
+    return tuple(ndarray_of(each, dialect) for each in found)
 
 
 def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:

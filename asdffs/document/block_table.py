@@ -26,8 +26,16 @@ from asdffs.storage.store import Store
 logger = logging.getLogger(__name__)
 
 _FOREIGN_TAIL: Final = (
-    "what follows the last block is no sound block and no index, and would be lost; 'asdffs check' says more"
+    "what follows the last block is no sound block and no index, and would be lost; 'asdffs check' says more, "
+    "--force drops it"
 )
+_FOREIGN_GAP: Final = "bytes of no block lie between this one and the next, and would be lost; --force drops them"
+_GAP: Final = "unused bytes follow this block, so blocks cannot be moved; 'asdffs repack FILE' closes the gap"
+_CUT_OFF: Final = (
+    "the file ends inside this block: it was cut, so nothing is moved or added; get the whole file, for example by "
+    "downloading it again"
+)
+_PIECE: Final = 1 << 20
 
 
 class BlockTable:
@@ -87,16 +95,23 @@ class BlockTable:
 
         Raises ``DamagedBlockError``, or ``NoRoomError`` when bytes lie between blocks: only the
         index leads to what follows them, and a change of layout removes the index.  A block that contradicts itself
-        may move if it is clear where it ends.
+        may move if it is clear where it ends; one that the file cuts off may not: nobody knows what is missing.
         """
         for number in range(len(self)):
             end = self._sure_end(number)
             if number + 1 < len(self):
                 self._sure_end(number + 1)  # may find that the index is wrong, and the blocks without it
-            if self.layout.index is None:
-                return
-            if number + 1 < len(self) and end != self.offset(number + 1):
-                raise NoRoomError("unused bytes follow this block; the blocks cannot be moved", block=number)
+            if self.layout.index is not None and number + 1 < len(self) and end != self.offset(number + 1):
+                raise NoRoomError(_GAP, block=number)
+        self.check_not_cut()
+
+    def check_not_cut(self) -> None:
+        """Raise ``NoRoomError`` when the content of the last block goes on behind the end of the file."""
+        last = len(self) - 1
+        with contextlib.suppress(DamagedBlockError):
+            header = self.header(last) if self.layout.truncated else None
+            if header is not None and self.offset(last) + header.full_size + header.used_size > self.layout.size:
+                raise NoRoomError(_CUT_OFF, block=last, offset=self.layout.size)
 
     def _sure_end(self, number: int) -> int:
         """Where the block ends.  Raises ``DamagedBlockError`` when nothing says."""
@@ -113,16 +128,24 @@ class BlockTable:
             with contextlib.suppress(DamagedBlockError):
                 self.header(number)
 
-    def check_whole(self) -> None:
+    def check_whole(self, *, force: bool = False) -> None:
         """Check that the blocks are all there is: every header can be read, and only an index follows the last.
 
-        Raises ``DamagedBlockError``, or ``NoRoomError`` where bytes lie between blocks.
+        NULs between blocks hold nothing.  ``force``: bytes of no block may be lost.  Raises ``DamagedBlockError``.
         """
         for number in range(len(self)):
             self.header(number)
-        self.check_all()
+        if force:
+            return
+        for number in range(len(self) - 1):
+            self._check_gap(self._end(number, self.header(number)), self.offset(number + 1), number)
         if not self.layout.removable:
             raise DamagedBlockError(_FOREIGN_TAIL, offset=self.layout.blocks_end)
+
+    def _check_gap(self, start: int, stop: int, number: int) -> None:
+        for offset in range(start, stop, _PIECE):
+            if self._store().read_at(offset, min(_PIECE, stop - offset)).strip(b"\0"):
+                raise DamagedBlockError(_FOREIGN_GAP, block=number, offset=start)
 
     def empty_header(self) -> BlockHeader:
         """The header of a block that is added: of the same form as the last one.  Raises ``DamagedBlockError``."""
@@ -166,7 +189,14 @@ class BlockTable:
                 f"it ends at {self._end(number, header)}, and the next begins at {self.offset(number + 1)}",
                 offset=self.offset(number),
             )
+        if not last and self.layout.index is not None:
+            self._check_followed(number, self._end(number, header))
         return header
+
+    def _check_followed(self, number: int, end: int) -> None:
+        """Raise ``DamagedBlockError`` when a block follows this one that the index leaves out."""
+        if end < self.offset(number + 1) and self._store().read_at(end, 4) in self.layout.rules.magics:
+            raise DamagedBlockError("the index leaves out the block that follows this one", offset=end)
 
     def _walk_instead(self, reason: DamagedBlockError) -> bool:
         """An entry of the index is wrong: use what skipping along finds, if it is not less."""

@@ -217,8 +217,10 @@ class Block:
         self._contents.reserve(self.number, size)
 
     @in_turn
-    def remove(self) -> None:
+    def remove(self, *, force: bool = False) -> None:
         """Take it out of the file: the last block, to which nothing in the tree may refer.
+
+        ``force``: also when objects of tags that asdffs does not know may refer to it.
 
         Raises ``InUseError`` with the reason, or as ``BlockEditor.remove_last``.
         """
@@ -226,7 +228,7 @@ class Block:
         with self._contents.locked(self.number), document.change.entered():
             if self.number + 1 != len(document.blocks):
                 raise InUseError("only the last block can be removed", block=self.number)
-            document.fit.check_unreferenced(self.number)
+            document.fit.check_unreferenced(self.number, force=force or self.number >= document.count_at_open)
             self._contents.remove_last()
 
 
@@ -253,9 +255,13 @@ class Blocks(Sequence[Block]):
 
     @in_turn
     def append(self) -> Block:
-        """Add an empty block behind the last one.  Raises as ``BlockEditor.append``."""
+        """Add an empty block behind the last one.
+
+        Raises ``InUseError`` where a source counts from the end, or as ``BlockEditor.append``.
+        """
         document = self._document
         with document.change.entered():
+            document.fit.check_count_free()
             return Block(document, document.contents.append(document.tree.padding_byte())[0])
 
     @in_turn
@@ -268,6 +274,7 @@ class Blocks(Sequence[Block]):
         if not sizes:
             return []
         with document.change.entered():
+            document.fit.check_count_free()
             numbers = document.contents.append(document.tree.padding_byte(), sizes)
             return [Block(document, number) for number in numbers]
 
@@ -279,7 +286,8 @@ class Blocks(Sequence[Block]):
         """
         document = self._document
         with document.change.entered():
-            document.fit.check_unreferenced(*numbers)
+            # who empties blocks knows what they were: no object of another extension refers to them
+            document.fit.check_unreferenced(*numbers, force=True)
             document.contents.clear(numbers)
 
     @in_turn

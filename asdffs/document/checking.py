@@ -9,11 +9,13 @@ Users: ``cli/check``.  One thread.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from asdffs.document.arrays import Ndarray
 from asdffs.document.document import Document
+from asdffs.document.extensions import find_hidden
 from asdffs.document.external import find_externals
 from asdffs.document.references import find_unresolved
 from asdffs.document.schema import check_schemas
@@ -23,6 +25,8 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import INDEX_TOKEN
 
 _PIECE: Final = 1 << 20
+#: How many blocks a finding names.
+_NAMED: Final = 20
 
 
 class Level(enum.IntEnum):
@@ -72,7 +76,8 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         yield Finding(Level.NOTE, "the file has no tree")
         return
     try:
-        _, _, arrays = check_text(document.tree.text(), document.dialect, had_tree=True)
+        text = document.tree.text()
+        _, _, arrays = check_text(text, document.dialect, had_tree=True, before=text)
     except InvalidTreeError as err:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return
@@ -83,9 +88,21 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         if external.trouble:
             place = f"line {external.array.line}: {external.array.name} ({external.source})"
             yield Finding(level, f"{place}: {external.trouble}")
+    yield from _check_extensions(document, arrays)
     for reference in find_unresolved(document):
         level = Level.NOTE if reference.remote else Level.ERROR
         yield Finding(level, f"line {reference.line}: $ref {reference.reference}: {reference.trouble}")
+
+
+def _check_extensions(document: Document, arrays: Sequence[Ndarray]) -> Iterator[Finding]:
+    """Blocks that no array refers to, in a file with objects that may."""
+    hidden, count = find_hidden(document), len(document.blocks)
+    yield from (Finding(Level.ERROR, trouble) for trouble in hidden.troubles)
+    unseen = hidden.unseen(arrays, count)
+    if hidden.tags and unseen:
+        numbers = ", ".join(map(str, unseen[:_NAMED])) + (" ..." if len(unseen) > _NAMED else "")
+        sentence = f"no array refers to these blocks: {numbers}; objects of {hidden.tags[0]} may"
+        yield Finding(Level.NOTE, sentence)
 
 
 def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Finding]:
@@ -111,8 +128,8 @@ def _check_place(document: Document, number: int, header: BlockHeader) -> Iterat
         end = document.blocks[number].offset + header.full_size + header.allocated_size
         unused = document.blocks[number + 1].offset - end
         if unused:
-            sentence = f"{unused} bytes between this block and the next belong to neither; only the index leads on"
-            yield Finding(Level.WARNING, sentence, number, end)
+            sentence = f"{unused} bytes between this block and the next belong to neither"
+            yield Finding(Level.WARNING, f"{sentence}; 'asdffs repack FILE' closes the gap", number, end)
 
 
 def _check_content(document: Document, number: int, header: BlockHeader, *, deep: bool) -> Iterator[Finding]:
@@ -139,9 +156,18 @@ def _decode(document: Document, number: int, size: int) -> None:
             step(_PIECE)
 
 
+def _check_padding(document: Document) -> Iterator[Finding]:
+    """Of a file without blocks: it has no index (section Block index)."""
+    padding = document.layout.padding
+    if document.read_raw(padding.start, min(len(padding), _PIECE)).lstrip().startswith(INDEX_TOKEN):
+        yield Finding(Level.WARNING, "there is a block index, and there are no blocks", offset=padding.start)
+
+
 def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
     """What follows the last block: the index (section Block index), NULs, or nothing."""
     layout = document.layout
+    if layout.first_block is None:
+        yield from _check_padding(document)
     if layout.index is not None or layout.first_block is None:
         return
     start = min(layout.blocks_end, layout.size) if len(document.blocks) else layout.first_block
@@ -150,9 +176,15 @@ def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
         sentence = "a block begins here whose header is damaged; what follows it cannot be found"
         yield Finding(Level.ERROR, sentence, len(document.blocks), start)
     elif tail.startswith(INDEX_TOKEN):
-        yield Finding(Level.WARNING, "the block index is wrong", offset=start, repairable=sound)
+        if layout.removable:
+            repairable = sound and document.may_have_index
+            yield Finding(Level.WARNING, "the block index is wrong", offset=start, repairable=repairable)
+        else:
+            sentence = "the block index is wrong, and more follows it; 'asdffs repack --force FILE' drops both"
+            yield Finding(Level.WARNING, sentence, offset=start)
     elif tail.strip(b"\0") and not layout.removable:
         amount = layout.size - start
-        yield Finding(Level.WARNING, f"{amount} bytes behind the last block are no block and no index", offset=start)
+        sentence = f"{amount} bytes behind the last block are no block and no index"
+        yield Finding(Level.WARNING, f"{sentence}; 'asdffs repack --force FILE' drops them", offset=start)
     elif document.may_have_index:
         yield Finding(Level.NOTE, "there is no block index; readers skip along", offset=start, repairable=sound)

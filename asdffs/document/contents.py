@@ -115,6 +115,16 @@ class Contents:
         """Whether ``store_all`` and ``finish`` have something to do."""
         return self._editor.pending or bool(self._compressed.dirty)
 
+    def give_name(self, number: int, path: str) -> bool:
+        """Have what was written to a compressed block in a file at ``path``; False when the spool has none of it.
+
+        Raises ``OSError``.
+        """
+        block = self._compressed.block(number) if self._compressed.is_dirty(number) else None
+        if block is not None:
+            block.give_name(path)
+        return block is not None
+
     @property
     def unstored(self) -> tuple[int, ...]:
         """Blocks of which the file has not what was written."""

@@ -33,6 +33,7 @@ from asdffs.document.tree import AbandonedError
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.tree_fit import TreeFit
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
+from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
@@ -92,6 +93,7 @@ class Document(ForPrograms):
         self._generation = 0
         self._adopt(parts)
         self.blocks = Blocks(self)
+        self.count_at_open = len(self.table)
         self.arrays = ArrayIndex(self)
         self.neighbours = Neighbours(self, open_other, relief)
         self.fit = TreeFit(self)
@@ -142,10 +144,10 @@ class Document(ForPrograms):
         """Find out now whether the index lies: numbers of blocks stay what they are from here on."""
         self.table.settle()
 
-    def count_blocks(self) -> int:
+    def count_blocks(self, *, force: bool = False) -> int:
         """Number of blocks of a file that is to be written anew.  Raises as ``BlockTable.check_whole``."""
         try:
-            self.table.check_whole()
+            self.table.check_whole(force=force)
         except (DamagedBlockError, NoRoomError) as err:
             err.path = err.path or self.path
             raise
@@ -214,7 +216,7 @@ class Document(ForPrograms):
             return
         self._transaction.check_unchanged()
         self.contents.finish()
-        if self.table.moved and self.layout.index is None and self.may_have_index:
+        if (self.table.moved or self._index_is_wrong()) and self.layout.index is None and self.may_have_index:
             self._write_index()
         self.table.moved = False
 
@@ -320,21 +322,28 @@ class Document(ForPrograms):
     def repair_index(self) -> bool:
         """Write the block index where it is missing or wrong; whether it was.  Raises as ``Transaction``."""
         with self.change.entered():
-            self.table.check_all()
+            self.table.settle()
             if self.layout.index is not None or not self.may_have_index:
                 return False
+            self.table.check_all()
             self._write_index()
             return True
 
     @property
     def may_have_index(self) -> bool:
         """Section Block index: not without blocks, with a streamed one, behind something foreign, or in a draft."""
-        if not self.layout.offsets or not self.layout.removable or not self._dialect.indexed:
+        layout = self.layout
+        if not layout.offsets or not layout.removable or layout.truncated or not self._dialect.indexed:
             return False
         try:
             return not self.table.header(len(self.blocks) - 1).streamed
         except DamagedBlockError:  # nobody knows what it was
             return False
+
+    def _index_is_wrong(self) -> bool:
+        """Whether something that is no valid index, but was to be one, follows the last block."""
+        tail = self.read_raw(min(self.layout.blocks_end, self.layout.size), len(INDEX_TOKEN))
+        return self.layout.index is None and tail == INDEX_TOKEN
 
     def _write_index(self) -> None:
         cut = plan_cut_tail(self.layout)

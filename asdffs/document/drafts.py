@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
 from asdffs.document.history import History
@@ -20,18 +21,28 @@ logger = logging.getLogger(__name__)
 
 
 class Drafts:
-    """Those of one document.  ``rejected``: an existing directory; ``before_commit`` is called first each time."""
+    """Those of one document.  ``rejected``: an existing directory; each commit happens inside ``committing()``."""
 
-    def __init__(self, document: Document, rejected: str, history: History) -> None:
+    def __init__(
+        self,
+        document: Document,
+        rejected: str,
+        history: History,
+        *,
+        committing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
         self._document = document
         self._rejected = rejected
         self._history = history
         self._count = 0
-        self.before_commit: Callable[[], None] = lambda: None
+        self._committing = committing
 
     def commit(self, text: bytes) -> None:
         """Make ``text`` the tree.  Raises ``InvalidTreeError`` or as ``Document.commit_tree``; it is kept then."""
-        self.before_commit()
+        with self._committing():
+            self._commit(text)
+
+    def _commit(self, text: bytes) -> None:
         before = self._document.tree.text()
         if text != before:
             with self._document.relief.waiting():  # of many megabytes it takes a while

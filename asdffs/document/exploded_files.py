@@ -13,6 +13,7 @@ import contextlib
 import functools
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -77,9 +78,11 @@ def explode(
     ``NotPermittedError``, ``LockedError``, ``StaleFileError``, ``DamagedBlockError``, ``InvalidTreeError``,
     ``OSError``.
     """
-    count = document.count_blocks()
+    count = document.count_blocks(force=force)
     _check_on_their_own(document, count)
     text = tree_text(document, folder.directory, stem)
+    if not force:
+        document.fit.check_unnumbered()
     files = [block_file(document, number) for number in range(count)]
     stretches = [document.contents.stored_stretch(number) for number in range(count)]
     targets = [main_name(stem), *(block_file_name(stem, number) for number in range(count))]
@@ -91,8 +94,19 @@ def explode(
             temporaries.write_blocks(list(zip(files, stretches, strict=True)), step)
             if document.foreign() is not Foreign.NO:
                 raise StaleFileError("changed while it was read; nothing was written", path=document.path)
-            temporaries.place(targets, force=force)
+            with _undisturbed():
+                temporaries.place(targets, force=force)
     return targets
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Inside, signals that end a program wait: a few renames later there is a whole exploded form again."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _check_on_their_own(document: Document, count: int) -> None:

@@ -9,6 +9,7 @@ what another program's change of the file has overtaken.  Nothing is ever overwr
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import os
@@ -22,11 +23,14 @@ from asdffs.document.document import Document
 from asdffs.document.places import DRAFT
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_store import FileFolder
+from asdffs.storage.protection import make_directory, protect
 
 _PIECE: Final = 1 << 20
 #: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
 _LONGEST_STEM = 220
 _CUT_STEM = 200
+#: Blocks that stay in the spool.
+_STAYED = re.compile(r"(unsaved|conflict)-(\d{4,})\.block")
 #: Names that editors and tools leave behind and nobody misses.
 _DISPOSABLE = re.compile(r"\..*|4913|.*~|#.*#", re.DOTALL)
 
@@ -44,7 +48,7 @@ def keep_beside(
     which somebody misses whatever they are called; all lie in ``spool``.
     """
     report = document.report
-    keeper = Keeper(document.path)
+    keeper = Keeper(document.path, spool)
     for number in report.unkept if document.conflict else document.unstored_blocks:
         keeper.keep_unsaved_block(number, document)
     try:
@@ -66,13 +70,15 @@ def keep_beside(
 class Keeper:
     """Keeps things beside the file ``path``, one by one; what fails stays where it is.
 
+    ``spool``: the directory in which a block stays that has no file of its own.
     ``kept``: the new paths.  ``failures``: a sentence for each thing that could not be kept.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, spool: str = "") -> None:
+        self._path = path
+        self._spool = spool
         self._folder, name = os.path.split(path)
         self._name = _shortened(name)
-        self._mode = _mode_of(path)
         self.kept: list[str] = []
         self.failures: list[str] = []
 
@@ -102,10 +108,35 @@ class Keeper:
             return os.path.join(self._folder, f"{self._name}.{kind}-{n}.block-{number:04d}.bin")
 
         try:
-            self.kept.append(_write_new(name_of, self._mode, lambda new: _copy_block(document, number, new)))
+            self.kept.append(_write_new(name_of, self._path, lambda new: _copy_block(document, number, new)))
         except (OSError, AsdffsError) as err:
-            self.failures.append(f"block {number}, as it was written here, could not be kept beside the file ({err})")
+            sentence = f"block {number}, as it was written here, could not be kept beside the file ({err})"
+            self.failures.append(sentence + self._stay(kind, number, document))
             return False
+        return True
+
+    def _stay(self, kind: str, number: int, document: Document) -> str:
+        """Keep a block in the spool for the next mount; what to say of that."""
+        if not self._spool:
+            return ""
+        path = os.path.join(self._spool, f"{kind}-{number:04d}.block")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            if not _is_given_name(document, number, path):
+                _write_new(lambda n: path, self._path, lambda new: _copy_block(document, number, new))
+            FileFolder(self._spool).sync()
+        except (OSError, AsdffsError) as err:
+            return f", nor in {self._spool} ({err}): it is lost"
+        return f"; it stays in {path}, and 'asdffs recover {self._path}' or the next mount brings it back"
+
+    def keep_stayed_block(self, source: str) -> bool:
+        """Copy a block that stayed in the spool beside the file; False when ``source`` is no such file."""
+        match = _STAYED.fullmatch(os.path.basename(source))
+        if match is None:
+            return False
+        kind, number = match.groups()
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.{kind}-{n}.block-{number}.bin"))
         return True
 
     def keep_scratch(self, path: str, source: str, *, missed: bool = False) -> None:
@@ -133,16 +164,13 @@ class Keeper:
         number = 1
         while True:
             folder = os.path.join(self._folder, f"{self._name}.leftover" + (f"-{number}" if number > 1 else ""))
-            try:
-                os.makedirs(folder, exist_ok=True)
-            except FileExistsError:  # a file has that name
-                number += 1
-            else:
+            if make_directory(folder, self._path):
                 return folder
+            number += 1
 
     def _keep(self, source: str, name_of: Callable[[int], str]) -> None:
         try:
-            self.kept.append(_copy_new(source, name_of, self._mode))
+            self.kept.append(_copy_new(source, name_of, self._path))
         except OSError as err:
             self._failed(source, err)
 
@@ -162,7 +190,7 @@ def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes, editi
         source = os.path.join(spool, name)
         if plain == "tree.yaml":
             drafts.append(source)
-        else:
+        elif not keeper.keep_stayed_block(source):
             keeper.keep_scratch(plain, source)
     drafts += [path for path in glob.glob(os.path.join(glob.escape(editing), "*", DRAFT)) if os.path.isfile(path)]
     for draft in distinct(drafts, committed):
@@ -200,25 +228,21 @@ def _shortened(name: str) -> str:
     return os.fsdecode(raw[:_CUT_STEM]) + "-" + hashlib.sha256(raw).hexdigest()[:12]
 
 
-def _mode_of(path: str) -> int:
-    """Who may read the file may read what is kept of it, nobody else."""
-    try:
-        return os.stat(path).st_mode & 0o666
-    except OSError:
-        return 0o600
-
-
-def _copy_new(source: str, name_of: Callable[[int], str], mode: int) -> str:
+def _copy_new(source: str, name_of: Callable[[int], str], path: str) -> str:
     """As ``_write_new``, the content of the file ``source``."""
     with open(source, "rb") as old:
-        return _write_new(name_of, mode, lambda new: shutil.copyfileobj(old, new))
+        return _write_new(name_of, path, lambda new: shutil.copyfileobj(old, new))
 
 
-def _write_new(name_of: Callable[[int], str], mode: int, fill: Callable[[BinaryIO], None]) -> str:
-    """Have ``fill`` write the first free of ``name_of(1)``, ``name_of(2)`` ..., durably, or leave nothing."""
-    target, fd = _create_new(name_of, mode)
+def _write_new(name_of: Callable[[int], str], path: str, fill: Callable[[BinaryIO], None]) -> str:
+    """Have ``fill`` write the first free of ``name_of(1)``, ``name_of(2)`` ..., durably, or leave nothing.
+
+    Who may read the file at ``path`` may read it, nobody else.
+    """
+    target, fd = _create_new(name_of)
     try:
         with open(fd, "wb") as new:
+            protect(fd, path)
             fill(new)
             new.flush()
             os.fsync(new.fileno())
@@ -229,15 +253,23 @@ def _write_new(name_of: Callable[[int], str], mode: int, fill: Callable[[BinaryI
     return target
 
 
-def _create_new(name_of: Callable[[int], str], mode: int) -> tuple[str, int]:
+def _create_new(name_of: Callable[[int], str]) -> tuple[str, int]:
     """Create the first free of ``name_of(1)``, ``name_of(2)`` ...; its path and descriptor."""
     number = 1
     while True:
         target = name_of(number)
         try:
-            return target, os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            return target, os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             number += 1
+
+
+def _is_given_name(document: Document, number: int, path: str) -> bool:
+    """Whether what was written to a block is at ``path`` now, without a copy, for which there may be no room."""
+    try:
+        return document.contents.give_name(number, path)
+    except OSError:
+        return False
 
 
 def _copy_block(document: Document, number: int, new: BinaryIO) -> None:

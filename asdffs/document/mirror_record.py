@@ -12,8 +12,12 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from asdffs.storage.store import Signature
+
+#: How many fields of a signature are kept: all but who may use the file.
+_FACTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,8 @@ class MirrorRecord:
         path = _path(place, self.directory)
         facts = {
             "directory": self.directory,
-            "file": list(self.file) if self.file is not None else None,
-            "seen": {name: list(signature) for name, signature in self.seen.items()},
+            "file": list(self.file[:_FACTS]) if self.file is not None else None,
+            "seen": {name: list(signature[:_FACTS]) for name, signature in self.seen.items()},
             "carrying": self.carrying,
             "trees": self.trees,
         }

@@ -49,7 +49,7 @@ from asdffs.format.scanner import drive, scan_layout
 from asdffs.format.tree_extent import ends_with_tree
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
-from asdffs.storage.store import Signature, Store
+from asdffs.storage.store import Access, Signature, Store
 
 logger = logging.getLogger(__name__)
 
@@ -367,5 +367,5 @@ class Mirror:
 
 
 def _unchanged(signature: Signature) -> Signature:
-    """Without the time of a rename, a chmod or a link."""
-    return signature._replace(ctime_ns=0)
+    """Without what a rename, a chmod or a link changes."""
+    return signature._replace(ctime_ns=0, access=Access())

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,7 +29,7 @@ from asdffs.registry import each_plugin, plugins
 from asdffs.relief import Alone, Calls, Relief
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.gap import AUTO
-from asdffs.storage.journal import Journal, journal_name, read_progress, read_record
+from asdffs.storage.journal import Journal, journal_name, read_trusted
 from asdffs.storage.lock import open_locked
 from asdffs.storage.payload import open_payload
 from asdffs.storage.recovery import recover
@@ -68,7 +68,8 @@ class Settings:
 
     ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``schema``: it must fit the
     schemas of its tags; ``growth``: the strategy by which blocks are moved, or ``auto``; ``journal``: False where
-    none can be kept, and crashes in the middle of a change may leave half of it.
+    none can be kept, and crashes in the middle of a change may leave half of it; ``replacing(path)``: a new file, now
+    at ``path``, is about to get the name of this one.
     """
 
     spool: str | None = None
@@ -80,6 +81,7 @@ class Settings:
     schema: bool = False
     growth: str = AUTO
     journal: bool = True
+    replacing: Callable[[str], None] = lambda path: None
 
 
 class _Codecs(Mapping[bytes, Codec]):
@@ -183,7 +185,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
             journal.discard()
         store.close()
         raise
-    manner = Manner(writable, settings.growth)
+    manner = Manner(writable, settings.growth, settings.replacing)
     return Parts(Transaction(folder, store, journal, settings.relief, manner, known), layout, dialect)
 
 
@@ -227,18 +229,11 @@ def _open_recovered(folder: Folder, store: Store, story: list[str], *, create: b
 
 def _with_pending_record(folder: Folder, store: Store) -> Store:
     """Without the lock the journal is not replayed: its record is laid over the bytes."""
-    try:
-        sidecar = folder.open(journal_name(store.name), writable=False)
-    except OSError:
+    found = read_trusted(folder, store.name)
+    if found is None or not belongs(store, *found):
         return store
-    try:
-        record = read_record(sidecar)
-        progress = read_progress(sidecar, record) if record is not None else None
-    finally:
-        sidecar.close()
-    if record is None or not belongs(store, record, progress):
-        return store
-    payload = open_payload(folder, record.fill) if record.fill is not None else None
+    record, progress = found
+    payload = open_payload(folder, store.name, record.fill) if record.fill is not None else None
     return as_recovered(store, record, progress, payload).store
 
 

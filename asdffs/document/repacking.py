@@ -36,13 +36,15 @@ KEEP = "keep"
 class Wishes:
     """What the new file is to be like.  ``compression``: ``keep``, ``none`` or a codec's name.
 
-    ``drop``: leave out blocks that no array refers to; ``directory``: where it is to be, absolute, or empty: there.
+    ``drop``: leave out blocks that no array refers to; ``directory``: where it is to be, absolute, or empty: there;
+    ``force``: leave out bytes of no block, and blocks that objects of unknown tags may refer to.
     """
 
     compression: str = KEEP
     room: Room = field(default_factory=Room)
     drop: bool = False
     directory: str = ""
+    force: bool = False
 
 
 class Repacking:
@@ -60,7 +62,7 @@ class Repacking:
         if wishes.compression != KEEP:
             document.contents.codec(wishes.compression)  # there is one
         self.notes: list[str] = []
-        self.count = document.count_blocks()
+        self.count = document.count_blocks(force=wishes.force)
         self.kept = list(range(self.count))
         self._text = document.tree.text()
         if wishes.room.align and not document.layout.has_tree:
@@ -103,6 +105,8 @@ class Repacking:
         if not self._wishes.drop and directory in ("", os.path.dirname(document.path)):
             return
         arrays = find_arrays(self._text, document.dialect)
+        if self._wishes.drop and not self._wishes.force:
+            document.fit.check_droppable()
         if self._wishes.drop:
             self.kept = sorted({number for array in arrays if (number := array.block_in(count)) is not None})
         places = {number: place for place, number in enumerate(self.kept)}

@@ -45,8 +45,12 @@ class SpoolRoom:
         return self._most
 
     def create(self) -> BinaryIO:
-        """A new spool file without a name.  Raises ``OSError``."""
-        return tempfile.TemporaryFile(dir=self.directory)
+        """A new spool file without a name; where the system can it may be given one later.  Raises ``OSError``."""
+        try:
+            fd = os.open(self.directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except (AttributeError, OSError):  # not this system, or not this file system
+            return tempfile.TemporaryFile(dir=self.directory)
+        return open(fd, "w+b")
 
     def use(self, block: DecodedBlock) -> None:
         """``block`` is used now."""

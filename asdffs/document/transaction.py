@@ -48,7 +48,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from asdffs.document.pins import Pins
-from asdffs.errors import ReadOnlyError, StorageError
+from asdffs.errors import ReadOnlyError, StorageError, UntrustedFileError
 from asdffs.format.plan import Plan
 from asdffs.relief import Alone, Exclusive, Relief
 from asdffs.storage.gap import AUTO, open_gap
@@ -72,10 +72,14 @@ _REPLACING: Final = ("clone", "copy")
 
 
 class Manner(NamedTuple):
-    """How changes are made.  ``growth``: a strategy of ``gap``, or ``auto``; ``writable``: whether at all."""
+    """How changes are made.  ``growth``: a strategy of ``gap``, or ``auto``; ``writable``: whether at all.
+
+    ``replacing(path)``: a new file, now at ``path``, is about to get the name of the old one.
+    """
 
     writable: bool = True
     growth: str = AUTO
+    replacing: Callable[[str], None] = lambda path: None
 
 
 class Foreign(enum.Enum):
@@ -103,7 +107,8 @@ class Transaction:
         known: Signature | None = None,
     ) -> None:
         """``known``: the signature of what was read of it; None: of what it is now."""
-        self._file = OpenFile(folder, store, journal, relief or Alone())
+        replacing = manner.replacing if manner is not None else Manner().replacing
+        self._file = OpenFile(folder, store, journal, relief or Alone(), replacing)
         if known is not None:
             self._file.signature = known
         self._manner = manner or Manner(writable=journal is not None)
@@ -381,10 +386,10 @@ class Transaction:
             record = file.journal.pending()
             if record is None:
                 return
-            payload = open_payload(file.folder, record.fill) if record.fill is not None else None
+            payload = open_payload(file.folder, file.store.name, record.fill) if record.fill is not None else None
             view = as_recovered(file.store, record, file.journal.progress(record), payload)
-        except OSError as err:
-            logger.error("%s: what is read from now on may be wrong (%s)", file.path, err.strerror)
+        except (UntrustedFileError, OSError) as err:
+            logger.error("%s: what is read from now on may be wrong (%s)", file.path, err)
             return
         file.store = view.store
         if view.new:

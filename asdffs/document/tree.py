@@ -43,6 +43,8 @@ _NO_MAPPING_TAGS = _SCALAR_TAGS | _SEQUENCE_TAGS
 _NO_SEQUENCE_TAGS = _SCALAR_TAGS | _MAPPING_TAGS
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
+#: Scalars that may be no text, in any case, though they do not begin like a number.
+_WORDS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 #: A leading zero means octal, and there are other ways to write an integer in YAML 1.1.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)\Z")
 _NUMERIC = re.compile(r"[-+\d]")
@@ -69,7 +71,7 @@ class _Frame:
 
     ``value`` is None where nothing is collected.  ``kind``: what an alias to it may be used
     for: ``mapping``, ``mappings`` (a sequence of nothing else) or ``sequence``.  ``plain``: any child may come now,
-    and nothing is kept of it.
+    and nothing is kept of it.  ``keys``: those that were there, and their lines from 0.
     """
 
     mapping: bool
@@ -83,6 +85,7 @@ class _Frame:
     anchor: str | None = None
     line: int = 0
     found: bool = False
+    keys: dict[object, int] | None = None
 
     @property
     def wants_key(self) -> bool:
@@ -108,7 +111,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Reader:
-    """Follows the events.  ``anchors``: the kind of each anchored node."""
+    """Follows the events.  ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars."""
 
     wanted: Callable[[str], bool]
     skip: frozenset[str]
@@ -117,6 +120,8 @@ class _Reader:
     found: list[Found] = field(default_factory=list)
     documents: int = 0
     ended: bool = False
+    unique: bool = False
+    named: dict[str, object] = field(default_factory=dict)
 
     def follow(self, events: Iterable[Any]) -> None:
         """Read all events.  Nine of ten are of what is neither tagged nor collected; handlers look for that first."""
@@ -153,6 +158,8 @@ class _Reader:
         frame = self.stack[-1]
         if frame.mapping and frame.key is None:
             frame.key = value
+            if self.unique:
+                self.note_key(frame, _key_value(event), event)
         elif frame.plain:
             frame.pass_by("scalar")
         else:
@@ -166,8 +173,12 @@ class _Reader:
         if frame is None and event.value:
             raise _invalid("the tree must be a mapping, and this is a scalar", event.start_mark)
         _check_scalar(event)
+        if event.anchor and self.unique:
+            self.named[event.anchor] = _key_value(event)
         if frame is not None and frame.wants_key:
             self.key(event, event.value, kind)
+            if self.unique and kind == "scalar":
+                self.note_key(frame, _key_value(event), event)
             return
         value = plain_value(event) if frame is not None and frame.value is not None else None
         self.add(event, "scalar", value)
@@ -181,6 +192,23 @@ class _Reader:
             self.add(event, kind, None)
         else:
             self.key(event, f"*{event.anchor}", kind)
+            if self.unique and kind == "scalar":
+                self.note_key(frame, self.named[event.anchor], event)
+
+    @staticmethod
+    def note_key(frame: _Frame, value: object, event: Any) -> None:
+        """Refuse a key that the mapping has already."""
+        if frame.keys is None:
+            frame.keys = {}
+        elif value in frame.keys:
+            first = frame.keys[value] + 1
+            shown = event.value if isinstance(event, yaml.ScalarEvent) else f"*{event.anchor}"
+            raise _invalid(
+                f"the key {shown[:_SHOWN]!r} is in line {first} already; remove or rename one of the two, "
+                "because programs read only one",
+                event.start_mark,
+            )
+        frame.keys[value] = event.start_mark.line
 
     def key(self, event: Any, key: str, kind: str) -> None:
         """A key of the innermost mapping: a scalar of YAML's own tags, or the merge key."""
@@ -277,14 +305,17 @@ def read_tree(
     wanted: Callable[[str], bool],
     skip: frozenset[str] = frozenset(),
     go_on: Callable[[], bool] = lambda: True,
+    *,
+    unique: bool = False,
 ) -> list[Found]:
     """Check ``text`` and return its collections whose tag is ``wanted``, in the order of their ends.
 
     ``text`` begins with the header line, which is a YAML comment, so that lines are those of
-    the file.  ``go_on`` is asked now and then.  Raises ``InvalidTreeError`` with line and column, ``AbandonedError``
-    when it says no.
+    the file.  ``go_on`` is asked now and then.  ``unique``: refuse a mapping that has a key twice (YAML 1.1,
+    section 3.2.1.3), of which every reader drops one.  Raises ``InvalidTreeError`` with line and column,
+    ``AbandonedError`` when ``go_on`` says no.
     """
-    reader = _Reader(wanted, skip)
+    reader = _Reader(wanted, skip, unique=unique)
     try:
         _follow(reader, text, go_on)
     except yaml.MarkedYAMLError as err:
@@ -328,17 +359,34 @@ def _check_scalar(event: Any) -> None:
         _check_constructible(event, tag)
 
 
-def _check_constructible(event: Any, tag: str) -> None:
+def _key_value(event: Any) -> object:
+    """What a scalar is as a key: equal for scalars that are one key to programs, such as 1 and 0x1, or a and "a"."""
+    value, tag = event.value, event.tag
+    if tag is None and (not event.implicit[0] or (value[:1] not in _NUMBERS_BEGIN and value.lower() not in _WORDS)):
+        return value
+    resolved = tag if tag and tag != "!" else _RESOLVER.resolve(yaml.ScalarNode, value, (True, False))
+    if resolved not in _SCALAR_TAGS - {_YAML + "str"} or len(value) > _SHORT:
+        return value
+    return _constructed(event, resolved)
+
+
+def _constructed(event: Any, tag: str) -> object:
+    """The Python object that a scalar of ``tag`` becomes.  Raises whatever PyYAML does."""
     node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
     try:
-        str(_CONSTRUCTOR.construct_object(node))  # Python limits integers when they are written, too
+        return _CONSTRUCTOR.construct_object(node)
+    finally:
+        _CONSTRUCTOR.constructed_objects.clear()
+        _CONSTRUCTOR.recursive_objects.clear()
+
+
+def _check_constructible(event: Any, tag: str) -> None:
+    try:
+        str(_constructed(event, tag))  # Python limits integers when they are written, too
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, yaml.YAMLError) as err:
         shown = event.value if len(event.value) <= _SHOWN else event.value[:_SHOWN] + "..."
         kind = tag.removeprefix(_YAML)
         raise _invalid(f"{shown!r} is no valid {kind}; quote it if it is text", event.start_mark) from err
-    finally:
-        _CONSTRUCTOR.constructed_objects.clear()
-        _CONSTRUCTOR.recursive_objects.clear()
 
 
 def plain_value(event: Any) -> str | int:

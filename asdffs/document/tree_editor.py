@@ -82,8 +82,9 @@ class TreeEditor:
         """
         table = self._table
         new = complete_last_line(draft)
+        head = self._transaction.store.read_at(0, table.layout.text_start)
         with self._relief.waiting():
-            header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree)
+            header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head)
         check(arrays)
         self._transaction.check_healthy()
         self._transaction.check_unchanged()

@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from asdffs.document.arrays import Ndarray
+from asdffs.document.extensions import find_hidden
 from asdffs.document.validation import find_warnings
 from asdffs.errors import DamagedBlockError, InUseError, InvalidTreeError
 
@@ -23,9 +24,30 @@ class TreeFit:
 
     def __init__(self, document: Document) -> None:
         self._document = document
+        self._counting: tuple[int, Ndarray | None] | None = None
 
-    def check_unreferenced(self, *numbers: int) -> None:
-        """Raise ``InUseError`` when the tree refers to one of these, or may: sources may count from the end."""
+    def check_count_free(self) -> None:
+        """Raise ``InUseError`` when a source counts from the end: with one more block it would mean another one."""
+        document = self._document
+        version = document.tree.version
+        if self._counting is None or self._counting[0] != version:
+            with document.relief.waiting():
+                arrays = document.tree.arrays()
+            found = next((array for array in arrays if isinstance(array.source, int) and array.source < 0), None)
+            self._counting = version, found
+        array = self._counting[1]
+        if array is not None and isinstance(array.source, int):
+            number = len(document.blocks) + array.source
+            raise InUseError(
+                f"line {array.line}: {array.name} has source {array.source}, which counts from the end, so with one "
+                f"more block it would mean another one; write 'source: {max(0, number)}' there first"
+            )
+
+    def check_unreferenced(self, *numbers: int, force: bool = False) -> None:
+        """Raise ``InUseError`` when the tree refers to one of these, or may: sources may count from the end.
+
+        ``force``: what only an object of an unknown tag may refer to is not refused.
+        """
         document = self._document
         try:
             with document.relief.waiting():
@@ -36,6 +58,32 @@ class TreeFit:
             if isinstance(array.source, int) and (array.source < 0 or array.source in numbers):
                 block = numbers[0] if array.source < 0 else array.source
                 raise InUseError(f"{array.name} (line {array.line}) has source {array.source}", block=block)
+        hidden = find_hidden(document)
+        for number in numbers:
+            why = "" if force else hidden.may_refer(number)
+            if why:
+                raise InUseError(
+                    f"{why}; to remove it all the same, see 'asdffs block --help', --force", block=number
+                )
+
+    def check_unnumbered(self) -> None:
+        """Raise ``InUseError`` when an object of an extension is known to refer to blocks by their numbers."""
+        if find_hidden(self._document).blocks:
+            sentence = "a zarr array refers to blocks by their numbers, which would be lost; --force insists"
+            raise InUseError(sentence, path=self._document.path)
+
+    def check_droppable(self) -> None:
+        """Raise ``InUseError`` when objects of extensions may refer to blocks that no array refers to."""
+        self.check_unnumbered()
+        document = self._document
+        hidden = find_hidden(document)
+        unseen = hidden.unseen(document.tree.read_arrays(), len(document.blocks)) if hidden.tags else []
+        if unseen:
+            raise InUseError(
+                f"objects of {hidden.tags[0]}, which asdffs does not know, may refer to blocks that no array refers "
+                f"to ({', '.join(map(str, unseen[:5]))}); --force drops them all the same",
+                path=document.path,
+            )
 
     def refuse(self, arrays: tuple[Ndarray, ...]) -> None:
         """Raise ``InvalidTreeError`` for what would be a warning."""
@@ -55,8 +103,10 @@ class TreeFit:
             return find_warnings(arrays, len(self._document.blocks), self._size_or_none)
 
     def _size_or_none(self, number: int) -> int | None:
+        """The decoded size of a block, also of one that nobody here can decode; None where it is not known."""
         with self._document.relief.resumed():
+            block = self._document.blocks[number]
             try:
-                return self._document.blocks[number].size
+                return block.header.data_size if block.obstacle else block.size
             except (DamagedBlockError, OSError):
                 return None

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from asdffs.dialects.base import Dialect
 from asdffs.document.arrays import Ndarray, find_arrays
 from asdffs.errors import InvalidTreeError, NotAsdfError
-from asdffs.format.header import Header, parse_header
+from asdffs.format.constants import STANDARD_TOKEN
+from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
@@ -24,21 +25,25 @@ _PIECE = 1 << 20
 MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 
 
-def check_text(text: bytes, dialect: Dialect, *, had_tree: bool) -> tuple[Header, int, tuple[Ndarray, ...]]:
+def check_text(
+    text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes = b""
+) -> tuple[Header, int, tuple[Ndarray, ...]]:
     """Check a draft: its header, the offset where its tree begins, and its arrays.
 
     A draft without a tree is accepted only where the file had none (``had_tree``): otherwise
-    it is a save that was cut off.  Raises ``InvalidTreeError``.
+    it is a save that was cut off.  ``before``: the text that it replaces, whose versions it may keep.
+    Raises ``InvalidTreeError``.
     """
     _check_utf8(text)
-    header = _check_header(text, dialect)
+    header = _check_header(text, dialect, before)
+    _check_standard(text, dialect, before)
     start = find_comments_end(text, header.size)
     if start is None:
         if had_tree or not text.endswith(b"\n"):
             raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
         return header, len(text), ()
     _check_extent(text, start)
-    return header, start, find_arrays(text, dialect)
+    return header, start, find_arrays(text, dialect, unique=True)
 
 
 def find_warnings(arrays: Sequence[Ndarray], count: int, size_of: Callable[[int], int | None]) -> tuple[str, ...]:
@@ -84,15 +89,30 @@ def find_not_utf8(text: bytes) -> int | None:
     return None
 
 
-def _check_header(text: bytes, dialect: Dialect) -> Header:
+def _check_header(text: bytes, dialect: Dialect, before: bytes) -> Header:
     try:
         header = parse_header(text)
     except NotAsdfError as err:
         raise InvalidTreeError("the first line must be the header line, such as '#ASDF 1.0.0'", line=1) from err
     refusal = dialect.accepts_text(header)
-    if refusal:
+    if refusal and not before.startswith(text[: header.size]):
         raise InvalidTreeError(refusal, line=1)
     return header
+
+
+def _check_standard(text: bytes, dialect: Dialect, before: bytes) -> None:
+    """Refuse a version of the standard that no program knows, unless the file has it already."""
+    version = standard_version(_comments_of(text))
+    if version in (None, *dialect.standards, standard_version(_comments_of(before))):
+        return
+    known = f"{dialect.standards[0]} to {dialect.standards[-1]}" if dialect.standards else "none"
+    line = text[: text.index(STANDARD_TOKEN)].count(b"\n") + 1
+    raise InvalidTreeError(f"programs know no ASDF_STANDARD {version}; known are {known}", line=line)
+
+
+def _comments_of(text: bytes) -> bytes:
+    """The header line and the comments after it."""
+    return text[: find_comments_end(text, 0)] if text else b""
 
 
 def _check_extent(text: bytes, start: int) -> None:

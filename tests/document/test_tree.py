@@ -32,6 +32,8 @@ GOOD = [
     b"{a: 2020-01-02, b: 1.5e3, c: 0x1F, d: '2020-99-99', e: -7, f: 12:30:45, g: .inf, h: -.5, i: 1_000}\n...\n",
     b"{a: !<tag:nobody:knows> {b: c}, ? d : e}\n...\n",
     b"\na: |\n  ...\n  text\nb: {<<: {c: 1}}\n...\n",
+    b"{1: a, '1': b, a: {a: [{b: 1}, {b: 2}]}, y: c, 'y ': d}\n...\n",
+    b"{a: &a {b: 1}, c: {<<: *a, b: 2}, d: {<<: *a, <<: {b: 1}}}\n...\n",
     "{ключ: значение}\n...\n".encode(),
 ]
 BAD = [
@@ -39,6 +41,12 @@ BAD = [
     (b"{a: 1}\n...", "end marker missing"),
     (b"{a: 1}\n... \n", "end marker missing"),
     (b"{a: 1}\n...\nmore\n...\n", "text follows the end marker"),
+    (b"{a: 1, b: {c: 1, c: 2}}\n...\n", "line 5, column 22: the key 'c' is in line 5 already"),
+    (b"\na: 1\nb: 2\n'a': 3\n...\n", "line 8, column 1: the key 'a' is in line 6 already"),
+    (b"\n1: a\n0x1: b\n...\n", "the key '0x1' is in line 6 already"),
+    (b"\nyes: a\ntrue: b\n...\n", "the key 'true' is in line 6 already"),
+    (b"\n? &k a\n: 1\n? *k\n: 2\n...\n", r"the key '\*k' is in line 6 already"),
+    (b"\n? &k a\n: 1\na: 2\n...\n", "the key 'a' is in line 6 already"),
     (b"{a: ]}\n...\n", "did not find expected"),
     (b"{a: *nowhere}\n...\n", "has no anchor"),
     (b"[1, 2]\n...\n", "must be a mapping, and this is a sequence"),
@@ -114,11 +122,40 @@ def test_bad_names_the_line(body: bytes, reason: str) -> None:
         (b"#ASDF 1.0.0\n--- {}\n...\n", "%YAML 1.1"),
         (b"#ASDF 1.0.0\n\n%YAML 1.1\n--- {}\n...\n", "%YAML 1.1"),
         (b"#ASDF 1.0.0\n# only comments\n", "end marker missing"),
+        (b"#ASDF 1.5.0\n%YAML 1.1\n--- {}\n...\n", "must stay '#ASDF 1.0.0'"),
+        (
+            b"#ASDF 1.0.0\n# a\n#ASDF_STANDARD 9.9.9\n%YAML 1.1\n--- {}\n...\n",
+            "line 3: programs know no ASDF_STANDARD 9",
+        ),
     ],
 )
 def test_bad_heads(text: bytes, reason: str) -> None:
     with pytest.raises(InvalidTreeError, match=reason):
         check(text)
+
+
+@pytest.mark.parametrize("head", [b"#ASDF 1.5.0\n", b"#ASDF 1.0.0\n#ASDF_STANDARD 9.9.9\n", b"#ASDF 1.0.0\n"])
+def test_versions_that_a_file_has_may_stay(head: bytes) -> None:
+    text = head + b"%YAML 1.1\n--- {}\n...\n"
+    assert check_text(text, Asdf1(), had_tree=True, before=head)[2] == ()
+
+
+@pytest.mark.parametrize(
+    ("end", "completed"),
+    [
+        (b"...", b"...\n"),
+        (b"...\n", b"...\n"),
+        (b"...\r\n", b"...\r\n"),
+        (b"...\n\n", b"...\n"),
+        (b"...\n \t\r\n\n", b"...\n"),
+        (b"...\r\n\r\n", b"...\r\n"),
+        (b"... \n", b"... \n"),
+        (b"...\nx\n", b"...\nx\n"),
+        (b"x...\n\n", b"x...\n\n"),
+    ],
+)
+def test_one_newline_follows_the_end_marker(end: bytes, completed: bytes) -> None:
+    assert complete_last_line(b"a: 1\n" + end) == b"a: 1\n" + completed
 
 
 def test_no_tree_is_good_where_there_was_none() -> None:
