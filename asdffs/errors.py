@@ -8,6 +8,8 @@ to do.  Users: every floor raises them; ``mount/errno_map.py`` and
 
 from __future__ import annotations
 
+from asdffs.printable import printable
+
 
 class AsdffsError(Exception):
     """Base of all errors of asdffs.
@@ -36,7 +38,7 @@ class AsdffsError(Exception):
         self.column = column
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.path, self._place(), self.sentence) if part)
+        return printable(": ".join(part for part in (self.path, self._place(), self.sentence) if part))
 
     def _place(self) -> str:
         places = []
@@ -112,6 +114,10 @@ class StaleFileError(StorageError):
 
 class FailedFileError(StorageError):
     """A write or sync failed such that the file must not be written any more."""
+
+
+class UntrustedFileError(StorageError):
+    """A file beside the data was written by somebody who may not change the data."""
 
 
 class RecoveryError(StorageError):

@@ -12,6 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from asdffs.cli.saying import say
+from asdffs.printable import printable
+
 #: How long nothing is shown, and how often is looked after that, in seconds.
 _QUIET: Final = 1.0
 _TICK: Final = 0.2
@@ -37,17 +40,20 @@ def _show(facts: Facts, what: str, over: threading.Event) -> None:
     if over.wait(_QUIET):
         return
     if not sys.stderr.isatty():
-        print(f"asdffs: {what} {_first(facts())}".rstrip(), file=sys.stderr)
+        say(f"asdffs: {what} {_first(facts())}".rstrip(), file=sys.stderr)
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=None)
+        task = bars.add_task(escape(printable(what, terminal=True)), total=None)
         while not over.wait(_TICK):
             running = facts()[-1:]
             for one in running:
-                bars.update(task, description=title(one), completed=one["done"], total=one["total"] or None)
+                bars.update(
+                    task, description=escape(printable(title(one))), completed=one["done"], total=one["total"] or None
+                )
 
 
 def title(one: dict[str, Any]) -> str:

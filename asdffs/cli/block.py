@@ -109,7 +109,7 @@ def _opened(name: str) -> BinaryIO:
 def _change(arguments: argparse.Namespace, document: Document, source: BinaryIO | None) -> None:
     number = _number(arguments.number, document, new=source is not None)
     if arguments.remove:
-        document.blocks[number].remove()
+        document.blocks[number].remove(force=arguments.force)
         return
     if source is not None:
         _write(document, number, source, append=arguments.replace is None)

@@ -11,6 +11,7 @@ from typing import Any
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.logs import told_here
+from asdffs.cli.saying import say
 from asdffs.document.checking import Finding, Level, check_document
 from asdffs.document.opening import open_document, resolve
 from asdffs.document.schema import check_available
@@ -42,7 +43,7 @@ def _check_or_say(path: str, arguments: argparse.Namespace) -> tuple[dict[str, A
         sentence, code = str(err), exit_code_of(err)
     except OSError as err:
         sentence, code = f"{path}: {err.strerror}", ExitCode.UNFINISHED
-    print(f"asdffs: {sentence}", file=sys.stderr)
+    say(f"asdffs: {sentence}", file=sys.stderr)
     return {"file": path, "ok": False, "findings": [], "repaired": [], "error": sentence}, code
 
 
@@ -101,7 +102,7 @@ def _repair(path: str) -> list[str]:
 
 
 def _say(arguments: argparse.Namespace, path: str, sentence: str) -> None:
-    print(f"{path}: {sentence}", file=sys.stderr if arguments.json else sys.stdout)
+    say(f"{path}: {sentence}", file=sys.stderr if arguments.json else sys.stdout)
 
 
 def _place(finding: Finding) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.saying import say
 from asdffs.document.progress import Progress
 from asdffs.errors import UsageError
 
@@ -92,9 +93,9 @@ def _judge(arguments: argparse.Namespace, files: Files, known: list[Fault]) -> i
         print(json.dumps(facts, indent=2))
     else:
         for fault in faults:
-            print(f"{files.shown(fault.path)}: {'note: ' if fault.kept else ''}{fault.sentence}")
+            say(f"{files.shown(fault.path)}: {'note: ' if fault.kept else ''}{fault.sentence}")
         if not faults:
-            print(f"{arguments.file}: nothing wrong")
+            say(f"{arguments.file}: nothing wrong")
     return ExitCode.OK if ok else ExitCode.NOT_ASDF
 
 
@@ -121,5 +122,8 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _say(arguments: argparse.Namespace, facts: dict[str, Any], sentence: str) -> int:
-    print(json.dumps(facts, indent=2) if arguments.json else sentence)
+    if arguments.json:
+        print(json.dumps(facts, indent=2))
+    else:
+        say(sentence)
     return ExitCode.OK

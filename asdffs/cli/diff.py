@@ -11,6 +11,7 @@ from typing import Any
 
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.saying import say
 from asdffs.document.comparing import BlockDifference, Comparison, ValueDifference
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"a": a.path, "b": b.path, "same": same, **facts}, indent=2))
     else:
         for line in _lines(facts):
-            print(line)
+            say(line)
     return ExitCode.OK if same else ExitCode.FINDINGS
 
 

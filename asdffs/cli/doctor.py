@@ -20,6 +20,7 @@ from typing import Final
 from asdffs import __version__
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.places import state_home
+from asdffs.cli.saying import say
 from asdffs.errors import MountError
 from asdffs.mount.binding import BindingName, load_binding
 
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for one in found:
             advice = f"  ->  {one.advice}" if one.advice else ""
-            print(f"{one.level:<8} {one.subject}: {one.sentence}{advice}")
+            say(f"{one.level:<8} {one.subject}: {one.sentence}{advice}")
     return ExitCode.OK if works else ExitCode.NO_MOUNT
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from asdffs.cli.logs import told_here
+from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.drafts import Drafts
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
             document.report.settled = session.settled
         for warning in document.report.warnings if changed else ():
             logger.warning("%s: %s", document.path, warning)
-    print(f"{arguments.file}: {'the tree is saved' if changed else 'nothing was changed'}")
+    say(f"{arguments.file}: {'the tree is saved' if changed else 'nothing was changed'}")
     return 0
 
 
@@ -117,7 +118,7 @@ class _Session:
         except InvalidTreeError as err:
             self.line = err.line
             if sys.stdin.isatty():
-                print(f"asdffs: {self.document.path}: {err}", file=sys.stderr)
+                say(f"asdffs: {self.document.path}: {err}", file=sys.stderr)
                 if _wants_to_go_on():
                     return False
             self._keep(path, str(err))

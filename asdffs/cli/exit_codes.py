@@ -44,6 +44,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.StaleFileError: ExitCode.UNFINISHED,
     errors.FailedFileError: ExitCode.UNFINISHED,
     errors.RecoveryError: ExitCode.UNFINISHED,
+    errors.UntrustedFileError: ExitCode.UNFINISHED,
     errors.NoRoomError: ExitCode.UNFINISHED,
     errors.SpoolFullError: ExitCode.UNFINISHED,
     errors.ReadOnlyError: ExitCode.UNFINISHED,

@@ -10,6 +10,7 @@ from contextlib import closing
 
 from asdffs.cli.bars import shown
 from asdffs.cli.places import places_of
+from asdffs.cli.saying import say
 from asdffs.document.document import Document
 from asdffs.document.exploded_files import explode
 from asdffs.document.exploding import stem_of
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"file": document.path, "tree": folder.path(names[0]), "blocks": len(names) - 1}, indent=2))
     else:
-        print(f"{paths[0]}" + (f", and {len(paths) - 1} blocks from {paths[1]}" if len(paths) > 1 else ""))
+        say(f"{paths[0]}" + (f", and {len(paths) - 1} blocks from {paths[1]}" if len(paths) > 1 else ""))
     return 0
 
 

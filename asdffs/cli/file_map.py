@@ -14,6 +14,7 @@ from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError
 from asdffs.format.layout import RegionKind
 from asdffs.format.span import Span
+from asdffs.printable import printable
 
 _ROWS: Final = 4
 _LONGEST_LEGEND: Final = 24
@@ -96,7 +97,8 @@ def render(document: Document, width: int) -> Any:
     parts, size = patches(document), document.layout.size
     count = min(_ROWS * width, size)
     cells = draw(parts, size, count)
-    picture = Text(f"{document.path}: {size} bytes, {size / count:.{0 if size > count * 10 else 1}f} a cell\n")
+    scale = f"{size / count:.{0 if size > count * 10 else 1}f} a cell"
+    picture = Text(f"{printable(document.path, terminal=True)}: {size} bytes, {scale}\n")
     for start in range(0, count, width):
         for kind in cells[start : start + width]:
             picture.append(*_LOOKS[kind])

@@ -9,6 +9,7 @@ import os
 
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import padding_of, write_out
+from asdffs.cli.saying import say
 from asdffs.document.assembling import Room
 from asdffs.document.imploding import read_exploded
 from asdffs.document.progress import Progress
@@ -32,5 +33,5 @@ def run(arguments: argparse.Namespace) -> int:
         facts = {"file": path, "blocks": len(exploded.pieces), "remote": list(exploded.remote)}
         print(json.dumps(facts, indent=2))
     else:
-        print(f"{arguments.out}: {len(exploded.pieces)} blocks")
+        say(f"{arguments.out}: {len(exploded.pieces)} blocks")
     return 0

@@ -11,12 +11,14 @@ from contextlib import closing
 from typing import Any
 
 from asdffs.cli.file_map import render
+from asdffs.cli.saying import say
 from asdffs.document.arrays import Ndarray
 from asdffs.document.document import Document
 from asdffs.document.external import External, find_externals
 from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
 from asdffs.format.header import standard_version
+from asdffs.printable import printable
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import read_owner
 
@@ -32,14 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(facts, indent=2))
     elif sys.stdout.isatty():
-        print(_head(facts))
+        say(*_head(facts))
         _print(_pretty(facts))
     else:
-        print(
-            "\n".join(
-                [_head(facts), *_table(facts["blocks"], _users(facts)), *map(_external_line, facts["external"])]
-            )
-        )
+        say(*_head(facts), *_table(facts["blocks"], _users(facts)), *map(_external_line, facts["external"]))
     return 0
 
 
@@ -121,9 +119,9 @@ def _index_state(document: Document) -> str:
     return "absent" if layout.blocks_end >= layout.size else "invalid"
 
 
-def _head(facts: dict[str, Any]) -> str:
+def _head(facts: dict[str, Any]) -> list[str]:
     tree = facts["tree"]
-    lines = [
+    return [
         f"{facts['file']}: {facts['size']} bytes",
         f"{facts['dialect']}, file format {facts['file_format']}, standard {facts['standard'] or 'not stated'}, "
         f"{facts['newline']} newlines",
@@ -131,7 +129,6 @@ def _head(facts: dict[str, Any]) -> str:
         f"padding   {facts['padding']} bytes",
         f"index     {facts['index']}",
     ]
-    return "\n".join(lines)
 
 
 def _users(facts: dict[str, Any]) -> dict[int, list[str]]:
@@ -156,12 +153,12 @@ def _pretty(facts: dict[str, Any]) -> Any:
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("compression", "checksum", "arrays"):
         table.add_column(name, overflow="fold")
-    shapes = {array["path"]: _array_text(array) for array in facts["arrays"]}
+    shapes = {array["path"]: printable(_array_text(array), terminal=True) for array in facts["arrays"]}
     users = _users(facts)
     for block in facts["blocks"]:
         names = "\n".join(shapes[path] for path in users.get(block["index"], [])) or "-"
-        table.add_row(*map(Text, (str(block["index"]), *_cells(block), names)))
-    return Group(table, *(Text(_external_line(one)) for one in facts["external"]))
+        table.add_row(*map(Text, (str(block["index"]), *map(printable, _cells(block)), names)))
+    return Group(table, *(Text(printable(_external_line(one), terminal=True)) for one in facts["external"]))
 
 
 def _cells(block: dict[str, Any]) -> list[str]:

@@ -1,6 +1,8 @@
 """The mounts that are there now, and what each says of itself.  Users: ``ls``, ``umount``.
 
-A daemon that does not answer must not hold these up: each is asked in a thread of its own.
+Any user may mount something that calls itself asdffs, never answers, or says anything.  So each mount is asked in a
+process of its own, which is left behind when it takes too long: a thread that waits for a mount keeps a process from
+ending.  What is answered is hostile input: bounded in size, and checked before anybody uses it.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import threading
+import select
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,10 +18,16 @@ from typing import Any, Final
 
 from asdffs.storage.mount_table import Mount, mounts
 
-#: How long an answer may take, in seconds.
+#: How long an answer may take, in seconds; its size in bytes.
 _PATIENCE: Final = 2.0
+LONGEST: Final = 1 << 20
+#: Descriptors above the last one that was opened here: those that were inherited.
+_MORE: Final = 256
 _FOREIGN: Final = "not a mount of asdffs, though it says so"
 _STATES: Final = {errno.ENOTCONN: "dead", errno.EACCES: "not allowed to look", errno.EPERM: "not allowed to look"}
+#: proc(5), pid_max; what a count of bytes may be.
+_LARGEST_PID: Final = 1 << 22
+_LARGEST: Final = 1 << 63
 
 
 @dataclass(slots=True)
@@ -35,25 +43,77 @@ class LiveMount:
         """The ASDF file; as mount(8) shows it where it cannot be asked."""
         return str(self.status.get("file", self.mount.source))
 
-    def ask(self) -> None:
-        """Read its status, as far as that is what a mount of asdffs would say."""
+    def take(self, answer: bytes) -> None:
+        """``answer``: as ``_ask`` wrote it."""
+        code, _, text = answer.partition(b" ")
+        if code != b"0":
+            number = int(code) if code.isdigit() else errno.EIO
+            self.state = _STATES.get(number, os.strerror(number))
+            return
         try:
-            with open(os.path.join(self.mount.point, ".asdffs", "status.json")) as file:
-                status = json.load(file)
-        except OSError as err:
-            self.state = _STATES.get(err.errno or 0, err.strerror or "not readable")
-        except ValueError:
-            self.state = _FOREIGN
-        else:
-            self.state = "serving" if _is_status(status) else _FOREIGN
-            self.status = status if self.state == "serving" else {}
+            status = json.loads(text)
+        except (ValueError, RecursionError):
+            status = None
+        self.state = "serving" if is_status(status) else _FOREIGN
+        self.status = status if self.state == "serving" else {}
 
 
-def _is_status(status: Any) -> bool:
-    """Any program may mount something that calls itself asdffs."""
-    if not isinstance(status, dict) or not all(isinstance(status.get(key), str) for key in ("file", "report", "log")):
+def _ask(mount: Mount, out: int) -> None:
+    """Write an errno, a space and what ``status.json`` of ``mount`` says."""
+    try:
+        with open(os.path.join(mount.point, ".asdffs", "status.json"), "rb") as file:
+            answer = b"0 " + file.read(LONGEST)
+    except OSError as err:
+        answer = b"%d " % (err.errno or errno.EIO)
+    with open(out, "wb") as pipe:
+        pipe.write(answer)
+
+
+def _let_go(kept: int) -> None:
+    """Keep no descriptor but ``kept``: whoever reads what this command prints would wait for its end."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, max(kept, null) + _MORE)
+
+
+def is_status(status: Any) -> bool:
+    """Whether it is what a mount of asdffs says."""
+    if not isinstance(status, dict) or not all(_is_text(status.get(key)) for key in ("file", "report", "log")):
         return False
-    return isinstance(status.get("pid"), int) and isinstance(status.get("progress"), list)
+    pid, progress = status.get("pid"), status.get("progress")
+    optional = (status.get("error") or "", status.get("binding") or "")
+    return (
+        _is_count(pid, _LARGEST_PID)
+        and isinstance(progress, list)
+        and all(map(_is_operation, progress))
+        and all(map(_is_text, optional))
+    )
+
+
+def _is_operation(one: Any) -> bool:
+    """Whether it is as ``document.progress`` tells an operation."""
+    if not isinstance(one, dict) or not _is_text(one.get("operation")):
+        return False
+    return all(_is_count(one.get(key), _LARGEST) for key in ("done", "total")) and (
+        one.get("block") is None or _is_count(one["block"], _LARGEST)
+    )
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < most
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a text that may be a path: no NUL, and bytes that are not UTF-8 only as Python has them."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def live_mounts() -> list[LiveMount]:
@@ -62,14 +122,39 @@ def live_mounts() -> list[LiveMount]:
 
 
 def asked(found: list[LiveMount]) -> list[LiveMount]:
-    """These, each asked, all within the time that one may take."""
-    threads = [threading.Thread(target=one.ask, daemon=True) for one in found]
-    for thread in threads:
-        thread.start()
+    """These, each asked, all within the time that one may take.  Call it where there are no other threads."""
+    pipes = {_start(one.mount): one for one in found}
+    answers: dict[int, bytes] = dict.fromkeys(pipes, b"")
+    poll = select.poll()
+    for pipe in pipes:
+        poll.register(pipe, select.POLLIN)
     end = time.monotonic() + _PATIENCE
-    for thread in threads:
-        thread.join(max(0, end - time.monotonic()))
+    while answers and (rest := end - time.monotonic()) > 0:
+        for pipe, _ in poll.poll(rest * 1000):
+            piece = os.read(pipe, LONGEST)
+            answers[pipe] += piece
+            if not piece:
+                pipes[pipe].take(answers.pop(pipe))
+                poll.unregister(pipe)
+    for pipe in pipes:
+        os.close(pipe)
     return found
+
+
+def _start(mount: Mount) -> int:
+    """Have a process of its own ask ``mount``, nobody's child; where to read the answer."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            if not os.fork():  # init's from now on, whenever it ends
+                _let_go(writer)
+                _ask(mount, writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    return reader
 
 
 def _asdffs_mounts() -> Iterator[Mount]:

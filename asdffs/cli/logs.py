@@ -6,6 +6,7 @@ import logging
 import os
 from typing import Final
 
+from asdffs.cli.saying import SafeFormatter
 from asdffs.errors import MountError
 
 #: The option that means the system's log.
@@ -48,8 +49,8 @@ def log_to(place: str, *, keep: bool, also: bool = False) -> None:
         from logging.handlers import SysLogHandler  # sockets and more, which nobody else needs
 
         handler = SysLogHandler(_SYSLOG_SOCKET)
-        handler.setFormatter(logging.Formatter("asdffs[%(process)d]: %(levelname)s %(message)s"))
+        handler.setFormatter(SafeFormatter("asdffs[%(process)d]: %(levelname)s %(message)s"))
     else:
         handler = logging.FileHandler(place, "a" if keep else "w", encoding="utf-8", errors="backslashreplace")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
     root.addHandler(handler)

@@ -8,6 +8,8 @@ import sys
 from typing import Any
 
 from asdffs.cli.live import LiveMount, live_mounts
+from asdffs.cli.saying import say
+from asdffs.printable import printable
 
 _DEAD = "its daemon is gone; 'umount -l MNT' takes it away, the next mount of the file recovers it"
 
@@ -23,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         show(_table(found))
     else:
         for facts in found:
-            print(f"{facts['file']}\t{facts['mountpoint']}\t{_mode(facts)}\t{facts['state']}")
+            say(f"{facts['file']}\t{facts['mountpoint']}\t{_mode(facts)}\t{facts['state']}")
     return 0
 
 
@@ -53,5 +55,5 @@ def _table(found: list[dict[str, Any]]) -> Any:
         table.add_column(name, overflow="fold")
     for facts in found:
         cells = (facts["file"], facts["mountpoint"], _mode(facts), facts["state"], facts["error"] or "")
-        table.add_row(*map(Text, cells))
+        table.add_row(*(Text(printable(cell, terminal=True)) for cell in cells))
     return table

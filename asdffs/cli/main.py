@@ -13,6 +13,7 @@ from typing import Any
 
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.parser import COMMANDS, build_parser
+from asdffs.cli.saying import SafeFormatter, say
 from asdffs.cli.standard import forget_output, settle_streams
 from asdffs.errors import AsdffsError, UsageError
 
@@ -32,7 +33,9 @@ def main(argv: list[str] | None = None) -> int:
     words = _with_command(sys.argv[1:] if argv is None else argv)
     arguments = build_parser(words[0] if words else None).parse_args(words)
     level = logging.INFO if arguments.verbose else logging.WARNING
-    logging.basicConfig(format="asdffs: %(message)s", level=level, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(SafeFormatter("asdffs: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=level)
     command = _imported(f"asdffs.cli.{arguments.command}", alone=argv is None)
     try:
         return _run(command, arguments)
@@ -42,12 +45,12 @@ def main(argv: list[str] | None = None) -> int:
     except AsdffsError as err:
         if not isinstance(err, UsageError):
             err.path = err.path or getattr(arguments, "file", None)
-        print(f"asdffs: {err}", file=sys.stderr)
+        say(f"asdffs: {err}", file=sys.stderr)
         return exit_code_of(err)
     except OSError as err:
         where = err.filename if isinstance(err.filename, str) else getattr(arguments, "file", "")
         advice = _ADVICE.get(err.errno or 0, "")
-        print(f"asdffs: {where + ': ' if where else ''}{err.strerror or err}{advice}", file=sys.stderr)
+        say(f"asdffs: {where + ': ' if where else ''}{err.strerror or err}{advice}", file=sys.stderr)
         return ExitCode.UNFINISHED
     except KeyboardInterrupt:
         return 130  # 128 + SIGINT, as shells count

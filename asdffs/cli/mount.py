@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from asdffs.cli.identity import note_replacement
 from asdffs.cli.logs import check_log, log_to
 from asdffs.cli.notify import notify
 from asdffs.cli.past import tell_the_past
@@ -22,6 +23,7 @@ from asdffs.cli.places import (
     private_places,
     state_home,
 )
+from asdffs.cli.saying import say
 from asdffs.document.contents import Care
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.document.places import Places
@@ -104,7 +106,7 @@ def _give_up(claim: int, ready: Callable[[], None]) -> None:
 def _say_mounted(sentence: str, *, quiet: bool) -> None:
     notify("READY=1", f"STATUS={sentence}")
     if not quiet:
-        print(sentence, file=sys.stderr)
+        say(sentence, file=sys.stderr)
 
 
 def _say_leaving(path: str) -> None:
@@ -131,6 +133,7 @@ def _serve(
         schema=options.schema,
         growth=options.growth,
         journal=options.journal,
+        replacing=lambda new: note_replacement(path, new),
     )
     # the spool belongs to whoever holds the lock: it is touched only after the file is open
     document = open_document(path, writable=not options.read_only, settings=settings)
@@ -157,10 +160,10 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
             logger.error("%s", err)
             return exit_code_of(err)
         except AsdffsError as err:
-            print(f"asdffs: {err}", file=sys.stderr)
+            say(f"asdffs: {err}", file=sys.stderr)
             return exit_code_of(err)
         except OSError as err:
-            print(
+            say(
                 f"asdffs: cannot be mounted for writing: {err}; make room, or mount with -o ro or -o nojournal",
                 file=sys.stderr,
             )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take_report
+from asdffs.cli.identity import StateOwner
+from asdffs.cli.places import clear, forget_past_spools, make, past_spools, places_in, spools_in, take_report
 from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
 from asdffs.document.keeping import keep_abandoned
@@ -18,6 +19,8 @@ def tell_the_past(document: Document, places: Places) -> Iterator[str]:
 
     Raises ``UnfinishedError`` when something cannot be kept, or ``OSError``.
     """
+    owner = StateOwner(document.path)
+    yield from owner.claim()
     make(places)  # a daemon that was finishing may have removed them
     if document.report.recovery:
         yield document.report.recovery
@@ -27,6 +30,12 @@ def tell_the_past(document: Document, places: Places) -> Iterator[str]:
         yield from _recovered(document, spool)
         kept += _keep(document, places._replace(spool=spool))
     forget_past_spools(document.path, places)
+    other = owner.elsewhere()
+    if other is not None:
+        for spool in spools_in(other):
+            yield from _recovered(document, spool)
+            kept += _keep(document, places_in(other)._replace(spool=spool))
+    owner.arrive()
     yield from (f"kept from the last mount: {found}" for found in kept)
     make(places)
 

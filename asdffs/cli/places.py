@@ -21,7 +21,7 @@ from asdffs.document.places import Places
 from asdffs.errors import MountError
 
 #: In the state directory of a file: the spools of mounts whose scratch may not be kept yet.
-_SPOOLS = "spools.json"
+SPOOLS = "spools.json"
 _REPORT = "report.json"
 
 
@@ -30,9 +30,18 @@ def places_of(path: str, spool: str | None = None) -> Places:
 
     ``spool``: another directory to put scratch and decoded blocks in.
     """
-    top = _top_of(path)
-    places = Places(
-        os.path.join(top, "spool") if spool is None else os.path.join(os.path.abspath(spool), os.path.basename(top)),
+    top = top_of(path)
+    places = places_in(top)
+    if spool is not None:
+        places = places._replace(spool=os.path.join(os.path.abspath(spool), os.path.basename(top)))
+    make(places)
+    return places
+
+
+def places_in(top: str) -> Places:
+    """The places in the state directory ``top``."""
+    return Places(
+        os.path.join(top, "spool"),
         os.path.join(top, "rejected"),
         os.path.join(top, "history"),
         os.path.join(top, "log"),
@@ -40,21 +49,23 @@ def places_of(path: str, spool: str | None = None) -> Places:
         os.path.join(top, "editing"),
         os.path.join(top, "mirrors"),
     )
-    make(places)
-    return places
 
 
 def past_spools(path: str, places: Places) -> list[str]:
     """Where mounts of the file that were killed may have left scratch; the mount of now is noted as one."""
-    note = os.path.join(_top_of(path), _SPOOLS)
-    try:
-        with open(note) as file:
-            known = [place for place in json.load(file) if os.path.isdir(place)]
-    except (OSError, ValueError):
-        known = [os.path.join(_top_of(path), "spool")]
+    known = spools_in(top_of(path))
     spools = [*known, *([] if places.spool in known else [places.spool])]
     _note_spools(path, spools)
     return spools
+
+
+def spools_in(top: str) -> list[str]:
+    """The spools of mounts whose state directory is ``top``."""
+    try:
+        with open(os.path.join(top, SPOOLS)) as file:
+            return [place for place in json.load(file) if os.path.isdir(place)]
+    except (OSError, ValueError):
+        return [os.path.join(top, "spool")]
 
 
 def forget_past_spools(path: str, places: Places) -> None:
@@ -64,7 +75,7 @@ def forget_past_spools(path: str, places: Places) -> None:
 
 def _note_spools(path: str, spools: list[str]) -> None:
     """Replace the note as a whole: half of it would hide scratch from the next mount."""
-    note = os.path.join(_top_of(path), _SPOOLS)
+    note = os.path.join(top_of(path), SPOOLS)
     with open(f"{note}.new", "w") as file:
         json.dump(spools, file)
     os.replace(f"{note}.new", note)
@@ -80,7 +91,8 @@ def private_places(spool: str | None = None) -> Places:
     return places
 
 
-def _top_of(path: str) -> str:
+def top_of(path: str) -> str:
+    """The state directory of the file at ``path``; maybe not there."""
     return os.path.join(state_home(), "asdffs", _id_of(os.path.realpath(path)))
 
 

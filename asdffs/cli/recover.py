@@ -8,6 +8,7 @@ import os
 
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import clear, places_of
+from asdffs.cli.saying import say
 from asdffs.document.opening import open_document, resolve
 
 
@@ -24,5 +25,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"file": path, "recovered": story}, indent=2))
     else:
-        print("\n".join(f"{path}: {sentence}" for sentence in story or ["nothing to recover"]))
+        say(*(f"{path}: {sentence}" for sentence in story or ["nothing to recover"]))
     return 0

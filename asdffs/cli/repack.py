@@ -11,6 +11,7 @@ from typing import Any
 
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import alignment_of, padding_of, write_out
+from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.assembling import Room
 from asdffs.document.document import Document
@@ -28,7 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
     in_place = arguments.out is None or os.path.realpath(arguments.out) == path
     turns = Turns()
     spool = os.path.dirname(path if in_place else os.path.realpath(arguments.out))
-    wishes = Wishes(arguments.compression, room, drop=arguments.drop_unreferenced, directory=spool)
+    wishes = Wishes(
+        arguments.compression, room, drop=arguments.drop_unreferenced, directory=spool, force=arguments.force
+    )
     settings = Settings(spool=spool, relief=turns)
     with ExitStack() as stack, turns.entered():
         if in_place:
@@ -63,7 +66,7 @@ def _tell(arguments: argparse.Namespace, facts: dict[str, Any], repacking: Repac
         print(json.dumps({**facts, "notes": repacking.notes}, indent=2))
         return
     dropped = ", ".join(map(str, facts["dropped"]))
-    print(
+    say(
         f"{facts['file']}: {facts['size_before']} -> {facts['size']} bytes"
         + (f"; dropped blocks: {dropped}" if dropped else "")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import json
 import logging
 import os
@@ -17,8 +16,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from asdffs.cli.bars import Facts, shown
-from asdffs.cli.live import LiveMount, asked, live_mounts
+from asdffs.cli.exit_codes import ExitCode, exit_code_of
+from asdffs.cli.live import LONGEST as _LONGEST
+from asdffs.cli.live import LiveMount, asked, is_status, live_mounts
 from asdffs.cli.places import is_report_of, take_report
+from asdffs.cli.saying import say
 from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
 from asdffs.storage.file_store import FileFolder
@@ -28,6 +30,8 @@ from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
 logger = logging.getLogger(__name__)
 
 _PATIENCE_MS = 1000
+#: Seconds in which root sees no progress of another user's mount before it leaves it to itself.
+_STILL = 15.0
 #: Seconds for which a mount may be busy because somebody just looks at it, such as 'asdffs ls', and how often to try.
 _BUSY = 1.0
 _LOOK = 0.02
@@ -46,19 +50,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _all_mountpoints() -> list[str]:
-    """Of this user, of root everybody's; what was mounted last first, for one may lie in another."""
+    """Of this user, of root everybody's, its own first; what was mounted last first, for one may lie in another."""
     mine = os.geteuid()
-    return [one.mount.point for one in reversed(live_mounts()) if mine in (0, one.mount.owner)]
+    found = [one.mount for one in reversed(live_mounts()) if mine in (0, one.mount.owner)]
+    return [mount.point for mount in sorted(found, key=lambda mount: mount.owner != mine)]
 
 
 def _take_away_or_say(mountpoint: str) -> int:
     """One that fails holds up no other."""
-    from asdffs.cli.exit_codes import exit_code_of
-
     try:
         return _take_away(mountpoint)
     except AsdffsError as err:
-        print(f"asdffs: {err}", file=sys.stderr)
+        say(f"asdffs: {err}", file=sys.stderr)
         return exit_code_of(err)
 
 
@@ -70,9 +73,9 @@ def _take_away(given: str) -> int:
     if found is None or found.kind != "fuse.asdffs":
         raise MountError("no asdffs mount is there; 'asdffs ls' lists them", path=given)
     if os.geteuid() == 0 and found.owner:  # root itself may not look into it
-        return _as_user(found.owner, found.group or 0, lambda: _take_away_or_say(given))
+        return _as_user(found, lambda: _take_away_or_say(given))
     status = _status(found, given)
-    with _watched(status) as process:
+    with _watched(status, found.owner or 0) as process:
         with _status_of(mountpoint) as facts, shown(facts, f"finishing {status['file']}"):
             _finish(mountpoint)
         _unmount(mountpoint)
@@ -82,22 +85,53 @@ def _take_away(given: str) -> int:
     return 0
 
 
-def _as_user(user: int, group: int, work: Callable[[], int]) -> int:
-    """What ``work`` returns, done with the rights of ``user`` in ``group`` and nothing more."""
-    if sys.stderr.isatty():
-        importlib.import_module("rich.progress")  # the user may not be able to read where it lies
+def _as_user(found: Mount, work: Callable[[], int]) -> int:
+    """What ``work`` returns, done with the rights of the user who made the mount ``found``, and nothing more.
+
+    That user may be anybody: a process that waits for a mount that does not answer any more is left behind.
+    """
+    user, group = found.owner or 0, found.group or 0
+    reader, writer = os.pipe()
     child = os.fork()
     if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os.close(writer)
+        return _wait_for(child, reader, found)
     code = 1
     try:
+        for standard in (1, 2):  # who reads what this command prints does not wait for a process that is left behind
+            os.dup2(writer, standard)
+        os.close(writer)
         _become(user, group)
         code = work()
     except OSError as err:
-        print(f"asdffs: the rights of user {user} cannot be taken: {err.strerror}", file=sys.stderr)
+        say(f"asdffs: the rights of user {user} cannot be taken: {err.strerror}", file=sys.stderr)
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _wait_for(child: int, said: int, found: Mount) -> int:
+    """Print what ``child`` writes into the pipe ``said``; its exit code, unless the mount stops to get on."""
+    since, before = time.monotonic(), None
+    with open(said, "rb", buffering=0) as lines:
+        poll = select.poll()
+        poll.register(lines, select.POLLIN)
+        while True:
+            if poll.poll(_PATIENCE_MS):
+                piece = lines.read(1 << 16)
+                if not piece:
+                    break
+                sys.stderr.buffer.write(piece)
+                sys.stderr.flush()
+                continue
+            (one,) = asked([LiveMount(found)])
+            now = one.status.get("progress")
+            since, before = (time.monotonic() if now and now != before else since), now
+            if time.monotonic() - since > _STILL:
+                sentence = f"{found.point}: has not got on for {_STILL:.0f} s, and is left to itself"
+                say(f"asdffs: {sentence}; 'umount -l {found.point}' takes it away", file=sys.stderr)
+                return int(ExitCode.UNFINISHED)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _become(user: int, group: int) -> None:
@@ -127,10 +161,15 @@ def _status(found: Mount, given: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _watched(status: dict[str, Any]) -> Iterator[int | None]:
-    """A descriptor that tells when the daemon is gone; None when it lives in another PID namespace."""
+def _watched(status: dict[str, Any], owner: int) -> Iterator[int | None]:
+    """A descriptor that tells when the daemon, of the user ``owner``, is gone.
+
+    None when it lives in another PID namespace, or is none of that user's.
+    """
     pid = status["pid"]
     try:
+        if os.stat(f"/proc/{pid}").st_uid != owner:
+            raise ProcessLookupError
         if status.get("namespace", pid_namespace()) != pid_namespace():
             raise ProcessLookupError
         process = os.pidfd_open(pid)
@@ -152,10 +191,10 @@ def _status_of(mountpoint: str) -> Iterator[Facts]:
     def facts() -> list[dict[str, Any]]:
         try:
             with open(os.open("status.json", os.O_RDONLY, dir_fd=folder)) as file:
-                running: list[dict[str, Any]] = json.load(file)["progress"]
-        except (OSError, ValueError):
+                found = json.loads(file.read(_LONGEST))
+        except (OSError, ValueError, RecursionError):
             return []
-        return running
+        return found["progress"] if is_status(found) else []
 
     try:
         yield facts
@@ -201,7 +240,7 @@ def _wait(process: int | None, status: dict[str, Any]) -> None:
     while not poll.poll(_PATIENCE_MS):
         waited += 1
         if waited == 1:
-            print(f"asdffs: waiting for the daemon to finish {status['file']}", file=sys.stderr)
+            say(f"asdffs: waiting for the daemon to finish {status['file']}", file=sys.stderr)
         if waited >= _DEAF and _is_serving(status):
             raise InUseError(
                 "unmounted here, and finished as it is now; but it is also seen at another place, by a bind mount or "

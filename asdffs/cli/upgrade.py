@@ -7,7 +7,6 @@ import difflib
 import json
 import logging
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from typing import Any
 
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import padding_of, write_out
+from asdffs.cli.saying import say
 from asdffs.document.assembling import Room
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"file": path, **facts}, indent=2))
     else:
-        print(f"{arguments.out}: ASDF 1.6.0, {upgrading.count} blocks, {os.path.getsize(path)} bytes")
+        say(f"{arguments.out}: ASDF 1.6.0, {upgrading.count} blocks, {os.path.getsize(path)} bytes")
     return 0
 
 
@@ -80,9 +80,9 @@ def _show(arguments: argparse.Namespace, document: Document, upgrading: Upgradin
         facts = {"file": document.path, **_facts(document, upgrading), "text": "".join(lines)}
         print(json.dumps(facts, indent=2))
         return
-    sys.stdout.write("".join(lines))
+    say(*(line.rstrip("\n") for line in lines))
     for change in upgrading.changes:
-        print(f"block {change.number}: {change.was} -> {change.will_be}")
+        say(f"block {change.number}: {change.was} -> {change.will_be}")
 
 
 def _difference(arguments: argparse.Namespace, old: bytes, new: bytes) -> Iterator[str]:

@@ -13,12 +13,14 @@ import logging
 import os
 import select
 import signal
+import sys
 import threading
 import time
 from typing import Any, Final
 
 from asdffs.cli.explode import make_directory
 from asdffs.cli.logs import told_here
+from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.drafts import Drafts
@@ -117,7 +119,8 @@ class _Watching:
         self._begin(arguments.prefer)
         try:
             if not arguments.once:
-                print(f"watching {self._mirror.folder.path(self._mirror.main)}", flush=True)
+                say(f"watching {self._mirror.folder.path(self._mirror.main)}")
+                sys.stdout.flush()
                 self._serve()
             self._end()
         except FileNotFoundError as err:

@@ -9,7 +9,9 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
+from asdffs.cli.identity import note_replacement
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import clear, places_of
 from asdffs.document.document import Document
@@ -27,7 +29,8 @@ def opened_to_write(path: str, command: str, settings: Settings | None = None) -
     """
     real = os.path.join(*resolve(path))
     places = places_of(real)
-    document = open_document(real, writable=True, settings=settings or Settings(spool=places.spool))
+    chosen = replace(settings or Settings(spool=places.spool), replacing=lambda new: note_replacement(real, new))
+    document = open_document(real, writable=True, settings=chosen)
     try:
         document.report.settled = False
         for sentence in tell_the_past(document, places):

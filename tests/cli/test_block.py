@@ -105,7 +105,9 @@ def test_remove_and_recompress(tmp_path: Path, call: Call) -> None:
     path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK), block_bytes(b"nobody")]))
     done = call("block", path, 0, "--remove")
     assert (done.code, "only the last block" in done.sentence) == (5, True)
-    assert call("block", path, 2, "--remove").code == 0
+    done = call("block", path, 2, "--remove")
+    assert (done.code, "which asdffs does not know, may refer to it" in done.sentence) == (5, True)
+    assert call("block", path, 2, "--remove", "--force").code == 0
     done = call("block", path, 1, "--remove")
     assert (done.code, "mask (line 10) has source 1" in done.sentence) == (5, True), done.err
     assert call("block", path, 0, "--compression", "bzp2").code == 0

@@ -40,16 +40,22 @@ def check(path: Path, *options: str) -> tuple[int, list[dict[str, object]], subp
 def test_legal_files_have_no_errors(tmp_path: Path, name: str) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(ODD_FILES[name])
-    code, findings, done = check(path)
+    code, all_findings, done = check(path)
     assert code == (9 if name in WARNED else 4 if name in WRONG else 0), done.stderr
+    findings = [finding for finding in all_findings if not _is_unseen(finding)]
     assert path.read_bytes() == ODD_FILES[name]
     if name not in CLEAN | WARNED | WRONG and name != "streamed":
         assert findings == []
     if name in WARNED:
         code, findings, _ = check(path, "--repair")
-        assert (code, findings) == (0, [])
+        assert (code, [finding for finding in findings if not _is_unseen(finding)]) == (0, [])
         with opened(path) as found:
             assert found["data"][:].tobytes() == DATA
+
+
+def _is_unseen(finding: dict[str, object]) -> bool:
+    """The sample has an object of an unknown tag, which may refer to blocks that no array refers to."""
+    return finding["level"] == "note" and str(finding["sentence"]).startswith("no array refers to these blocks")
 
 
 @pytest.mark.parametrize("version", STANDARDS)

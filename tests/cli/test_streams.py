@@ -142,7 +142,8 @@ def test_mount_points_with_any_white_space(file: Path, name: str) -> None:
     assert asdffs("mount", file, point, environment=environment).returncode == 0
     try:
         done = run("unshare", "-m", "--propagation", "private", "bash", "-c", script, env=environment)
-        assert f"{point}\trw\tserving" in done.stdout, done.stderr
+        shown = str(point).replace("\v", r"\x0b").replace("\N{LINE SEPARATOR}", r"\u2028")
+        assert f"{shown}\trw\tserving" in done.stdout, done.stderr
     finally:
         assert asdffs("umount", point, environment=environment).returncode == 0
 

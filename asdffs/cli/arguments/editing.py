@@ -63,6 +63,7 @@ The block that is one more than the last is a new one too.  Nothing in the tree 
     what.add_argument("--remove", action="store_true", help="remove it: the last one, when no array refers to it")
     what.add_argument("--stored", action="store_true", help="print it as it is stored, compressed or not")
     parser.add_argument("--compression", metavar="NAME", help="store it in NAME: none, zlib, bzp2, lz4, zstd ...")
+    parser.add_argument("--force", action="store_true", help="--remove it though unknown objects may use it")
     return parser
 
 
@@ -77,8 +78,8 @@ example:
 
 Without OUT the file is replaced when the new one is whole and on the disk; until then it is what it was.
 Comments and all else of the tree stay.  A streamed block, and one whose compression is not known, stay as
-they are stored.  Objects of extensions that refer to blocks in their own way are not seen by
---drop-unreferenced.
+they are stored.  Where objects of extensions may refer to blocks in their own way (asdf-zarr, or tags that asdffs
+does not know), --drop-unreferenced is refused; --force insists, and also drops bytes that belong to no block.
 """
     parser = add_command(commands, "repack", "write a file anew: compression, padding, alignment, index", epilog)
     add_file(parser)
@@ -87,7 +88,7 @@ they are stored.  Objects of extensions that refer to blocks in their own way ar
     parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
     parser.add_argument("--align", metavar="SIZE", help="have contents of blocks begin at multiples of SIZE")
     parser.add_argument("--drop-unreferenced", action="store_true", help="leave out blocks that no array refers to")
-    add_output(parser, "OUT if it is there")
+    add_output(parser, "OUT if it is there; drop what only unknown objects may use")
     add_json(parser)
     return parser
 

@@ -20,7 +20,7 @@ Bytes are shared where the file system can (XFS, btrfs), so that it takes no tim
     parser = add_command(commands, "explode", "write the exploded form: a tree, and a file for each block", epilog)
     add_file(parser)
     parser.add_argument("directory", metavar="DIR", nargs="?", default=".", help="where to (default: here); created")
-    add_output(parser, "an exploded form of the same name that is there")
+    add_output(parser, "an exploded form that is there; drop bytes of no block")
     add_json(parser)
     return parser
 

@@ -1,0 +1,26 @@
+"""Prints lines whose text may come from files, names and other programs.  Users: all commands."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+from asdffs.printable import printable
+
+
+def say(*lines: str, file: TextIO | None = None) -> None:
+    """Print each of ``lines`` as one line, to the standard output or ``file``; controls are escaped."""
+    stream = file or sys.stdout
+    terminal = stream.isatty()
+    for line in lines:
+        print(printable(line, terminal=terminal), file=stream)
+
+
+class SafeFormatter(logging.Formatter):
+    """Keeps a message on one line of the log; a traceback follows it as it is."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        """See ``logging.Formatter``."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
