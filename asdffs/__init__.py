@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import os
 
-    from asdffs.document.array import Array
-    from asdffs.document.blocks import Block
+    from asdffs.document.arrays.array import Array
+    from asdffs.document.blocks.block import Block
     from asdffs.document.document import Document
     from asdffs.errors import AsdffsError
 
@@ -29,9 +29,9 @@ __all__ = ["Array", "AsdffsError", "Block", "Document", "__version__", "open"]
 __version__ = "0.1.0"
 
 _PLACES = {
-    "Array": "asdffs.document.array",
+    "Array": "asdffs.document.arrays.array",
     "AsdffsError": "asdffs.errors",
-    "Block": "asdffs.document.blocks",
+    "Block": "asdffs.document.blocks.block",
     "Document": "asdffs.document.document",
 }
 

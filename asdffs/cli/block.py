@@ -17,8 +17,8 @@ from typing import BinaryIO, Final
 
 from asdffs.cli.bars import shown
 from asdffs.cli.writing import opened_to_write
-from asdffs.document.blocks import Block
-from asdffs.document.contents import Readable
+from asdffs.document.blocks.block import Block
+from asdffs.document.blocks.contents import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError

@@ -12,12 +12,12 @@ from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.logs import told_here
 from asdffs.cli.saying import say
-from asdffs.document.checking import Finding, Level, check_document
 from asdffs.document.opening import open_document, resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.leftovers import find_leftovers
+from asdffs.workflows.checking import Finding, Level, check_document
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,9 +12,9 @@ from typing import Any
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.saying import say
-from asdffs.document.comparing import BlockDifference, Comparison, ValueDifference
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
+from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -17,12 +17,12 @@ from asdffs.cli.logs import told_here
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
-from asdffs.document.drafts import Drafts
-from asdffs.document.history import History
-from asdffs.document.keeping import Keeper
 from asdffs.document.opening import Settings
-from asdffs.document.places import DRAFT, Places
 from asdffs.document.report import raise_report
+from asdffs.document.saves.drafts import Drafts
+from asdffs.document.saves.history import History
+from asdffs.document.saves.keeping import Keeper
+from asdffs.document.saves.places import DRAFT, Places
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, InvalidTreeError, StaleFileError, UnfinishedError, UsageError
 

@@ -12,13 +12,13 @@ from asdffs.cli.bars import shown
 from asdffs.cli.places import places_of
 from asdffs.cli.saying import say
 from asdffs.document.document import Document
-from asdffs.document.exploded_files import explode
-from asdffs.document.exploding import stem_of
-from asdffs.document.mirror_record import MirrorRecord
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import default_mode
+from asdffs.workflows.exploded_files import explode
+from asdffs.workflows.exploding import stem_of
+from asdffs.workflows.mirror_record import MirrorRecord
 
 
 def run(arguments: argparse.Namespace) -> int:

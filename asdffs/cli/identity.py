@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Iterator
 
 from asdffs.cli.places import SPOOLS, places_in, spools_in, state_home, top_of
-from asdffs.document.places import Places
+from asdffs.document.saves.places import Places
 from asdffs.storage.linux_calls import birth_ns
 
 _IDENTITY = "identity"

@@ -10,10 +10,10 @@ import os
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import padding_of, write_out
 from asdffs.cli.saying import say
-from asdffs.document.assembling import Room
-from asdffs.document.imploding import read_exploded
 from asdffs.document.progress import Progress
 from asdffs.errors import UsageError
+from asdffs.workflows.assembling import Room
+from asdffs.workflows.imploding import read_exploded
 
 logger = logging.getLogger(__name__)
 

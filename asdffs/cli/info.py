@@ -12,15 +12,15 @@ from typing import Any
 
 from asdffs.cli.file_map import render
 from asdffs.cli.saying import say
-from asdffs.document.arrays import Ndarray
 from asdffs.document.document import Document
-from asdffs.document.external import External, find_externals
 from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
 from asdffs.format.header import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import read_owner
+from asdffs.tree.ndarrays import Ndarray
+from asdffs.workflows.external import External, find_externals
 
 
 def run(arguments: argparse.Namespace) -> int:

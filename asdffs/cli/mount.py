@@ -24,9 +24,9 @@ from asdffs.cli.places import (
     state_home,
 )
 from asdffs.cli.saying import say
-from asdffs.document.contents import Care
+from asdffs.document.blocks.contents import Care
 from asdffs.document.opening import Settings, open_document, resolve
-from asdffs.document.places import Places
+from asdffs.document.saves.places import Places
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError, UsageError
 from asdffs.mount.binding import load_binding

@@ -9,8 +9,8 @@ from asdffs.cli.identity import StateOwner
 from asdffs.cli.places import clear, forget_past_spools, make, past_spools, places_in, spools_in, take_report
 from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
-from asdffs.document.keeping import keep_abandoned
-from asdffs.document.places import Places
+from asdffs.document.saves.keeping import keep_abandoned
+from asdffs.document.saves.places import Places
 from asdffs.errors import UnfinishedError
 
 

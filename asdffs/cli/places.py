@@ -17,7 +17,7 @@ import shutil
 import stat
 import tempfile
 
-from asdffs.document.places import Places
+from asdffs.document.saves.places import Places
 from asdffs.errors import MountError
 
 #: In the state directory of a file: the spools of mounts whose scratch may not be kept yet.

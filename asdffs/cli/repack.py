@@ -13,11 +13,11 @@ from asdffs.cli.bars import shown
 from asdffs.cli.outputs import alignment_of, padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
-from asdffs.document.assembling import Room
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
-from asdffs.document.repacking import Repacking, Wishes
 from asdffs.relief import Turns
+from asdffs.workflows.assembling import Room
+from asdffs.workflows.repacking import Repacking, Wishes
 
 logger = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from typing import Any
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import padding_of, write_out
 from asdffs.cli.saying import say
-from asdffs.document.assembling import Room
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.upgrading import Upgrading
 from asdffs.errors import UsageError
 from asdffs.relief import Turns
+from asdffs.workflows.assembling import Room
+from asdffs.workflows.upgrading import Upgrading
 
 logger = logging.getLogger(__name__)
 

@@ -23,20 +23,20 @@ from asdffs.cli.logs import told_here
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
-from asdffs.document.drafts import Drafts
-from asdffs.document.exploded_files import explode, numbered
-from asdffs.document.exploding import stem_of
-from asdffs.document.history import History
-from asdffs.document.keeping import keep_beside
-from asdffs.document.mirror_record import MirrorRecord, digest_of, read_record
-from asdffs.document.mirroring import Mirror
 from asdffs.document.opening import Settings, resolve
-from asdffs.document.places import Places
 from asdffs.document.report import raise_report
+from asdffs.document.saves.drafts import Drafts
+from asdffs.document.saves.history import History
+from asdffs.document.saves.keeping import keep_beside
+from asdffs.document.saves.places import Places
 from asdffs.errors import AsdffsError, MissingFileError, StaleFileError, UsageError
 from asdffs.storage.new_file import default_mode
 from asdffs.storage.store import Signature
 from asdffs.storage.watch import DirectoryWatch, Watch
+from asdffs.workflows.exploded_files import explode, numbered
+from asdffs.workflows.exploding import stem_of
+from asdffs.workflows.mirror_record import MirrorRecord, digest_of, read_record
+from asdffs.workflows.mirroring import Mirror
 
 logger = logging.getLogger(__name__)
 

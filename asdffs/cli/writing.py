@@ -16,7 +16,7 @@ from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import clear, places_of
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
-from asdffs.document.places import Places
+from asdffs.document.saves.places import Places
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asdffs.document.tree_values import Node
 from asdffs.errors import InvalidStoreError
+from asdffs.tree.values import Node
 
 #: How deep, and how long, what describes an ndarray may be.
 _DEEPEST: Final = 3

@@ -12,9 +12,9 @@ from asdffs.daf.places import DAF, SECTIONS
 from asdffs.daf.splicing import changed
 from asdffs.daf.tree_files import carries_store
 from asdffs.document.document import Document
-from asdffs.document.tree_values import read_values
 from asdffs.errors import NameExistsError
 from asdffs.storage.store import Store
+from asdffs.tree.values import read_values
 
 
 def new_store(version: Version) -> Callable[[Store], None]:

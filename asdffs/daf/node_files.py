@@ -24,11 +24,11 @@ from asdffs.daf.files import Bytes, Content
 from asdffs.daf.lines import build_lines
 from asdffs.daf.places import DAF, JSON, Key
 from asdffs.daf.stored import Stored, stored_content
-from asdffs.document.arrays import Ndarray, ndarray_of
 from asdffs.document.document import Document
-from asdffs.document.tree import Found
-from asdffs.document.tree_values import Node
 from asdffs.errors import InvalidStoreError
+from asdffs.tree.events import Found
+from asdffs.tree.ndarrays import Ndarray, ndarray_of
+from asdffs.tree.values import Node
 
 #: What JSON calls numbers that Python calls otherwise.
 _CONSTANTS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}

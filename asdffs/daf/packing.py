@@ -27,13 +27,13 @@ from asdffs.daf.nodes import (
 )
 from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, is_axis_directory, place_of
 from asdffs.daf.properties import Array, Properties, find_properties, part_type
-from asdffs.document.assembling import Assembly, Part, Room
 from asdffs.errors import InvalidStoreError
 from asdffs.format.block_form import RULES_1
 from asdffs.format.block_header import new_header
 from asdffs.format.padding import Padding
 from asdffs.storage.sharing import Stretch
 from asdffs.storage.store import Folder, Store
+from asdffs.workflows.assembling import Assembly, Part, Room
 
 #: Header and first lines of a new file.
 HEAD: Final = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"

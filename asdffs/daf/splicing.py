@@ -17,9 +17,9 @@ from typing import Any, Final
 import yaml
 
 from asdffs.daf.nodes import quoted, render
-from asdffs.document.tree_values import read_values
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
+from asdffs.tree.values import read_values
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NONE: Final[Mapping[str, Any]] = {}

@@ -12,13 +12,13 @@ Users: ``tree_files``, ``live``.  One thread at a time, whoever has the turn.
 from __future__ import annotations
 
 from asdffs.daf.eltypes import Eltype
-from asdffs.document.array import Array
-from asdffs.document.arrays import Ndarray
+from asdffs.document.arrays.array import Array
+from asdffs.document.arrays.elements import BlockElements, Elements, packed, understood
 from asdffs.document.document import Document
-from asdffs.document.elements import BlockElements, Elements, packed, understood
-from asdffs.document.tree import Path
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
+from asdffs.tree.events import Path
+from asdffs.tree.ndarrays import Ndarray
 
 
 class Stored:

@@ -28,8 +28,8 @@ from asdffs.daf.nodes import keys_of
 from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, Kind, mentions_store, place_of
 from asdffs.daf.properties import Fault
 from asdffs.document.document import Document
-from asdffs.document.tree_values import Node, read_values
 from asdffs.errors import AsdffsError, InvalidStoreError, MissingFileError
+from asdffs.tree.values import Node, read_values
 
 
 @dataclass(slots=True)

@@ -16,20 +16,18 @@ from typing import Any
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
-from asdffs.document.array_index import ArrayIndex
-from asdffs.document.arrays import Ndarray
-from asdffs.document.block_table import BlockTable
-from asdffs.document.blocks import Blocks
+from asdffs.document.arrays.array_index import ArrayIndex
+from asdffs.document.blocks.block import Blocks
+from asdffs.document.blocks.contents import Care, Contents
+from asdffs.document.blocks.pins import Pins
+from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.table import BlockTable
+from asdffs.document.blocks.transaction import Foreign, Transaction
 from asdffs.document.changes import Changes
-from asdffs.document.contents import Care, Contents
 from asdffs.document.for_programs import ForPrograms
 from asdffs.document.neighbours import Neighbours
-from asdffs.document.pins import Pins
 from asdffs.document.report import Report
 from asdffs.document.schema import check_schemas
-from asdffs.document.spool_room import SpoolRoom
-from asdffs.document.transaction import Foreign, Transaction
-from asdffs.document.tree import AbandonedError
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.document.tree_fit import TreeFit
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
@@ -40,6 +38,8 @@ from asdffs.format.plan import Plan, plan_cut_tail, plan_index
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.store import Extent, Folder, Signature, Store
+from asdffs.tree.events import AbandonedError
+from asdffs.tree.ndarrays import Ndarray
 
 logger = logging.getLogger(__name__)
 

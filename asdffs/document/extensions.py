@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from asdffs.document.arrays import Ndarray
-from asdffs.document.tree import Found, read_tree
 from asdffs.errors import AsdffsError
+from asdffs.tree.events import Found, read_tree
+from asdffs.tree.ndarrays import Ndarray
 
 if TYPE_CHECKING:
     from asdffs.document.document import Document

@@ -10,7 +10,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final, Self, cast
 
-from asdffs.document.transaction import Foreign
+from asdffs.document.blocks.transaction import Foreign
 from asdffs.document.turn import in_turn
 from asdffs.errors import AsdffsError, ReadOnlyError, StaleFileError
 

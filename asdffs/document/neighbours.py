@@ -13,16 +13,16 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from asdffs.document.transaction import Foreign
-from asdffs.document.tree import Path
-from asdffs.document.uris import resolve
+from asdffs.document.blocks.transaction import Foreign
 from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.mount_table import outside
+from asdffs.tree.events import Path
+from asdffs.tree.uris import resolve
 
 if TYPE_CHECKING:
-    from asdffs.document.branch import Branch
     from asdffs.document.document import Document
+    from asdffs.tree.branch import Branch
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from typing import Final
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
-from asdffs.document.contents import Care
+from asdffs.document.blocks.contents import Care
+from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.transaction import Manner, Transaction
 from asdffs.document.document import Document, Parts
-from asdffs.document.spool_room import SpoolRoom
-from asdffs.document.transaction import Manner, Transaction
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, UsageError
 from asdffs.format.header import Header
 from asdffs.format.layout import Layout

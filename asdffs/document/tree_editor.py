@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from asdffs.dialects.base import Dialect
-from asdffs.document.arrays import Ndarray, find_arrays
-from asdffs.document.block_table import BlockTable
+from asdffs.document.blocks.table import BlockTable
+from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import TREE, Changes
-from asdffs.document.transaction import Transaction
-from asdffs.document.validation import check_text
 from asdffs.errors import InvalidTreeError
 from asdffs.format.padding import Padding
 from asdffs.format.plan import plan_text
 from asdffs.format.tree_extent import complete_last_line
 from asdffs.relief import Relief
 from asdffs.storage.store import Extent
+from asdffs.tree.ndarrays import Ndarray, find_arrays
+from asdffs.tree.validation import check_text
 
 _PADDING_SAMPLE = 4096
 

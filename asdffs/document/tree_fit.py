@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from asdffs.document.arrays import Ndarray
 from asdffs.document.extensions import find_hidden
-from asdffs.document.validation import find_warnings
 from asdffs.errors import DamagedBlockError, InUseError, InvalidTreeError
+from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.validation import find_warnings
 
 if TYPE_CHECKING:
     from asdffs.document.document import Document

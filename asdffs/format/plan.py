@@ -2,7 +2,7 @@
 
 A plan is data: ``storage`` carries it out, a test applies it to a byte string.  Steps are
 in the order in which they may be applied to the old bytes: ``Move`` first, then ``Write``,
-then ``Truncate``.  Used by ``document/transaction``.  Pure functions.
+then ``Truncate``.  Used by ``document/blocks/transaction``.  Pure functions.
 """
 
 from __future__ import annotations

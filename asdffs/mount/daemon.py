@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from asdffs.document.document import Document
-from asdffs.document.places import Places
 from asdffs.document.report import raise_report
+from asdffs.document.saves.places import Places
 from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
 from asdffs.mount.direct import Direct

@@ -11,7 +11,7 @@ The strategies, tried in this order until one suits the file and the file system
 
 ``clone`` and ``insert`` need a gap of whole file-system blocks.  Guarantee of each: after a crash
 at any moment the file is the old or the new one, at once or after recovery
-(docs/design/journal.md).  User: ``document/transaction``, under the exclusive lock.
+(docs/design/journal.md).  User: ``document/blocks/transaction``, under the exclusive lock.
 """
 
 from __future__ import annotations

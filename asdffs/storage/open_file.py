@@ -2,7 +2,7 @@
 
 Guarantee: once a sync, an undo or the retirement of a record has failed, ``failure`` says so for
 good, and every later step refuses; the journal stays for recovery (invariant 7).  While a step
-waits for the disk others have the turn.  Users: ``document/transaction`` and the strategies of
+waits for the disk others have the turn.  Users: ``document/blocks/transaction`` and the strategies of
 ``gap``.  One change at a time, by the holder of the exclusive lock.
 """
 

@@ -17,7 +17,7 @@ import os
 import time
 
 from asdffs.document.document import Document, Foreign
-from asdffs.document.keeping import Keeper, distinct
+from asdffs.document.saves.keeping import Keeper, distinct
 from asdffs.errors import AsdffsError
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import DirectoryNode

@@ -24,7 +24,7 @@ import enum
 from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
-from asdffs.document.drafts import Drafts
+from asdffs.document.saves.drafts import Drafts
 from asdffs.errors import AsdffsError, InvalidTreeError
 from asdffs.relief import Exclusive
 from asdffs.vfs.namespace import FileNode, Node

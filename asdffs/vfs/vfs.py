@@ -11,10 +11,10 @@ import logging
 from collections.abc import Collection, Iterator
 
 from asdffs.document.document import Document
-from asdffs.document.drafts import Drafts
-from asdffs.document.history import History
-from asdffs.document.keeping import keep_beside
-from asdffs.document.places import Places
+from asdffs.document.saves.drafts import Drafts
+from asdffs.document.saves.history import History
+from asdffs.document.saves.keeping import keep_beside
+from asdffs.document.saves.places import Places
 from asdffs.errors import (
     AsdffsError,
     FileExpectedError,

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
-from asdffs.document.branch import Branch
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.document import Document
-from asdffs.document.listing import directory_name_of, name_of
-from asdffs.document.tree import Path
 from asdffs.errors import AsdffsError
+from asdffs.tree.branch import Branch
+from asdffs.tree.events import Path
+from asdffs.tree.key_names import directory_name_of, name_of
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.formats.npy import ENDING, ArrayFile, MaskFile, NpyFile
 

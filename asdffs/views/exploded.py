@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from asdffs.document.changes import BLOCKS, TREE, Subject, stored
 from asdffs.document.document import Document
-from asdffs.document.exploding import BlockFile, block_file, block_file_name, exploded_text, stem_of
 from asdffs.errors import DamagedBlockError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
+from asdffs.workflows.exploding import BlockFile, block_file, block_file_name, exploded_text, stem_of
 
 
 class ExplodedTree(ViewFile):

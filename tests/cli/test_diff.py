@@ -16,9 +16,9 @@ from support.commands import Done, command
 from support.mounts import environment_in
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
-from asdffs.document.tree_values import Node, read_values
 from asdffs.errors import InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
+from asdffs.tree.values import Node, read_values
 
 Call = Callable[..., Done]
 HEAD = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"

@@ -20,12 +20,12 @@ from support.mounts import asdffs, environment_in, run
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, opened, zlib_block
 
 from asdffs.document.document import Document
-from asdffs.document.exploded_files import explode
-from asdffs.document.imploding import read_exploded
 from asdffs.document.opening import open_document
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.storage import linux_calls
 from asdffs.storage.file_store import FileFolder
+from asdffs.workflows.exploded_files import explode
+from asdffs.workflows.imploding import read_exploded
 
 Call = Callable[..., Done]
 

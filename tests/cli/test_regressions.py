@@ -172,7 +172,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     environment = environment_in(tmp_path)
     change = f"import time; time.sleep(0); open({str(path)!r}, 'ab').write(b'more')"
     code = (
-        "import sys; from asdffs.document import exploded_files as e; real = e.transfer\n"
+        "import sys; from asdffs.workflows import exploded_files as e; real = e.transfer\n"
         f"def slow(*a):\n    real(*a); exec({change!r})\n"
         "e.transfer = slow\nfrom asdffs.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )

@@ -26,7 +26,7 @@ from support.drafts import (
 from support.samples import header_bytes, opened
 
 import asdffs
-from asdffs.document.upgrading import UNKNOWN
+from asdffs.workflows.upgrading import UNKNOWN
 
 ITEMS = np.arange(6, dtype=">i4").tobytes()
 

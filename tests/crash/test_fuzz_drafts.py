@@ -18,10 +18,10 @@ import pytest
 from support.drafts import SAMPLES, name_of, opened
 
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
-from asdffs.document.checking import check_document
 from asdffs.document.document import Document
-from asdffs.document.upgraded_text import upgraded_text
 from asdffs.errors import AsdffsError
+from asdffs.tree.upgraded_text import upgraded_text
+from asdffs.workflows.checking import check_document
 
 RUNS = 20_000 // len(SAMPLES) + 1 if os.environ.get("ASDFFS_DEEP") else 100
 #: Seconds for a run, and bytes for all of them: far more than any needs.

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import asdffs
-from asdffs.document.blocks import Block
-from asdffs.document.contents import Readable
+from asdffs.document.blocks.block import Block
+from asdffs.document.blocks.contents import Readable
 from asdffs.errors import (
     InUseError,
     InvalidArrayError,

@@ -16,10 +16,10 @@ from support import codecs
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zlib_block
 
 from asdffs.codecs.base import name_of
-from asdffs.document.contents import Care
+from asdffs.document.blocks.contents import Care
+from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
-from asdffs.document.spool_room import SpoolRoom
 from asdffs.errors import (
     AbandonedError,
     DamagedBlockError,
@@ -490,7 +490,7 @@ def test_regression_a_part_of_a_failed_write_showed_up_in_a_gap(tmp_path: Path) 
         os.pwrite(fd, payload[:1000], offset)
         raise OSError(28, "full")
 
-    with mock.patch("asdffs.document.decoding.write_all", half), pytest.raises(OSError, match="full"):
+    with mock.patch("asdffs.document.blocks.decoding.write_all", half), pytest.raises(OSError, match="full"):
         document.blocks[0].write_at(200, b"G" * 5000)
     document.blocks[0].truncate(5000)
     assert whole(document, 0) == b"x" + DATA[1:] + bytes(4900)
@@ -548,7 +548,7 @@ def test_regression_sizes_that_cannot_be_right(size: int, compression: bytes) ->
 
 
 def test_regression_an_empty_block_with_stored_bytes_is_damaged(tmp_path: Path) -> None:
-    from asdffs.document.checking import check_document
+    from asdffs.workflows.checking import check_document
 
     path = tmp_path / NAME
     path.write_bytes(compressed(CONTENT, data_size=0, md5=False))

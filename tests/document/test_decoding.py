@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from asdffs.document.decoding import DecodedBlock
+from asdffs.document.blocks.decoding import DecodedBlock
+from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
-from asdffs.document.spool_room import SpoolRoom
 from asdffs.errors import DamagedBlockError
 from asdffs.relief import Alone
 from asdffs.storage.store import read_bytes

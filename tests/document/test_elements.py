@@ -13,12 +13,12 @@ from hypothesis import given
 from support.arrays import tree_file
 from support.samples import block_bytes
 
-from asdffs.document.datatypes import descr_of
-from asdffs.document.elements import gather, packed
-from asdffs.document.inline import inline_array
+from asdffs.document.arrays.elements import gather, packed
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
 from asdffs.storage.store import read_bytes
+from asdffs.tree.datatypes import descr_of
+from asdffs.tree.inline import inline_array
 from asdffs.views.formats.npy import NpyFile, header_of
 
 ARRAY = "!core/ndarray-1.0.0"

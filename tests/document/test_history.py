@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asdffs.document.history import LENGTH, History
+from asdffs.document.saves.history import LENGTH, History
 
 
 def found(folder: Path) -> list[bytes]:

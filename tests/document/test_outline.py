@@ -8,10 +8,10 @@ import pytest
 from support.samples import ODD_FILES, odd_file
 
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
-from asdffs.document.branch import Branch, Outline
-from asdffs.document.exploding import exploded_text
-from asdffs.document.outline import read_outline
 from asdffs.errors import InvalidTreeError
+from asdffs.tree.branch import Branch, Outline
+from asdffs.tree.outline import read_outline
+from asdffs.workflows.exploding import exploded_text
 
 ARRAY = "!core/ndarray-1.0.0"
 HEAD = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n---\n"

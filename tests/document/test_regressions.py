@@ -16,7 +16,6 @@ from support.crashes import record
 from support.plans import scan
 from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, odd_file
 
-from asdffs.document.checking import check_document
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import DamagedBlockError, DamagedFileError, FailedFileError, NoRoomError, StaleFileError
@@ -26,6 +25,7 @@ from asdffs.storage.journal import Journal
 from asdffs.storage.memory_store import MemoryFolder
 from asdffs.storage.record import make_record
 from asdffs.storage.recovery import Outcome, recover
+from asdffs.workflows.checking import check_document
 
 NAME = "f.asdf"
 THREE = [block_bytes(DATA), block_bytes(MASK), block_bytes(b"three")]

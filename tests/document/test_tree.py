@@ -8,11 +8,11 @@ import asdf
 import pytest
 
 from asdffs.dialects.asdf_1 import Asdf1
-from asdffs.document import validation
-from asdffs.document.arrays import find_arrays, item_size
-from asdffs.document.validation import check_text, find_not_utf8, find_warnings
 from asdffs.errors import InvalidTreeError
 from asdffs.format.tree_extent import complete_last_line
+from asdffs.tree import validation
+from asdffs.tree.ndarrays import find_arrays, item_size
+from asdffs.tree.validation import check_text, find_not_utf8, find_warnings
 
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- "
 

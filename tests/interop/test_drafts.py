@@ -25,10 +25,7 @@ from support.drafts import (
 )
 
 import asdffs
-from asdffs.document.checking import Level, check_document
 from asdffs.document.document import Document
-from asdffs.document.exploded_files import explode
-from asdffs.document.exploding import block_file
 from asdffs.document.opening import open_document
 from asdffs.errors import (
     DamagedBlockError,
@@ -41,6 +38,9 @@ from asdffs.errors import (
 from asdffs.format.block_form import FORM_36, FORM_40, FORM_44
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.store import read_bytes
+from asdffs.workflows.checking import Level, check_document
+from asdffs.workflows.exploded_files import explode
+from asdffs.workflows.exploding import block_file
 
 EXPECTED = [path for path in SAMPLES if path.with_suffix(".expect.npy").exists()]
 ITEMS = np.arange(6, dtype=">i4").tobytes()

@@ -19,7 +19,7 @@ from support.arrays import read_by_asdf, tree_file, write_all_kinds
 from support.mounts import Mounted, asdffs, mounted, run
 from support.samples import block_bytes, header_bytes, opened, zlib_block
 
-from asdffs.document.listing import name_of
+from asdffs.tree.key_names import name_of
 
 pytestmark = pytest.mark.mount
 

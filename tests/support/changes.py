@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from unittest import mock
 
-from asdffs.document.assembling import Room
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
-from asdffs.document.repacking import Repacking, Wishes
 from asdffs.format.padding import Padding
 from asdffs.relief import Turns
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
+from asdffs.workflows.assembling import Room
+from asdffs.workflows.repacking import Repacking, Wishes
 from support.drafts import block_36, draft
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 

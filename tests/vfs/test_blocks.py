@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 from support.samples import DATA, MASK, block_bytes, odd_file, opened, zlib_block
 
-from asdffs.document.blocks import Block
+from asdffs.document.blocks.block import Block
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.places import Places
+from asdffs.document.saves.places import Places
 from asdffs.errors import FailedFileError, NoSuchNameError
 from asdffs.relief import Alone
 from asdffs.vfs.vfs import Vfs
@@ -48,7 +48,7 @@ def test_regression_a_failed_fill_was_taken_for_a_foreign_change_and_forgotten(t
         store.write_at(fill.offset, b"half of it")
         raise OSError(28, "No space left on device")
 
-    with mock.patch("asdffs.document.transaction.pour", pour), pytest.raises(FailedFileError):
+    with mock.patch("asdffs.document.blocks.transaction.pour", pour), pytest.raises(FailedFileError):
         vfs.set_xattr("/blocks/0000.bin", "user.asdf.compression", b"zlib")
     assert vfs.foreign.look()
     assert block(vfs, 0) == DATA * 60, "reads go on, of what recovery will make"

@@ -11,7 +11,7 @@ from support.arrays import tree_file
 from support.samples import block_bytes, zlib_block
 
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.places import Places
+from asdffs.document.saves.places import Places
 from asdffs.errors import NoSuchNameError
 from asdffs.vfs.vfs import Vfs
 

@@ -12,7 +12,7 @@ from support.arrays import tree_file
 from support.samples import block_bytes
 
 from asdffs.document.opening import Settings, open_document
-from asdffs.document.places import Places
+from asdffs.document.saves.places import Places
 from asdffs.errors import StaleFileError
 from asdffs.relief import Turns
 from asdffs.storage.store import read_bytes

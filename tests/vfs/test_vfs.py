@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.samples import odd_file
 
-from asdffs.document.keeping import Keeper, is_disposable, keep_abandoned
 from asdffs.document.opening import open_document
-from asdffs.document.places import Places
+from asdffs.document.saves.keeping import Keeper, is_disposable, keep_abandoned
+from asdffs.document.saves.places import Places
 from asdffs.errors import (
     InUseError,
     InvalidTreeError,

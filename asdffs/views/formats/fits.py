@@ -19,11 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from asdffs.document.arrays import Ndarray
-from asdffs.document.branch import Branch
-from asdffs.document.changes import TREE, Subject, content
-from asdffs.document.document import Document
-from asdffs.document.elements import (
+from asdffs.document.arrays.elements import (
     Elements,
     ValueMask,
     elements_of,
@@ -31,9 +27,13 @@ from asdffs.document.elements import (
     subjects_of,
     understood,
 )
-from asdffs.document.inline import read_values
+from asdffs.document.changes import TREE, Subject, content
+from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.storage.store import Extent, read_bytes
+from asdffs.tree.branch import Branch
+from asdffs.tree.inline import read_values
+from asdffs.tree.ndarrays import Ndarray
 from asdffs.views.formats.fits_cards import BLOCK, blocks, format_header, home_of, metadata_of, stated_header, wcs_of
 from asdffs.views.formats.fits_data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
 from asdffs.views.formats.npy import ArrayFile

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import yaml
 
-from asdffs.document.branch import Branch, Scalar
 from asdffs.errors import InvalidArrayError
+from asdffs.tree.branch import Branch, Scalar
 from asdffs.views.formats.fits_data import Card
 
 #: Bytes of a FITS block, and of a card.

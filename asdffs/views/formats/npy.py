@@ -12,13 +12,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from asdffs.document.array import Array, Mask
-from asdffs.document.branch import Branch
+from asdffs.document.arrays.array import Array, Mask
+from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, subjects_of, understood
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.document import Document
-from asdffs.document.elements import BlockElements, Elements, OtherElements, subjects_of, understood
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
+from asdffs.tree.branch import Branch
 from asdffs.views.base import ViewFile
 
 ENDING: Final = ".npy"

@@ -1,0 +1,1 @@
+"""The arrays of an open file: their elements, wherever these are."""

@@ -1,0 +1,239 @@
+"""One array of the tree, live: what numpy sees of it now, wherever its elements are.
+
+``document.arrays["roman/data"]`` keeps no elements: each access reads the tree and the block as they are then, and
+an assignment goes into the block at once, as a write to the array's ``.npy`` file in a mount does.  Only a selection
+is read, however large the array is.  Implements the schema core/ndarray.  Users: ``views/formats``, programs.
+Threads: as ``Document``.  Imports numpy late.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from asdffs.document.arrays.elements import BlockElements, Elements, ValueMask, block_of, elements_of, understood
+from asdffs.document.arrays.region import Region, is_packed, packed_runs, select
+from asdffs.document.turn import in_turn
+from asdffs.errors import InvalidArrayError, NotPermittedError
+from asdffs.storage.store import read_bytes
+from asdffs.tree.branch import Branch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from asdffs.document.document import Document
+
+_GONE: Final = "the tree has no such array any more"
+_NO_PLACE: Final = "the elements of this array have no single place; write its block or edit the tree"
+
+
+class Array:
+    """The array that the tree has at a path now, or had last.
+
+    ``find()`` is its branch: asked at each use, because a commit may change it.  Everything raises
+    ``InvalidArrayError`` with the array's line where it cannot be, ``DamagedBlockError``, ``OSError``.
+    """
+
+    def __init__(self, document: Document, find: Callable[[], Branch]) -> None:
+        self._document = document
+        self._find = find
+        self._last: Branch | None = None
+        self._known: tuple[Any, Elements] | None = None
+        self.gone = False
+
+    # -- for programs -----------------------------------------------------
+
+    def __repr__(self) -> str:
+        try:
+            return f"<array {self.shape} {self.dtype} of {self._document.path}>"
+        except InvalidArrayError as err:
+            return f"<array of {self._document.path}: {err}>"
+
+    @property
+    @in_turn
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of its axes; the first of a growing stream is what it has now."""
+        return self._current().shape
+
+    @property
+    @in_turn
+    def dtype(self) -> np.dtype[Any]:
+        """As it is stored, byte order included."""
+        import numpy as np
+
+        return np.dtype(self._current().descr)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    @in_turn
+    def writable(self) -> bool:
+        """Whether it can be assigned to: contiguous, in a block, of a file that is open for writing."""
+        return self._document.writable and self._current().writable
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    @in_turn
+    def __getitem__(self, index: Any) -> Any:
+        """A copy of what is selected, as numpy's own arrays do it: a scalar or an array."""
+        elements = self._current()
+        if isinstance(elements, BlockElements) and elements.placement.item:
+            region = select(_whole(elements), index)
+            if region is not None:
+                return self._read(elements, region, index)
+        return _copied(self.mapped()[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write into the block what numpy's own arrays would hold then: integers, slices, ``...``.
+
+        In the file at once, durable by ``Document.commit``.  Raises ``NotPermittedError`` where elements have no
+        place of their own (inline, strided, masks by value), ``IndexError``, or as ``Block.write_at``.
+        """
+        import numpy as np
+
+        # before the turn is taken: it may be computed by other threads, of elements of this file
+        wanted = np.asarray(value, self.dtype)
+        self._assign(index, wanted if wanted.flags.writeable else wanted.copy())  # a map of the file may change below
+
+    @in_turn
+    def _assign(self, index: Any, value: np.ndarray[Any, Any]) -> None:
+        elements = self._current()
+        if not isinstance(elements, BlockElements) or not elements.writable:
+            raise NotPermittedError(_NO_PLACE)
+        region = select(_whole(elements), index)
+        if region is None:
+            raise IndexError(
+                "only integers, slices and ... can be assigned to; read the array, change it, assign [...]"
+            )
+        self._write(elements, region, value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001
+        """A copy of all of it, for ``numpy.asarray``; ``mapped`` copies nothing."""
+        if copy is False:
+            raise ValueError("elements are copied out of the file; Array.mapped() is a view of them")
+        import numpy as np
+
+        found = np.asarray(self[...])
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    @in_turn
+    def mapped(self) -> np.ndarray[Any, Any]:
+        """A read-only view that is live, and no copy where its block is stored as it is (``Block.buffer``)."""
+        import numpy as np
+
+        elements = self._current()
+        dtype = np.dtype(elements.descr)
+        if isinstance(elements, BlockElements):
+            where = elements.placement
+            buffer = self._document.blocks[where.number].buffer()
+            return np.ndarray(where.shape, dtype, buffer, where.offset, where.strides)
+        raw = np.frombuffer(read_bytes(elements.read(0, elements.size)), dtype)
+        return raw.reshape(elements.shape, order="F" if elements.fortran else "C")
+
+    # -- for views --------------------------------------------------------
+
+    @property
+    def branch(self) -> Branch:
+        """What the tree has; what it had last, and then it is ``gone``."""
+        try:
+            self._last, self.gone = self._find(), False
+        except KeyError:
+            if self._last is None:
+                raise InvalidArrayError(_GONE) from None
+            self.gone = True
+        return self._last
+
+    def elements(self) -> Elements:
+        """Its elements as they are now; the same object as long as they are the same."""
+        branch = self.branch
+        with understood(branch.line):
+            key = (branch, *self._changing(branch))
+            if self._known is None or self._known[0] != key:
+                self._known = key, self._make(branch)
+            return self._known[1]
+
+    def _current(self) -> Elements:
+        """Its elements, for programs: they do not hold on to what the tree has no more."""
+        elements = self.elements()
+        if self.gone:
+            raise InvalidArrayError(_GONE)
+        return elements
+
+    def _changing(self, branch: Branch) -> tuple[int, ...]:
+        """What may change of the array without the tree."""
+        if branch.inline is not None or branch.array is None:
+            return ()
+        if isinstance(branch.array.source, str):
+            other = self.file_of(branch.array.source)
+            return other.generation, other.contents.size(0)
+        number = block_of(self._document, branch.array)
+        return number, self._document.contents.size(number)
+
+    def file_of(self, source: str) -> Document:
+        """The file that a source leads to, as it is now.  Raises as ``Neighbours.find``."""
+        return self._document.neighbours.find(source, self._document)
+
+    def _make(self, branch: Branch) -> Elements:
+        return elements_of(self._document, branch)
+
+    # -- how --------------------------------------------------------------
+
+    def _read(self, elements: BlockElements, region: Region, index: Any) -> Any:
+        """A selection: in one go where it lies together, in whatever order of its axes."""
+        import numpy as np
+
+        region, axes = region.as_it_lies()
+        if not is_packed(region.shape, region.strides, elements.placement.item):
+            return _copied(self.mapped()[index])
+        block = self._document.blocks[elements.placement.number]
+        found = np.empty(region.shape, np.dtype(elements.descr))
+        if found.size and block.read_into(region.offset, found.reshape(-1).view(np.uint8).data) != found.nbytes:
+            raise InvalidArrayError(f"block {block.number} ends before it")
+        return found[()] if region.scalar else found.transpose(np.argsort(axes))
+
+    def _write(self, elements: BlockElements, region: Region, value: np.ndarray[Any, Any]) -> None:
+        import numpy as np
+
+        while value.ndim > len(region.shape) and value.shape[0] == 1:  # numpy leaves these out, too
+            value = value[0]
+        wanted = np.broadcast_to(value, region.shape)
+        region, axes = region.as_it_lies()
+        wanted = wanted.transpose(axes)
+        block, item = self._document.blocks[elements.placement.number], elements.placement.item
+        for offset, part in packed_runs(region, item):
+            block.write_at(offset, wanted[part].tobytes())
+
+
+class Mask(Array):
+    """The mask of an array that the tree gives as a value; ``find()`` is the array."""
+
+    def _make(self, branch: Branch) -> Elements:
+        return ValueMask(super()._make(branch), branch.scalars["mask"])
+
+
+def _whole(elements: BlockElements) -> Region:
+    where = elements.placement
+    return Region(where.offset, where.shape, where.strides)
+
+
+def _copied(found: Any) -> Any:
+    import numpy as np
+
+    return np.array(found) if isinstance(found, np.ndarray) else found

@@ -1,0 +1,1 @@
+"""The blocks of an open file: where they lie, their content, and every change to either."""

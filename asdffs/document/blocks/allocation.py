@@ -1,0 +1,196 @@
+"""Where blocks lie and how much room each has: every change of the layout but the tree's own.
+
+Each method commits one or more plans, each whole or not at all.  The last block grows at the end of
+the file, any other by a gap behind it; the block index is removed before the first such change
+and written again by ``document`` at the end.  Users: ``block_editor``, ``document``.  One change at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from asdffs.document.blocks.encoding import Encoded
+from asdffs.document.blocks.table import BlockTable
+from asdffs.document.blocks.transaction import Step, Transaction
+from asdffs.errors import DamagedBlockError, NameRefusedError, NoRoomError, NotPermittedError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.padding import Padding
+from asdffs.format.plan import (
+    plan_block_append,
+    plan_block_growth,
+    plan_block_header,
+    plan_block_headers,
+    plan_block_removal,
+    plan_cut_tail,
+)
+
+
+class Allocation:
+    """The room of the blocks of one file."""
+
+    def __init__(self, transaction: Transaction, table: BlockTable, policy: Padding) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._policy = policy
+
+    def start(self, number: int) -> int:
+        """Offset of the content of block ``number``, in bytes from the start of the file."""
+        return self._table.offset(number) + self._table.header(number).full_size
+
+    def is_last(self, number: int) -> bool:
+        """Whether no block follows."""
+        return number + 1 == len(self._table)
+
+    def put(self, number: int, header: BlockHeader) -> None:
+        """Commit the header of block ``number``; the file is extended, or cut, to its allocation's end.
+
+        An allocation that ends behind the file, and is not the one that is wanted now, may claim anything: it is cut.
+        """
+        table = self._table
+        old = table.header(number)
+        if header.allocated_size == old.allocated_size:
+            header = self._within_file(number, header)
+        end = table.offset(number) + header.full_size + header.allocated_size
+        moved = header.allocated_size != old.allocated_size or end > table.layout.size
+        plan = plan_block_header(table.layout, table.offset(number), old, header, resize_to=end if moved else None)
+        layout = replace(table.layout, size=plan.new_size, blocks_end=end) if moved else table.layout
+
+        def adopt() -> None:
+            table.put(number, header)
+            table.update(layout)
+
+        self._transaction.commit(plan, adopt)
+
+    def _within_file(self, number: int, header: BlockHeader) -> BlockHeader:
+        """``header`` with the allocation that the file has.  Raises ``DamagedBlockError`` when that is too little."""
+        there = self._table.layout.size - self.start(number)
+        if header.streamed or header.allocated_size <= there or not self.is_last(number):
+            return header
+        if there < header.used_size:
+            raise DamagedBlockError("the file ends inside this block; it cannot be written", block=number)
+        return header._replace(allocated_size=there)
+
+    def make_room(self, number: int, needed: int) -> None:
+        """Have at least ``needed`` bytes for block ``number``, with some for later.  Raises as ``reserve``."""
+        header = self._table.header(number)
+        if header.streamed:
+            return
+        if needed > header.allocated_size:
+            self._allocate(number, header, self._policy.allocation(needed, header.allocated_size))
+        elif self.start(number) + needed > self._table.layout.size:
+            self.put(number, header._replace(allocated_size=needed))  # the file ends inside the slack
+
+    def reserve(self, number: int, size: int) -> None:
+        """Have ``size`` bytes for block ``number``: as many for the last one, at least as many for another.
+
+        Raises ``NoRoomError`` with its number, ``NotPermittedError``, ``NameRefusedError``, or as ``Transaction``.
+        """
+        header = self._table.header(number)
+        if header.streamed:
+            raise NotPermittedError("a streamed block has no allocation; it ends with the file", block=number)
+        if size < header.used_size:
+            raise NameRefusedError(f"the block uses {header.used_size} bytes; allocate as many or more", block=number)
+        if size < header.allocated_size and not self.is_last(number):
+            raise NotPermittedError("blocks follow this one; only the last gives room back in place", block=number)
+        if size != header.allocated_size:
+            self._allocate(number, header, size)
+
+    def store(self, number: int, encoded: Encoded, checksum: bytes, step: Step) -> None:
+        """Overwrite block ``number`` with what was encoded.  Raises as ``reserve``."""
+        table, payload = self._table, encoded.payload
+        if payload.size > table.header(number).allocated_size:
+            self.reserve(number, payload.size)
+        self.make_room(number, payload.size)
+        old = table.header(number)
+        new = old.with_used(payload.size)._replace(data_size=encoded.size)
+        new = new._replace(compression=encoded.compression, checksum=checksum)
+        plan = plan_block_header(table.layout, table.offset(number), old, new)
+        self._transaction.fill(plan, payload, self.start(number), lambda: table.put(number, new), step)
+
+    def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
+        """Add blocks of zeros behind the last one: bytes that each uses, and that are allocated.
+
+        The number of the first.  Raises ``NotPermittedError``, ``NoRoomError``.
+        """
+        table = self._table
+        number = len(table)
+        if number and table.header(number - 1).streamed:
+            raise NotPermittedError("the last block is streamed and ends with the file; none can follow it")
+        if table.layout.first_block is not None:
+            self._cut_tail()
+            self._end_with_file(number - 1)
+        empty = table.empty_header()
+        headers = [empty.with_used(used)._replace(allocated_size=allocated) for used, allocated in sizes]
+        plan, layout = plan_block_append(table.layout, headers, padding_byte, self._policy)
+
+        def adopt() -> None:
+            table.update(layout)
+            for place, header in enumerate(headers, number):
+                table.put(place, header)
+
+        self._transaction.commit(plan, adopt)
+        return number
+
+    def put_all(self, headers: Mapping[int, BlockHeader]) -> None:
+        """Commit headers, of which no allocation is another one."""
+        table = self._table
+        changes = [(table.offset(number), table.header(number), header) for number, header in headers.items()]
+
+        def adopt() -> None:
+            for number, header in headers.items():
+                table.put(number, header)
+
+        self._transaction.commit(plan_block_headers(table.layout, changes), adopt)
+
+    def _end_with_file(self, number: int) -> None:
+        """Have the allocation of the last block end where the file does."""
+        if number >= 0 and self._table.layout.blocks_end > self._table.layout.size:
+            self.put(number, self._table.header(number))
+
+    def remove_last(self) -> None:
+        """Remove the last block.  Raises ``NoRoomError``, or as ``Transaction``."""
+        table = self._table
+        number = len(table) - 1
+        if not table.header(number).streamed:
+            self._cut_tail()
+        plan = plan_block_removal(table.layout)
+        layout = table.layout.without_block()
+
+        def adopt() -> None:
+            table.update(layout)
+            table.drop(number)
+
+        self._transaction.commit(plan, adopt)
+
+    def _allocate(self, number: int, header: BlockHeader, size: int) -> None:
+        if not self.is_last(number):
+            self._open_gap(number, header, size)
+            return
+        self._cut_tail()
+        self.put(number, header._replace(allocated_size=size))
+
+    def _open_gap(self, number: int, header: BlockHeader, size: int) -> None:
+        """Move the blocks behind block ``number``.  Raises ``NoRoomError`` with its number, or as ``Transaction``."""
+        table = self._table
+        table.check_all()
+        plan = plan_block_growth(table.layout, number, header, self._policy, size)
+        shift = plan.checked_move.shift
+
+        def adopt() -> None:
+            table.update(table.layout.with_gap(number, shift, plan.new_size))
+            table.put(number, header._replace(allocated_size=header.allocated_size + shift))
+
+        try:
+            self._transaction.commit(plan, adopt)
+        except NoRoomError as err:
+            err.block = number
+            raise
+
+    def _cut_tail(self) -> None:
+        """Remove the index and NULs behind the last block: the layout is about to change."""
+        self._table.check_all()
+        table = self._table
+        plan = plan_cut_tail(table.layout)
+        cut = table.layout.without_tail(plan.new_size)
+        self._transaction.commit(plan, lambda: table.update(cut))

@@ -1,0 +1,325 @@
+"""The blocks of a document, in order: what programs and the mount read and write.
+
+``document.blocks[n]`` is light and keeps nothing: each call looks at the file as it is then, so a block that was
+grown, moved or recompressed is read as it is now.  Offsets and sizes are in bytes of the decoded content unless it
+says "stored".  Implements the standard's section Blocks.  Users: ``views`` (the mount), ``cli``, programs through
+``asdffs.open``.  Threads: as ``Document``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, overload
+
+from asdffs.document.blocks.contents import Readable
+from asdffs.document.turn import in_turn
+from asdffs.errors import AsdffsError, InUseError
+from asdffs.format.block_header import BlockHeader
+from asdffs.storage.store import Extent, read_bytes, read_into
+
+if TYPE_CHECKING:
+    from asdffs.document.blocks.contents import Contents, Window
+    from asdffs.document.document import Document
+
+#: What is read at a time, in bytes.
+_PIECE: Final = 4 << 20
+#: Sizes of files have 63 bits.
+_LARGEST: Final = (1 << 63) - 1
+
+
+class Block:
+    """Block ``number`` of ``document``.  Everything raises ``DamagedBlockError`` where its header cannot be read."""
+
+    __slots__ = ("_document", "_window", "number")
+
+    def __init__(self, document: Document, number: int) -> None:
+        self._document = document
+        self._window: Window | None = None
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Block) and (self._document, self.number) == (other._document, other.number)
+
+    def __hash__(self) -> int:
+        return hash((id(self._document), self.number))
+
+    def __repr__(self) -> str:
+        return f"<block {self.number} of {self._document.path}>"
+
+    @property
+    def _contents(self) -> Contents:
+        return self._document.contents
+
+    # -- what it is ---------------------------------------------------------
+
+    @property
+    @in_turn
+    def size(self) -> int:
+        """Decoded size, what was written and is not stored yet included."""
+        return self._contents.size(self.number)
+
+    @property
+    @in_turn
+    def compression(self) -> str:
+        """How it is stored: ``none``, or the name of a codec."""
+        return self._contents.codecs.name(self.number)
+
+    @property
+    @in_turn
+    def header(self) -> BlockHeader:
+        """The header as it is on disk."""
+        return self._contents.header(self.number)
+
+    @property
+    @in_turn
+    def offset(self) -> int:
+        """Offset of the block's magic, in bytes from the start of the file."""
+        return self._document.table.offset(self.number)
+
+    @property
+    @in_turn
+    def obstacle(self) -> str:
+        """Why it can only be shown as it is stored, and not written; empty when it can be decoded."""
+        return self._contents.obstacle(self.number)
+
+    @in_turn
+    def facts(self) -> dict[str, int | str]:
+        """The header as it is on disk, by the standard's names; sizes and offset in bytes.
+
+        Of a streamed block, whose sizes mean nothing there, ``data_size`` is what it has now.
+        """
+        header = self.header
+        return {
+            "index": self.number,
+            "offset": self.offset,
+            "header_size": header.header_size,
+            "flags": header.stored_flags,
+            "compression": self.compression,
+            "allocated_size": header.allocated_size,
+            "used_size": header.used_size,
+            "data_size": self.size if header.streamed else header.data_size,
+            "checksum": header.checksum.hex(),
+        }
+
+    # -- reading ------------------------------------------------------------
+
+    @in_turn
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Decoded bytes, fewer where it ends.  Raises ``OSError``."""
+        _check_place(offset, length)
+        return read_bytes(self.read_extent(offset, length))
+
+    @in_turn
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill ``buffer``, of bytes, without a copy between; how many there were.  Raises ``OSError``."""
+        _check_place(offset)
+        done = 0
+        while done < len(buffer):
+            found = self.read_extent(offset + done, min(_PIECE, len(buffer) - done))
+            count = read_into(found, buffer[done:])
+            if not count:
+                break
+            done += count
+        return done
+
+    def read_extent(self, offset: int, length: int) -> bytes | Extent:
+        """As ``read_at``, or where the bytes are now.  Who holds the turn reads them before giving it up."""
+        window = self._window
+        if window is None or window.epoch != self._document.table.epoch or window.table is not self._document.table:
+            window = self._window = self._contents.window(self.number)
+        if window is None or window.moving.taken:
+            return self._contents.read(self.number, offset, length)
+        length = min(length, window.size - offset)
+        return Extent(window.fd, window.start + offset, length) if length > 0 else b""
+
+    @in_turn
+    def buffer(self) -> memoryview:
+        """All of it, read-only.  Where it is stored as it is: without a copy, and live, later writes are seen.
+
+        While anything made of it lives, what would move or shrink the block is refused (``InUseError``).  Raises
+        ``OSError``.
+        """
+        size = self.size
+        with contextlib.suppress(OSError):  # decoded, it may be too large for the spool
+            found = self.read_extent(0, size) if size else b""
+            if isinstance(found, Extent) and found.length == size:
+                return self._document.pins.map(self.number, found)
+        pieces = (self.read_at(place, min(_PIECE, size - place)) for place in range(0, size, _PIECE))
+        return memoryview(b"".join(pieces))
+
+    @in_turn
+    def read_stored(self, offset: int, length: int) -> bytes:
+        """Bytes as they are stored, fewer where it ends.  Raises ``OSError``."""
+        return self._contents.read_stored(self.number, offset, length)
+
+    def read_stored_extent(self, offset: int, length: int) -> bytes | Extent:
+        """As ``read_stored``, or where the bytes are now; as ``read_extent``."""
+        return self._contents.read_stored_extent(self.number, offset, length)
+
+    @in_turn
+    def find_checksum_fault(self) -> str:
+        """A sentence when its checksum is wrong, or empty.  Raises ``OSError``."""
+        return self._contents.find_fault(self.number)
+
+    @in_turn
+    def check_readable(self) -> None:
+        """Raise ``DamagedBlockError`` when nothing of it can be read."""
+        self._contents.check_readable(self.number)
+
+    # -- changing -----------------------------------------------------------
+
+    @in_turn
+    def check_writable(self) -> None:
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when it cannot be written."""
+        self._contents.check_writable(self.number)
+
+    @in_turn
+    def write_at(self, offset: int, payload: bytes | memoryview) -> None:
+        """Write content; behind its end it grows, with zeros between.  In the file at once, durable by ``settle``.
+
+        A compressed block is encoded by ``settle`` or ``Document.commit``.  Raises as ``Contents.write``.
+        """
+        view = payload if isinstance(payload, bytes) else _as_bytes(payload)
+        _check_place(offset, len(view))
+        self._contents.write(self.number, offset, view)
+
+    @in_turn
+    def truncate(self, size: int) -> None:
+        """Set the size: cut it, or add zeros.  Raises as ``Contents.write``."""
+        _check_place(size)
+        self._contents.truncate(self.number, size)
+
+    @in_turn
+    def replace(self, content: bytes | memoryview | Readable) -> None:
+        """Have ``content`` in it, durably: all of it, or what was there.  Raises as ``Contents.replace``."""
+        self._contents.replace(self.number, readable(content))
+
+    @in_turn
+    def set_compression(self, name: str) -> None:
+        """Store it in the compression ``name``, or ``none``, durably.  Raises as ``Contents.set_compression``."""
+        self._contents.set_compression(self.number, name)
+
+    @in_turn
+    def settle(self, *, durable: bool) -> None:
+        """Have the file hold what was written; with ``durable`` sync.  Raises as ``Contents.settle``."""
+        self._contents.settle(self.number, durable=durable)
+
+    @in_turn
+    def revert(self) -> None:
+        """Forget what was written while it is compressed, and is not stored."""
+        self._contents.revert(self.number)
+
+    @in_turn
+    def reserve(self, size: int) -> None:
+        """Allocate ``size`` bytes for it.  Raises as ``BlockEditor.reserve``."""
+        _check_place(size)
+        self._contents.reserve(self.number, size)
+
+    @in_turn
+    def remove(self, *, force: bool = False) -> None:
+        """Take it out of the file: the last block, to which nothing in the tree may refer.
+
+        ``force``: also when objects of tags that asdffs does not know may refer to it.
+
+        Raises ``InUseError`` with the reason, or as ``BlockEditor.remove_last``.
+        """
+        document = self._document
+        with self._contents.locked(self.number), document.change.entered():
+            if self.number + 1 != len(document.blocks):
+                raise InUseError("only the last block can be removed", block=self.number)
+            document.fit.check_unreferenced(self.number, force=force or self.number >= document.count_at_open)
+            self._contents.remove_last()
+
+
+class Blocks(Sequence[Block]):
+    """All blocks of ``document``."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    @in_turn
+    def __len__(self) -> int:
+        return len(self._document.table)
+
+    @overload
+    def __getitem__(self, index: int) -> Block: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Block]: ...
+    def __getitem__(self, index: int | slice) -> Block | list[Block]:
+        """Raises ``IndexError``."""
+        numbers = range(len(self))[index]
+        if isinstance(numbers, range):
+            return [Block(self._document, number) for number in numbers]
+        return Block(self._document, numbers)
+
+    @in_turn
+    def append(self) -> Block:
+        """Add an empty block behind the last one.
+
+        Raises ``InUseError`` where a source counts from the end, or as ``BlockEditor.append``.
+        """
+        document = self._document
+        with document.change.entered():
+            document.fit.check_count_free()
+            return Block(document, document.contents.append(document.tree.padding_byte())[0])
+
+    @in_turn
+    def append_sized(self, sizes: Sequence[tuple[int, int]]) -> list[Block]:
+        """Add blocks of zeros, by one change of the file: of each its size, and what is allocated for it.
+
+        Raises as ``append``.
+        """
+        document = self._document
+        if not sizes:
+            return []
+        with document.change.entered():
+            document.fit.check_count_free()
+            numbers = document.contents.append(document.tree.padding_byte(), sizes)
+            return [Block(document, number) for number in numbers]
+
+    @in_turn
+    def clear(self, numbers: Sequence[int]) -> None:
+        """Empty blocks to which nothing in the tree refers, by one change; what they allocate stays theirs.
+
+        Raises ``InUseError``, ``NoRoomError``, as ``Transaction``.
+        """
+        document = self._document
+        with document.change.entered():
+            # who empties blocks knows what they were: no object of another extension refers to them
+            document.fit.check_unreferenced(*numbers, force=True)
+            document.contents.clear(numbers)
+
+    @in_turn
+    def add(self, content: bytes | memoryview | Readable) -> Block:
+        """Add a block with ``content``, durably, all or none.  Raises as ``append``, ``Block.replace``."""
+        block = self.append()
+        try:
+            block.replace(content)
+        except BaseException:  # an interrupt as well: it is as if there had been none, and it goes on
+            with contextlib.suppress(AsdffsError, OSError), self._document.change.entered():
+                self._document.contents.remove_last()
+            raise
+        return block
+
+
+def readable(content: bytes | memoryview | Readable) -> Readable:
+    """``content`` as what is read piece by piece."""
+    if isinstance(content, Readable):
+        return content
+    view = _as_bytes(content)
+    return Readable(len(view), lambda offset, length: bytes(view[offset : offset + length]))
+
+
+def _as_bytes(content: bytes | memoryview) -> memoryview:
+    """A view of single bytes on anything that has a buffer.  Raises ``TypeError`` where that is not contiguous."""
+    view = memoryview(content)
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def _check_place(offset: int, length: int = 0) -> None:
+    """Raise ``ValueError`` for what a file cannot have."""
+    if offset < 0 or length < 0 or offset + length > _LARGEST:
+        raise ValueError(
+            f"there are no {length} bytes at {offset} in any block" if length else f"{offset} is no size"
+        )

@@ -1,0 +1,313 @@
+"""Compressed blocks, decoded as far as somebody asked, into unlinked spool files.
+
+A sequential reader never waits for more than the piece it reads; a second pass reads the spool.
+Memory is bounded by the pieces, the disk by ``SpoolRoom``: who was used least recently gives way, and a
+block that is larger than all of the room keeps only what lies around its reader.  A block that
+was written is kept whole until it is stored.  User: ``compressed``.  One thread at a time has the
+turn; one reader of a block at a time decodes, and others are served meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import BinaryIO, Final
+
+from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.progress import Progress
+from asdffs.errors import AbandonedError, DamagedBlockError
+from asdffs.relief import Exclusive, Relief
+from asdffs.storage.file_store import write_all
+from asdffs.storage.linux_calls import punch_hole
+from asdffs.storage.store import Extent
+
+#: Bytes before what is read that a block larger than the room keeps: requests may overtake each other.
+_BEHIND: Final = 4 << 20
+#: Bytes that are kept at a time.
+_PIECE: Final = 1 << 20
+#: For how long small pieces are gathered before the reader has them, in seconds.
+_WORTH: Final = 0.004
+#: What is worth telling as progress, in bytes.
+_LONG: Final = 8 << 20
+
+
+def _untold(count: int) -> None:
+    """Progress of what is over soon."""
+
+
+class RetiredError(Exception):
+    """The block is not stored any more as this object knows it; ask the document again."""
+
+
+class DecodedBlock:
+    """Block ``number`` of ``size`` decoded bytes.
+
+    ``decode()`` begins to decode what is stored now: memory that the decoder keeps, and the pieces.
+
+    ``dirty``: it was written, and the spool has what the file has not.  ``ended``: it was decoded to its end.
+    ``reader``: where it was last read.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        size: int,
+        decode: Callable[[], tuple[int, Iterator[bytes]]],
+        room: SpoolRoom,
+        *,
+        relief: Relief,
+        progress: Progress,
+    ) -> None:
+        self.number = number
+        self.size = size
+        self.dirty = False
+        self.ended = False
+        self.reader = 0
+        self.exclusive = Exclusive(relief)
+        self._relief = relief
+        self._progress = progress
+        self._memory = 0
+        self._skipped = 0
+        self._decode = decode
+        self._room = room
+        self._spool: BinaryIO | None = None
+        self._pieces: Iterator[bytes] | None = None
+        self._rest = memoryview(b"")
+        self._trouble: ValueError | MemoryError | None = None
+        self._start = 0
+        self._done = 0
+        self._damage: DamagedBlockError | None = None
+        self._retired = False
+
+    @property
+    def kept(self) -> int:
+        """Bytes in the spool."""
+        return self._done - self._start
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that the decoder keeps, about."""
+        return self._memory if self._pieces is not None else 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is decoding: not the moment to close."""
+        return self.exclusive.taken
+
+    def read(self, offset: int, length: int) -> Extent:
+        """Where the decoded bytes ``[offset, offset + length)`` are.  Raises ``RetiredError``, or as codecs do."""
+        stop = min(offset + length, self.size)
+        if not self._has(offset, stop):
+            with self.exclusive.entered():
+                self._provide(offset, stop)
+        self._room.use(self)
+        self.reader = offset
+        return Extent(self._file.fileno(), offset, max(0, stop - offset))
+
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
+        """Write; a gap before it reads as zeros.  Raises ``SpoolFullError`` or as ``read``."""
+        end = offset + len(payload)
+        with self.exclusive.entered():
+            self._own(self.size, max(self.size, end))
+            try:
+                write_all(self._file.fileno(), payload, offset)
+            except OSError:
+                self._file.truncate(self.size)  # what a part of it left behind the end would show up later
+                raise
+            self.size = self._done = max(self.size, end)
+
+    def give_name(self, path: str) -> None:
+        """Have what was written in a file at ``path``, durably and without a copy.  Raises ``OSError``."""
+        self._file.truncate(self.size)
+        os.fsync(self._file.fileno())
+        descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:  # with a directory given it is linkat(2), which follows what looks like a symbolic link
+            os.link(str(self._file.fileno()), path, src_dir_fd=descriptors, follow_symlinks=True)
+        finally:
+            os.close(descriptors)
+
+    def truncate(self, size: int) -> None:
+        """Set the size; what is added reads as zeros.  Raises as ``write``."""
+        with self.exclusive.entered():
+            self._own(min(size, self.size), size)
+            self._file.truncate(size)
+            self.size = self._done = size
+
+    def saved(self) -> None:
+        """The file has what the spool has, which is all of the block."""
+        self.dirty, self.ended = False, True
+
+    def retire(self) -> None:
+        """The block is stored in another way now: who waits to read it here is told to look again."""
+        self._retired = True
+        self.dirty = False
+        self.restart()
+
+    def restart(self) -> None:
+        """Give up what was decoded; the next reader decodes what is stored then."""
+        self._room.forget(self)
+        self.stop_decoding()
+        self._drop_spool()
+        self._damage, self.ended = None, False
+        self._start = self._done = 0
+
+    def trim(self, keep_from: int) -> int:
+        """Give up what lies before ``keep_from``, but for a little; bytes given up."""
+        stop = min(self._done, keep_from - _BEHIND)
+        if self.dirty or stop <= self._start:
+            return 0
+        punch_hole(self._file.fileno(), self._start, stop - self._start)
+        given, self._start = stop - self._start, stop
+        return given
+
+    def _drop_spool(self) -> None:
+        """Close the spool file, a large one beside: to free gigabytes takes a while, and nobody waits for it."""
+        spool, self._spool = self._spool, None
+        if spool is not None and self.kept > _LONG:
+            threading.Thread(target=spool.close, name="freeing", daemon=True).start()
+        elif spool is not None:
+            spool.close()
+
+    @property
+    def _file(self) -> BinaryIO:
+        if self._spool is None:
+            self._spool = self._room.create()
+        return self._spool
+
+    def _has(self, offset: int, stop: int) -> bool:
+        """Whether all of ``[offset, stop)`` is there, and for the last byte, that nothing follows it."""
+        return self.dirty or (self._start <= offset and stop <= self._done and (stop < self.size or self.ended))
+
+    def _own(self, needed: int, size: int) -> None:
+        """Have the first ``needed`` bytes, and room for ``size``; from now on the spool is right, not the file."""
+        self._room.check_fits(self, max(needed, size))
+        if not self.dirty:
+            if needed or self._start:
+                self._provide(0, needed)
+            self.stop_decoding()
+            if needed == 0:
+                self._drop_spool()
+            self._file.truncate(needed)
+            self.dirty, self._damage = True, None
+            self._done = needed
+        self._room.use(self)
+        self._room.admit(self, size - self._done, 0)
+
+    def _provide(self, offset: int, stop: int) -> None:
+        """Decode until ``[offset, stop)`` is in the spool."""
+        if offset < self._start:
+            self.restart()
+        left = stop - self._done
+        with self._progress.over("decoding", left, self.number) if left > _LONG else nullcontext(_untold) as step:
+            while not self._has(offset, stop):
+                if self._retired:
+                    raise RetiredError
+                if self._damage is not None:
+                    raise self._damage
+                self._advance(offset, step)
+
+    def _advance(self, offset: int, step: Callable[[int], None]) -> None:
+        before = self._done
+        try:
+            if not self._relief.wanted:
+                raise AbandonedError("nobody waits for the block any more", block=self.number)
+            self._decode_piece(offset)
+        except DamagedBlockError as err:
+            self._damage = err  # what came before it can still be read
+            raise
+        except AbandonedError:  # the next reader goes on
+            raise
+        except BaseException:  # an iterator that raised cannot go on: the next reader begins anew
+            self.stop_decoding()
+            raise
+        step(self._done - before)
+
+    def _decode_piece(self, offset: int) -> None:
+        """Decode a piece and keep it, a little at a time: pieces may be larger than the room."""
+        if self._pieces is None:
+            self._memory, self._pieces = self._decode()
+            self._skipped = 0
+        if not self._rest:
+            self._rest = self._without_known(self._next_piece(self._pieces))
+        if self._done == self.size and self._rest:
+            raise self._damaged(f"it decodes to more than its data_size of {self.size} bytes")
+        piece = self._rest[: min(_PIECE, self.size - self._done)]
+        self._room.use(self)
+        self._room.admit(self, len(piece), offset)
+        try:
+            self._keep(piece)
+        except OSError as err:
+            if err.errno != errno.ENOSPC:
+                raise
+            self._room.shrink()
+            self._room.admit(self, len(piece), offset)
+            self._keep(piece)
+        self._done += len(piece)
+        self._rest = self._rest[len(piece) :]
+
+    def _without_known(self, piece: bytes) -> memoryview:
+        """``piece`` without what was decoded before by a decoder that was stopped."""
+        known = min(len(piece), self._done - self._skipped)
+        self._skipped += len(piece)
+        return memoryview(piece)[known:] if known > 0 else memoryview(piece)
+
+    def _keep(self, piece: memoryview) -> None:
+        spool = self._file.fileno()
+        with self._relief.waiting():
+            write_all(spool, piece, self._done)
+
+    def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
+        try:
+            with self._relief.waiting():
+                piece = self._gathered(pieces)
+        except ValueError as err:
+            raise self._damaged(f"its compressed bytes are damaged: {err}") from err
+        except MemoryError as err:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
+        if piece is None:
+            if self._done < self.size:
+                raise self._damaged(f"it decodes to {self._done} bytes instead of {self.size}")
+            self.ended = True
+        return piece or b""
+
+    def _gathered(self, pieces: Iterator[bytes]) -> bytes | None:
+        """Pieces as many as are worth a turn, as one: codecs may give them in dozens of bytes.  None at the end.
+
+        What comes before an error is given first, and the error the next time.
+        """
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+        gathered: list[bytes] = []
+        length, until = 0, time.monotonic() + _WORTH
+        while length < _PIECE and (not gathered or time.monotonic() < until):
+            try:
+                piece = next(pieces, None)
+            except (ValueError, MemoryError) as err:
+                if not gathered:
+                    raise
+                self._trouble = err
+                break
+            if piece is None:
+                break
+            gathered.append(piece)
+            length += len(piece)
+        if not gathered:
+            return None
+        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
+
+    def stop_decoding(self) -> None:
+        """End the codec's work, and keep what was decoded; one that is at work now (an interrupt) ends by itself."""
+        close = getattr(self._pieces, "close", None)  # a generator's
+        if close is not None:
+            with contextlib.suppress(ValueError):
+                close()
+        self._pieces, self._rest, self._trouble = None, memoryview(b""), None
+
+    def _damaged(self, reason: str) -> DamagedBlockError:
+        return DamagedBlockError(reason, block=self.number)

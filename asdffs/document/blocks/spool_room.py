@@ -1,0 +1,117 @@
+"""How much of the disk and of memory the decoded blocks of a document may take, and who gives way.
+
+Users: ``decoding``, whose blocks ask before they keep anything.  One thread at a time has the turn.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from asdffs.errors import SpoolFullError
+
+if TYPE_CHECKING:
+    from asdffs.document.blocks.decoding import DecodedBlock
+
+#: Blocks that have a spool file at a time.
+_MOST_FILES: Final = 256
+#: Bytes of memory that decoders keep while nobody reads from them.
+_MOST_MEMORY: Final = 256 << 20
+
+
+class SpoolRoom:
+    """What decoded blocks may take of the disk: ``most`` bytes in ``directory`` (None: the system's).
+
+    Without ``most``: half of what is free when the first block is decoded.
+    """
+
+    def __init__(self, directory: str | None, most: int | None = None) -> None:
+        self._directory = directory
+        self._most = most
+        self._used: dict[DecodedBlock, None] = {}  # the least recently used first
+
+    @property
+    def directory(self) -> str:
+        """Where spool files are.  Raises ``OSError`` where the system has no such place."""
+        return self._directory or tempfile.gettempdir()
+
+    @property
+    def most(self) -> int:
+        """In bytes."""
+        if self._most is None:
+            free = os.statvfs(self.directory)
+            self._most = free.f_bavail * free.f_frsize // 2
+        return self._most
+
+    def create(self) -> BinaryIO:
+        """A new spool file without a name; where the system can it may be given one later.  Raises ``OSError``."""
+        try:
+            fd = os.open(self.directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except (AttributeError, OSError):  # not this system, or not this file system
+            return tempfile.TemporaryFile(dir=self.directory)
+        return open(fd, "w+b")
+
+    def use(self, block: DecodedBlock) -> None:
+        """``block`` is used now."""
+        self._used.pop(block, None)
+        self._used[block] = None
+        if len(self._used) > _MOST_FILES:
+            self._evict(block, 1)
+        over = sum(used.memory for used in self._used) - _MOST_MEMORY
+        for other in self._others(block) if over > 0 else ():
+            if over > 0:
+                over -= other.memory
+                other.stop_decoding()
+
+    def forget(self, block: DecodedBlock) -> None:
+        """``block`` keeps nothing any more."""
+        self._used.pop(block, None)
+
+    def admit(self, block: DecodedBlock, more: int, keep_from: int) -> None:
+        """Let ``block`` keep ``more`` bytes; of its own it gives up those before ``keep_from`` at most.
+
+        First go blocks that are decoded to their end, then what others in work have behind their readers, then
+        what this one has, then all that others have.
+        """
+        over = sum(used.kept for used in self._used) + more - self.most
+        if over <= 0:
+            return
+        over -= self._evict(block, over, ended=True)
+        for other in self._others(block):
+            if over > 0:
+                over -= other.trim(other.reader)
+        if over > 0:
+            over -= block.trim(keep_from)
+        if over > 0:
+            self._evict(block, over)
+
+    def shrink(self) -> None:
+        """The disk is full: there is no more room than is taken."""
+        self._most = sum(used.kept for used in self._used)
+
+    def check_fits(self, block: DecodedBlock, size: int) -> None:
+        """Raise ``SpoolFullError`` when ``block`` cannot keep all of ``size`` bytes."""
+        dirty = [used for used in self._used if used.dirty and used is not block]
+        if len(dirty) >= _MOST_FILES:
+            raise SpoolFullError(f"{len(dirty)} blocks are being written already; close some", block=block.number)
+        taken = sum(used.kept for used in dirty)
+        if taken + size > self.most:
+            raise SpoolFullError(
+                f"its {size} bytes must be decoded to be written, and {self.most - taken} are left for that; "
+                "mount with a larger -o spool_max=, or with -o spool= elsewhere",
+                block=block.number,
+            )
+
+    def _evict(self, block: DecodedBlock, over: int, *, ended: bool = False) -> int:
+        """Have others give up ``over`` bytes, or what they can; how many.  ``ended``: only complete ones."""
+        given = 0
+        for other in self._others(block):
+            if given < over and (other.ended or not ended):
+                given += max(1, other.kept)
+                other.restart()
+        return given
+
+    def _others(self, block: DecodedBlock) -> list[DecodedBlock]:
+        """Those that may give something up, the least recently used first."""
+        return [other for other in self._used if other is not block and not other.dirty and not other.busy]

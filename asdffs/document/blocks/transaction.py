@@ -1,0 +1,431 @@
+"""Every change of the file goes through here.
+
+Definitions.  *Plan*: what must change (``format/plan``).  *In place*: a plan without a
+move; it is journalled.  *Growth*: a plan with a move; ``storage/gap`` chooses how.  *Fill*:
+a plan with the new content of a block, which a *payload* holds, a file of its own.  *Content*:
+bytes of a block within its allocation; they are written through, because old or new they are a
+legal file.  *Signature*: (device, inode, size, mtime, ctime) of the file as we last left it.
+*Record*: what the journal holds of a pending change.
+
+Invariants; each write and sync below and in ``storage`` names the one that it serves
+ 1. Before any change, and again once its record is durable, the signature is checked; a foreign
+    change is never overwritten.
+ 2. A change of existing bytes, in place or by moving them, is in the journal, durable, before the
+    first byte of the file changes.
+ 3. The journal is retired only after the changed bytes, or the old ones again, are durable.
+ 4. A change that fails half-way is undone before the journal is retired.
+ 5. A growth by a new file writes nothing into the old one: the whole new file is durable before it
+    gets the name.
+ 6. Content is written only inside what the durable header allocates.
+ 7. After a failed sync, undo or retire the state is FAILED and nothing is written any more; the
+    journal stays for recovery at the next open.
+ 8. Before the file system opens a gap every byte of the file is on the disk, and its record holds
+    where: recovery tells by the addresses what has moved.
+ 9. Bytes are durable in their new place before anything is written where they were, and the gap
+    is closed only after what was written into it is durably undone.
+10. A piece of a shift is in the journal, durable, before it is written over the bytes behind it,
+    and durable there before the next piece is.
+11. The size that a record names is durable: a stream that was appended to is synced before.
+12. A payload and its name are durable before the record that names it, and stay until it is retired.
+
+| state  | reads | commit, write_content | left by                                      |
+|--------|-------|-----------------------|----------------------------------------------|
+| READY  | yes   | yes                   | a failed sync, undo or retire -> FAILED      |
+| FAILED | yes   | FailedFileError       | never (close and open again)                 |
+
+Without a journal (the user's choice) invariants 2 to 4 hold as long as nothing is killed.
+While it waits for the disk others have the turn (``relief``); one change at a time, which
+``Document`` sees to.  Users: ``tree_editor``, ``block_editor``, ``document``; under the exclusive lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import logging
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from asdffs.document.blocks.pins import Pins
+from asdffs.errors import ReadOnlyError, StorageError, UntrustedFileError
+from asdffs.format.plan import Plan
+from asdffs.relief import Alone, Exclusive, Relief
+from asdffs.storage.gap import AUTO, open_gap
+from asdffs.storage.journal import Journal
+from asdffs.storage.open_file import OpenFile
+from asdffs.storage.payload import Payload, create_payload, open_payload, pour
+from asdffs.storage.record import Fill, Record, make_record
+from asdffs.storage.replace import rewrite
+from asdffs.storage.store import Folder, Signature, Store
+from asdffs.storage.strategy import Unsuitable
+from asdffs.storage.unfinished import apply, as_recovered, undo
+
+logger = logging.getLogger(__name__)
+
+#: Is told how many more bytes are done.
+Step = Callable[[int], object]
+#: Room that a fill leaves on the disk, in bytes.
+_MARGIN: Final = 1 << 20
+#: Strategies that make a new file.
+_REPLACING: Final = ("clone", "copy")
+
+
+class Manner(NamedTuple):
+    """How changes are made.  ``growth``: a strategy of ``gap``, or ``auto``; ``writable``: whether at all.
+
+    ``replacing(path)``: a new file, now at ``path``, is about to get the name of the old one.
+    """
+
+    writable: bool = True
+    growth: str = AUTO
+    replacing: Callable[[str], None] = lambda path: None
+
+
+class Foreign(enum.Enum):
+    """What another program did to the file, as far as its signature tells."""
+
+    NO = "nothing"
+    CHANGED = "changed in place"
+    REPLACED = "replaced by another file"
+    REMOVED = "removed"
+
+
+class Transaction:
+    """All changes of one open file.  ``journal`` is None for one that is only read, or by the user's choice.
+
+    ``pins``: of blocks that a program has mapped, which do not move meanwhile.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        store: Store,
+        journal: Journal | None,
+        relief: Relief | None = None,
+        manner: Manner | None = None,
+        known: Signature | None = None,
+    ) -> None:
+        """``known``: the signature of what was read of it; None: of what it is now."""
+        replacing = manner.replacing if manner is not None else Manner().replacing
+        self._file = OpenFile(folder, store, journal, relief or Alone(), replacing)
+        if known is not None:
+            self._file.signature = known
+        self._manner = manner or Manner(writable=journal is not None)
+        self.changed = False
+        self._resized = False
+        self.grown_by = ""
+        self.pins = Pins()
+        self._note: dict[str, Any] = {}
+        self._noted = ""
+
+    @property
+    def store(self) -> Store:
+        """The open file; another one after a growth."""
+        return self._file.store
+
+    @property
+    def known(self) -> Signature:
+        """Of the file as we last left it."""
+        return self._file.signature
+
+    @property
+    def moving(self) -> Exclusive:
+        """Taken while blocks move within the file: who reads them waits."""
+        return self._file.moving
+
+    @property
+    def writable(self) -> bool:
+        """Whether changes are possible at all."""
+        return self._manner.writable
+
+    @property
+    def failure(self) -> str:
+        """Why the state is FAILED; empty in READY."""
+        return self._file.failure
+
+    def commit(self, plan: Plan, adopt: Callable[[], None]) -> None:
+        """Carry out ``plan``, whole or not at all, and durably.
+
+        ``adopt`` is called when the file is the new one, before anybody else has the turn; also when a
+        sync then fails, because recovery will make it so.  Raises ``StaleFileError``,
+        ``FailedFileError``, ``NoRoomError``, ``ReadOnlyError`` or ``OSError``; unless ``adopt`` was
+        called the file is as it was.
+        """
+        if plan.empty:
+            adopt()
+            return
+        if plan.move is not None:
+            self.pins.check_all()
+        self._carry_out(plan, lambda: self._in_place(plan) if plan.move is None else self._grow(plan), adopt)
+
+    def fill(self, plan: Plan, payload: Payload, offset: int, adopt: Callable[[], None], step: Step) -> None:
+        """Write ``payload`` at ``offset`` of the file, inside its new size, and carry out ``plan``, as ``commit``.
+
+        ``step(bytes)`` is told how it goes on.  The caller discards the payload.
+        """
+        self._carry_out(plan, lambda: self._fill(plan, payload, offset, step), adopt)
+
+    def _carry_out(self, plan: Plan, work: Callable[[], Store | None], adopt: Callable[[], None]) -> None:
+        """``work`` may return a store that a new file replaced."""
+        self._check_ready()
+        self._file.check_unchanged()  # invariant 1
+        if plan.old_size != self.store.size():
+            raise self._file.stale()
+        if self._resized:
+            self.sync()  # invariant 11
+        try:
+            with self._file.interrupted():
+                replaced = work()
+        except BaseException:  # an interrupt as well: what is read from now on is whole, and it goes on
+            if self._file.made:
+                adopt()
+            else:
+                self._show_recovered(adopt)
+            raise
+        adopt()
+        self.changed = True
+        stale = not self._file.is_current()
+        if replaced is not None:  # its last close frees its blocks, which takes a while
+            with self._file.relief.waiting():
+                replaced.close()
+        self.check_healthy()
+        if stale:  # it is in the file that was open, which another program changed or replaced meanwhile
+            raise self._file.stale()
+        self._note_growth()
+        logger.info("committed %d bytes, size %d -> %d", plan.written, plan.old_size, plan.new_size)
+
+    def rewrite(self, fill: Callable[[Folder, Store], None], adopt: Callable[[], None]) -> None:
+        """Replace the whole file by what ``fill`` writes, as ``commit``.  Raises ``StorageError`` where it cannot be.
+
+        ``fill`` may raise anything; the file is as it was then.
+        """
+        self.pins.check_all()
+        self._check_ready()
+        self._file.check_unchanged()  # invariant 1
+        file, before = self._file, self._file.store
+        try:
+            file.store = rewrite(file, lambda new: fill(file.folder, new))
+        except Unsuitable as err:
+            raise StorageError(f"cannot be replaced ({err}); write another file", path=self._file.path) from err
+        self._file.note_signature()
+        self.changed = True
+        before.close()
+        adopt()
+        self.check_healthy()
+
+    def write_content(self, offset: int, payload: bytes | memoryview) -> None:
+        """Write bytes of a block at ``offset`` of the file, inside its allocation (invariant 6).
+
+        Not durable before ``sync``.  Raises as ``commit`` does; a part may be written then.
+        """
+        self._check_ready()
+        self._file.check_unchanged()  # invariant 1
+        size = self._file.signature.size
+        try:
+            self.store.write_at(offset, payload)
+        finally:
+            self._note_change()
+            self._resized = self._resized or self._file.signature.size != size
+
+    def allocate(self, offset: int, length: int) -> None:
+        """Reserve room on the disk inside the file.  Raises as ``commit`` does."""
+        self._check_ready()
+        self._file.check_unchanged()  # invariant 1
+        with self._file.relief.waiting():
+            self._reserve(offset, length)
+
+    def _reserve(self, offset: int, length: int) -> None:
+        """Also where it fails the file has another mtime, and may have some of the room."""
+        try:
+            if length:
+                self.store.allocate(offset, length)
+        finally:
+            self._note_change()
+
+    def truncate_stream(self, size: int) -> None:
+        """Set the size of a file that ends with a streamed block.  Raises as ``commit`` does."""
+        self._check_ready()
+        self._file.check_unchanged()  # invariant 1
+        self.store.truncate(size)
+        self._resized = True
+        self._note_change()
+
+    def sync(self) -> None:
+        """Return when all content is durable.  Raises ``FailedFileError`` when that failed (invariant 7)."""
+        self._file.sync()
+        self._resized = False
+
+    def check_healthy(self) -> None:
+        """Raise ``FailedFileError`` in the state FAILED."""
+        self._file.check_healthy()
+
+    def foreign(self) -> Foreign:
+        """What the name leads to now, compared with the file as we left it.  Raises ``OSError``."""
+        file = self._file
+        try:
+            now = file.folder.signature(file.store.name)
+        except FileNotFoundError:
+            return Foreign.REMOVED
+        if file.is_ours(now):
+            return Foreign.NO
+        return Foreign.CHANGED if now.inode == file.signature.inode else Foreign.REPLACED
+
+    @property
+    def conflict(self) -> str:
+        """Why nothing may be written any more; see ``OpenFile.conflict``."""
+        return self._file.conflict
+
+    @conflict.setter
+    def conflict(self, sentence: str) -> None:
+        self._file.conflict = sentence
+
+    def check_conflict(self) -> None:
+        """Raise ``StaleFileError`` after a conflict."""
+        self._file.check_conflict()
+
+    def check_unchanged(self) -> None:
+        """Raise ``StaleFileError`` unless the file is as we left it (invariant 1)."""
+        self._file.check_unchanged()
+
+    def note_owner(self, note: dict[str, Any]) -> None:
+        """Write the owner note, if there is a journal, also when blocks move another way.  Raises ``OSError``."""
+        self._note, self._noted = note, self.grown_by
+        if self._file.journal is not None:
+            self._file.journal.note_owner({**note, "growth": self.grown_by})
+
+    def _note_growth(self) -> None:
+        if self._note and self.grown_by != self._noted:
+            with contextlib.suppress(OSError):  # the note is information for others, the change is not
+                self.note_owner(self._note)
+
+    def reserve(self, size: int) -> None:
+        """Have room in the journal for changes of ``size`` bytes.  Raises ``OSError``."""
+        if self._file.journal is not None:
+            self._file.journal.reserve(size)
+
+    def hand_over(self, store: Store, known: Signature) -> Transaction:
+        """The same file as another program left it, in ``store``; this object is done with.
+
+        ``known``: its signature when it was read.  What programs have mapped is of the old file, and holds up
+        nobody any more.
+
+        Raises ``FailedFileError``: the journal stays, and whoever opens the file next needs it.
+        """
+        self.check_healthy()
+        if store is not self.store:
+            self.store.close()
+        new = Transaction(self._file.folder, store, self._file.journal, self._file.relief, self._manner, known)
+        new._note = self._note
+        self._file.journal = None
+        return new
+
+    def leave(self) -> None:
+        """Close the file and nothing more: in a process that was forked from the one that opened it."""
+        self.store.close()
+
+    def close(self) -> None:
+        """Remove the journal (kept when FAILED) and close the file, which unlocks it."""
+        journal, self._file.journal = self._file.journal, None
+        if journal is not None:
+            if self.failure:
+                journal.close()
+            else:
+                journal.discard()
+        self.store.close()
+
+    def _check_ready(self) -> None:
+        self.check_healthy()
+        if not self.writable:
+            raise ReadOnlyError("the file is open read-only", path=self._file.path)
+
+    def _in_place(self, plan: Plan) -> None:
+        file = self._file
+        record = make_record(file.store, plan)
+        file.write_record(record)  # invariants 1 and 2
+        try:
+            apply(file.store, record.images, record.new_size)
+        except OSError:
+            self._undo(record)  # invariant 4
+            raise
+        file.note_signature()  # before anybody else has the turn
+        file.sync()  # invariant 3
+        file.conclude()
+
+    def _fill(self, plan: Plan, payload: Payload, offset: int, step: Step) -> None:
+        file, fill = self._file, payload.fill(offset)
+        with file.relief.waiting():
+            payload.sync()  # invariant 12
+            if _takes_room(file, fill) and file.folder.free() < payload.size + _MARGIN:
+                raise OSError(errno.ENOSPC, "overwriting the block takes new room, and there is none", file.path)
+            file.check_unchanged()  # invariant 1
+            self._reserve(offset, payload.size)  # once the record is there, a full disk would be a failure
+        record = make_record(file.store, plan, fill)
+        file.write_record(record)  # invariants 1 and 2
+        try:
+            with file.relief.waiting():
+                pour(payload.store, file.store, fill, poured=step)
+            apply(file.store, record.images, record.new_size)
+        except OSError as err:  # the old bytes are gone, the new ones are safe
+            raise file.fail(f"overwriting a block failed half-way ({err.strerror})") from err
+        file.note_signature()
+        file.sync()  # invariant 3
+        file.conclude()
+
+    def create_payload(self, spool: str | None) -> Payload:
+        """An empty payload; without a journal in ``spool``, without a name.  Raises ``OSError``."""
+        file = self._file
+        return create_payload(file.folder, file.store.name, spool=spool, named=file.journal is not None)
+
+    def _show_recovered(self, adopt: Callable[[], None]) -> None:
+        """In the state FAILED: read on from what recovery would make of the file now."""
+        file = self._file
+        if not file.failure or file.journal is None:
+            return
+        try:
+            record = file.journal.pending()
+            if record is None:
+                return
+            payload = open_payload(file.folder, file.store.name, record.fill) if record.fill is not None else None
+            view = as_recovered(file.store, record, file.journal.progress(record), payload)
+        except (UntrustedFileError, OSError) as err:
+            logger.error("%s: what is read from now on may be wrong (%s)", file.path, err)
+            return
+        file.store = view.store
+        if view.new:
+            adopt()
+
+    def _undo(self, record: Record) -> None:
+        file = self._file
+        try:
+            undo(file.store, record.images, record.old_size)
+        except OSError as err:
+            raise file.fail(f"a change failed half-way and could not be undone ({err.strerror})") from err
+        file.sync()  # invariant 3
+        file.retire()
+        self._note_change()
+
+    def _grow(self, plan: Plan) -> Store | None:
+        """The store that a new file replaced, if one did."""
+        before = self._file.store
+        opened = open_gap(self._file, plan, self._manner.growth)
+        self._file.store = opened.store
+        if opened.strategy in _REPLACING:
+            self._file.note_signature()
+        self.grown_by = opened.strategy
+        return before if opened.strategy in _REPLACING else None
+
+    def _note_change(self) -> None:
+        self.changed = True
+        self._file.note_signature()
+
+
+def _takes_room(file: OpenFile, fill: Fill) -> bool:
+    """Whether overwriting needs new room: where the file system copies on write, or the bytes are shared."""
+    if file.journal is None or not file.journal.can_insert():
+        return True
+    try:
+        extents = file.store.extents()
+    except OSError:
+        return True
+    return any(e.shared and e.logical < fill.stop and fill.offset < e.logical + e.length for e in extents)

@@ -1,0 +1,1 @@
+"""What becomes of the text of a tree that somebody typed: committed, or kept."""

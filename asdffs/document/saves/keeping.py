@@ -1,0 +1,282 @@
+"""What is kept beside the file when a mount ends, or an edit, so that nothing typed or copied in is lost.
+
+``NAME.rejected-N.yaml`` for each draft that is not in the file, ``NAME.leftover/`` for
+scratch that is no editor's, ``NAME.unsaved-N.block-NNNN.bin`` for a block that was written and
+could not be stored, ``NAME.conflict-N.yaml`` and ``NAME.conflict-N.block-NNNN.bin`` for
+what another program's change of the file has overtaken.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/edit``,
+``mirroring``, ``cli/past`` (for the spool of a daemon that was killed).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, Final
+from urllib.parse import unquote_to_bytes
+
+from asdffs.document.document import Document
+from asdffs.document.saves.places import DRAFT
+from asdffs.errors import AsdffsError
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.protection import make_directory, protect
+
+_PIECE: Final = 1 << 20
+#: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
+_LONGEST_STEM = 220
+_CUT_STEM = 200
+#: Blocks that stay in the spool.
+_STAYED = re.compile(r"(unsaved|conflict)-(\d{4,})\.block")
+#: Names that editors and tools leave behind and nobody misses.
+_DISPOSABLE = re.compile(r"\..*|4913|.*~|#.*#", re.DOTALL)
+
+
+def keep_beside(
+    document: Document,
+    drafts: Callable[[], Sequence[str]],
+    scratch: Callable[[], Sequence[tuple[str, str]]],
+    files: Callable[[], Sequence[tuple[str, str]]],
+    spool: str,
+) -> None:
+    """At the end of a mount: keep what is not in the file, and report it.
+
+    ``drafts()``: paths of those that were not judged; ``scratch()``: names and paths; ``files()``: of files of views,
+    which somebody misses whatever they are called; all lie in ``spool``.
+    """
+    report = document.report
+    keeper = Keeper(document.path, spool)
+    for number in report.unkept if document.conflict else document.unstored_blocks:
+        keeper.keep_unsaved_block(number, document)
+    try:
+        # after a failure the text that is shown is what recovery would make, if nobody comes between
+        committed = b"" if document.failed else document.tree.text()
+        for draft in distinct([*report.rejected, *drafts()], committed, already=report.conflict):
+            keeper.keep_draft(draft)
+        for name, source in scratch():
+            keeper.keep_scratch(name, source)
+        for name, source in files():
+            keeper.keep_scratch(name, source, missed=True)
+    except OSError as err:
+        keeper.failures.append(f"what was saved stays in {spool} ({err.strerror})")
+    report.kept += keeper.kept
+    report.failures += keeper.failures
+    report.settled = not keeper.failures
+
+
+class Keeper:
+    """Keeps things beside the file ``path``, one by one; what fails stays where it is.
+
+    ``spool``: the directory in which a block stays that has no file of its own.
+    ``kept``: the new paths.  ``failures``: a sentence for each thing that could not be kept.
+    """
+
+    def __init__(self, path: str, spool: str = "") -> None:
+        self._path = path
+        self._spool = spool
+        self._folder, name = os.path.split(path)
+        self._name = _shortened(name)
+        self.kept: list[str] = []
+        self.failures: list[str] = []
+
+    def keep_draft(self, source: str) -> None:
+        """Copy a draft to ``NAME.rejected-N.yaml``."""
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.rejected-{n}.yaml"))
+
+    def keep_conflict(self, source: str) -> None:
+        """Copy a draft to ``NAME.conflict-N.yaml``: another program changed the file meanwhile."""
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.yaml"))
+
+    def keep_conflict_file(self, source: str) -> None:
+        """Copy a file of an exploded form to ``NAME.conflict-N.STEM.asdf``: it was not carried into the file."""
+        other = os.path.basename(source)
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.{_shortened(other)}"))
+
+    def keep_conflict_block(self, number: int, document: Document) -> bool:
+        """Write a block, as it is in the open file, to ``NAME.conflict-N.block-NNNN.bin``; whether that worked."""
+        return self._keep_block("conflict", number, document)
+
+    def keep_unsaved_block(self, number: int, document: Document) -> bool:
+        """Write a block that could not be stored to ``NAME.unsaved-N.block-NNNN.bin``; whether it is there."""
+        return self._keep_block("unsaved", number, document)
+
+    def _keep_block(self, kind: str, number: int, document: Document) -> bool:
+        def name_of(n: int) -> str:
+            return os.path.join(self._folder, f"{self._name}.{kind}-{n}.block-{number:04d}.bin")
+
+        try:
+            self.kept.append(_write_new(name_of, self._path, lambda new: _copy_block(document, number, new)))
+        except (OSError, AsdffsError) as err:
+            sentence = f"block {number}, as it was written here, could not be kept beside the file ({err})"
+            self.failures.append(sentence + self._stay(kind, number, document))
+            return False
+        return True
+
+    def _stay(self, kind: str, number: int, document: Document) -> str:
+        """Keep a block in the spool for the next mount; what to say of that."""
+        if not self._spool:
+            return ""
+        path = os.path.join(self._spool, f"{kind}-{number:04d}.block")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            if not _is_given_name(document, number, path):
+                _write_new(lambda n: path, self._path, lambda new: _copy_block(document, number, new))
+            FileFolder(self._spool).sync()
+        except (OSError, AsdffsError) as err:
+            return f", nor in {self._spool} ({err}): it is lost"
+        return f"; it stays in {path}, and 'asdffs recover {self._path}' or the next mount brings it back"
+
+    def keep_stayed_block(self, source: str) -> bool:
+        """Copy a block that stayed in the spool beside the file; False when ``source`` is no such file."""
+        match = _STAYED.fullmatch(os.path.basename(source))
+        if match is None:
+            return False
+        kind, number = match.groups()
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.{kind}-{n}.block-{number}.bin"))
+        return True
+
+    def keep_scratch(self, path: str, source: str, *, missed: bool = False) -> None:
+        """Copy scratch at ``path`` (relative) into ``NAME.leftover/``, unless nobody would miss it.
+
+        ``missed``: whatever it is called.
+        """
+        above, name = os.path.split(path)
+        if not missed and (any(map(is_disposable, path.split("/"))) or os.path.getsize(source) == 0):
+            return
+        try:
+            top = self._leftover_folder()
+            folder = os.path.join(top, above)
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):  # a file of the other directory has that name
+                folder, name = top, path.replace("/", "-")
+        except OSError as err:
+            self._failed(source, err)
+            return
+        short = _shortened(name)
+        self._keep(source, lambda n: os.path.join(folder, name if n == 1 else f"{short}.{n}"))
+
+    def _leftover_folder(self) -> str:
+        number = 1
+        while True:
+            folder = os.path.join(self._folder, f"{self._name}.leftover" + (f"-{number}" if number > 1 else ""))
+            if make_directory(folder, self._path):
+                return folder
+            number += 1
+
+    def _keep(self, source: str, name_of: Callable[[int], str]) -> None:
+        try:
+            self.kept.append(_copy_new(source, name_of, self._path))
+        except OSError as err:
+            self._failed(source, err)
+
+    def _failed(self, source: str, err: OSError) -> None:
+        self.failures.append(f"{source} could not be kept beside the file ({err.strerror}) and stays there")
+
+
+def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes, editing: str = "") -> Keeper:
+    """Keep what the spool of a killed daemon holds, and the text that was being edited.
+
+    A draft that is the ``committed`` text, or was kept already, is not kept again.
+    """
+    keeper = Keeper(path)
+    drafts = [os.path.join(rejected, name) for name in sorted(os.listdir(rejected))]
+    for name in sorted(os.listdir(spool)):
+        plain = os.fsdecode(unquote_to_bytes(name.partition("-")[2]))
+        source = os.path.join(spool, name)
+        if plain == "tree.yaml":
+            drafts.append(source)
+        elif not keeper.keep_stayed_block(source):
+            keeper.keep_scratch(plain, source)
+    drafts += [path for path in glob.glob(os.path.join(glob.escape(editing), "*", DRAFT)) if os.path.isfile(path)]
+    for draft in distinct(drafts, committed):
+        keeper.keep_draft(draft)
+    return keeper
+
+
+def is_disposable(name: str) -> bool:
+    """Whether scratch of that name is dropped at the end instead of being kept as a leftover."""
+    return _DISPOSABLE.fullmatch(name) is not None
+
+
+def distinct(drafts: list[str], committed: bytes, *, already: Sequence[str] = ()) -> list[str]:
+    """Those of ``drafts`` that are neither empty, nor ``committed``, nor like one before, nor kept ``already``."""
+    seen = {b"", committed}
+    for path in already:
+        if path.endswith(".yaml"):
+            with open(path, "rb") as file:
+                seen.add(file.read())
+    chosen = []
+    for path in drafts:
+        with open(path, "rb") as file:
+            text = file.read()
+        if text not in seen:
+            seen.add(text)
+            chosen.append(path)
+    return chosen
+
+
+def _shortened(name: str) -> str:
+    """``name`` such that a suffix can follow: cut, with a hash, where it is too long."""
+    raw = os.fsencode(name)
+    if len(raw) <= _LONGEST_STEM:
+        return name
+    return os.fsdecode(raw[:_CUT_STEM]) + "-" + hashlib.sha256(raw).hexdigest()[:12]
+
+
+def _copy_new(source: str, name_of: Callable[[int], str], path: str) -> str:
+    """As ``_write_new``, the content of the file ``source``."""
+    with open(source, "rb") as old:
+        return _write_new(name_of, path, lambda new: shutil.copyfileobj(old, new))
+
+
+def _write_new(name_of: Callable[[int], str], path: str, fill: Callable[[BinaryIO], None]) -> str:
+    """Have ``fill`` write the first free of ``name_of(1)``, ``name_of(2)`` ..., durably, or leave nothing.
+
+    Who may read the file at ``path`` may read it, nobody else.
+    """
+    target, fd = _create_new(name_of)
+    try:
+        with open(fd, "wb") as new:
+            protect(fd, path)
+            fill(new)
+            new.flush()
+            os.fsync(new.fileno())
+        FileFolder(os.path.dirname(target)).sync()
+    except (OSError, AsdffsError):
+        os.unlink(target)
+        raise
+    return target
+
+
+def _create_new(name_of: Callable[[int], str]) -> tuple[str, int]:
+    """Create the first free of ``name_of(1)``, ``name_of(2)`` ...; its path and descriptor."""
+    number = 1
+    while True:
+        target = name_of(number)
+        try:
+            return target, os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            number += 1
+
+
+def _is_given_name(document: Document, number: int, path: str) -> bool:
+    """Whether what was written to a block is at ``path`` now, without a copy, for which there may be no room."""
+    try:
+        return document.contents.give_name(number, path)
+    except OSError:
+        return False
+
+
+def _copy_block(document: Document, number: int, new: BinaryIO) -> None:
+    for place in range(0, document.blocks[number].size, _PIECE):
+        piece = document.blocks[number].read_at(place, _PIECE)
+        with document.relief.waiting():
+            new.write(piece)
+    with document.relief.waiting():
+        new.flush()
+        os.fsync(new.fileno())

@@ -1,0 +1,120 @@
+"""Branches of a tree: its mappings and sequences, what of them leads to arrays, and how they are joined.
+
+An alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so branches
+may be joined, but have no cycles.  Users: ``outline``, which makes them, ``array_index``, ``elements``, ``views``.
+Not changed once the outline is read, but for ``stamp`` and ``listing``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from asdffs.tree.events import Path
+from asdffs.tree.ndarrays import Ndarray
+
+#: Digits of the number of an item.
+_LONGEST = 20
+
+
+class Scalar(NamedTuple):
+    """A scalar as written; ``plain``: without quotes or a tag, so that it may be a number."""
+
+    text: str
+    plain: bool
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """A mapping or a sequence.
+
+    ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings and
+    sequences in it, by key or number; ``scalars``: short scalars of a mapping.  ``array``: of an ndarray; ``source``:
+    where its source is written; ``shared``: whether others than sources mean it, by an alias; ``inline``: where
+    values that are written in the tree are (its data, or those of a mask).  ``holds``: whether it is or has an
+    array; ``leads``: or a ``$ref``, or metadata;
+    ``elsewhere``: of a ``$ref`` to another file, its URI.
+    ``metadata``: whether it is below a key of that kind; what is none of these is left out.  ``stamp``: since when an
+    ndarray is what it is (``changes``); ``listing``: what a view remembers of it.
+    """
+
+    tag: str
+    path: Path
+    line: int
+    span: tuple[int, int] = (0, 0)
+    mapping: bool = True
+    above: list[Branch] = field(default_factory=list)
+    children: dict[str | int, Branch] = field(default_factory=dict)
+    scalars: dict[str, Scalar] = field(default_factory=dict)
+    array: Ndarray | None = None
+    source: tuple[int, int] | None = None
+    shared: bool = False
+    inline: tuple[int, int] | None = None
+    reference: str | None = None
+    elsewhere: str | None = None
+    holds: bool = False
+    metadata: bool = False
+    leads: bool = False
+    stamp: int = 0
+    listing: Any = None
+
+    def add(self, key: str | int, child: Branch) -> None:
+        """``child`` is at ``key`` of this one, maybe among other places."""
+        self.children[key] = child
+        child.above.append(self)
+        if child.holds:
+            self.hold()
+
+    def hold(self) -> None:
+        """There is an array in this branch, and so in all that lead to it."""
+        rest = [self]
+        while rest:
+            branch = rest.pop()
+            if not branch.holds:
+                branch.holds = True
+                rest += branch.above
+
+    def is_below(self, other: Branch) -> bool:
+        """Whether this is ``other`` or in it."""
+        rest, seen = [self], {id(self)}
+        while rest:
+            branch = rest.pop()
+            if branch is other:
+                return True
+            new = [above for above in branch.above if id(above) not in seen]
+            seen.update(map(id, new))
+            rest += new
+        return False
+
+
+class Outline(NamedTuple):
+    """The outline of ``text``.
+
+    ``root``: the whole tree, or None without one; ``arrays``: the branches of all ndarrays, in the order of
+    the text; ``prefix``: the directives before the tree, up to and with ``---``.
+    """
+
+    text: str
+    root: Branch | None
+    arrays: tuple[Branch, ...]
+    prefix: str = ""
+
+    def pointed(self, fragment: str) -> Branch | None:
+        """What a JSON Pointer, the fragment of a URI, points at (RFC 6901); None where no array is."""
+        branch = self.root
+        for key in pointer_keys(fragment):
+            if branch is None:
+                return None
+            branch = branch.children.get(
+                key if branch.mapping else int(key) if key.isdecimal() and len(key) < _LONGEST else -1
+            )
+        return branch
+
+
+def pointer_keys(fragment: str) -> list[str]:
+    """The keys and numbers of a JSON Pointer.  The drafts' examples leave out the first slash, and so does asdf."""
+    pointer = unquote(fragment)
+    if not pointer:
+        return []
+    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.removeprefix("/").split("/")]

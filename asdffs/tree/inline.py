@@ -1,0 +1,146 @@
+"""Arrays whose values are written in the tree, as numpy arrays.
+
+Implements the schema core/ndarray: ``data`` (nested lists, or the array's short form), ``datatype``, ``shape``.
+Values are read as the asdf library reads them: YAML 1.1 scalars, ``core/complex``, null for what is masked.
+User: ``views``.  Imports numpy when called.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, Final
+
+import yaml
+
+from asdffs.errors import InvalidArrayError
+from asdffs.tree.branch import Branch, Outline
+from asdffs.tree.datatypes import descr_of
+from asdffs.tree.ndarrays import Ndarray
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: Bytes of an array that is written in the tree, about.
+_LARGEST: Final = 256 << 20
+_COMPLEX: Final = re.compile(r"tag:stsci\.edu:asdf/(?:core/complex-\d+\.\d+\.\d+|0\.1\.0/core/complex)")
+#: This machine's: values in a tree have no byteorder of their own.
+_NATIVE: Final = sys.byteorder
+
+
+def inline_array(outline: Outline, branch: Branch) -> Any:
+    """The array whose values ``branch`` has in the tree; masked values are zeros.  Raises ``InvalidArrayError``."""
+    import numpy as np
+
+    array = branch.array
+    if array is None or branch.inline is None:
+        raise InvalidArrayError("it states neither a source nor data", line=branch.line)
+    values = read_values(outline, branch.inline, branch.line)
+    try:
+        _check_size(np, values, array)
+        found = _as_array(np, values, array)
+    except (ValueError, TypeError, OverflowError) as err:
+        raise InvalidArrayError(f"its data is no array: {err}", line=branch.line) from err
+    if found.dtype.hasobject:
+        raise InvalidArrayError("its data is no array of numbers or texts", line=branch.line)
+    if array.shape is not None and not found.size and 0 in array.shape:
+        return found.reshape(array.shape)  # lists cannot say what follows a length of 0
+    if array.shape is not None and array.shape != found.shape:
+        raise InvalidArrayError(f"its data has the shape {found.shape}, not {array.shape}", line=branch.line)
+    return found
+
+
+def _check_size(np: Any, values: Any, array: Ndarray) -> None:
+    """Refuse what is small in the tree and would take all memory."""
+    item = (
+        np.dtype(descr_of(array.datatype, array.byteorder or _NATIVE)).itemsize if array.datatype is not None else 0
+    )
+    if item * _count(values) > _LARGEST:
+        raise ValueError(f"its elements would take more than {_LARGEST >> 20} MiB")
+
+
+def _count(values: Any) -> int:
+    return sum(map(_count, values)) if isinstance(values, list) else 1
+
+
+def _as_array(np: Any, values: Any, array: Ndarray) -> Any:
+    if array.datatype is None:
+        return np.array(_without_nulls(values))
+    dtype = np.dtype(descr_of(array.datatype, array.byteorder or _NATIVE))
+    if dtype.fields is not None:
+        return np.array(_as_rows(values, dtype), dtype=dtype)
+    return np.array(_without_nulls(values), dtype=dtype)
+
+
+def _as_rows(values: Any, dtype: Any) -> Any:
+    """numpy wants the records of a structured array as tuples: the innermost lists that match the fields."""
+    if not isinstance(values, list):
+        return values
+    if _is_row(values, dtype):
+        return tuple(_as_field(value, dtype[n]) for n, value in enumerate(values))
+    return [_as_rows(value, dtype) for value in values]
+
+
+def _is_row(values: list[Any], dtype: Any) -> bool:
+    if len(values) != len(dtype.names):
+        return False
+    return all(_depth(value) == _field_depth(dtype[n]) for n, value in enumerate(values))
+
+
+def _field_depth(field: Any) -> int:
+    base, shape = field.subdtype or (field, ())
+    return len(shape) + (1 if base.fields else 0)
+
+
+def _depth(value: Any) -> int:
+    depth = 0
+    while isinstance(value, list):
+        depth, value = depth + 1, value[0] if value else None
+    return depth
+
+
+def _as_field(value: Any, field: Any) -> Any:
+    base = (field.subdtype or (field, ()))[0]
+    return _as_rows(value, base) if base.fields else value
+
+
+def _without_nulls(values: Any) -> Any:
+    if isinstance(values, list):
+        return [_without_nulls(value) for value in values]
+    return 0 if values is None else values
+
+
+def read_values(outline: Outline, span: tuple[int, int], line: int) -> Any:
+    """The lists, numbers, texts and nulls that are written at ``span``.  Raises ``InvalidArrayError``."""
+    start, stop = span
+    column = start - (outline.text.rfind("\n", 0, start) + 1)
+    text = f"{outline.prefix}\n{' ' * column}{outline.text[start:stop]}\n"
+    loader = _Loader(text)
+    try:
+        return _constructed(loader, loader.get_single_node(), line)
+    except yaml.YAMLError as err:
+        raise InvalidArrayError("its data cannot be read outside of its place in the tree", line=line) from err
+    finally:
+        loader.dispose()
+
+
+def _constructed(loader: Any, node: Any, line: int) -> Any:
+    """Lists, numbers, texts and nulls; nothing else is an element."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_constructed(loader, item, line) for item in node.value]
+    if not isinstance(node, yaml.ScalarNode):
+        raise InvalidArrayError("its data has a mapping in it", line=line)
+    if _COMPLEX.fullmatch(node.tag):
+        return _complex(node.value, line)
+    if not node.tag.startswith("tag:yaml.org,2002:"):
+        raise InvalidArrayError(f"its data has a value of the tag {node.tag[:60]}", line=line)
+    try:
+        return loader.construct_object(node)
+    except (ValueError, yaml.YAMLError) as err:
+        raise InvalidArrayError(f"{node.value[:60]!r} is no value", line=line) from err
+
+
+def _complex(text: str, line: int) -> complex:
+    """Schema core/complex: as Python, with ``i`` or ``j``, ``inf`` and ``infinity``."""
+    try:
+        return complex(re.sub("i(?!n)", "j", text.replace("I", "i").replace("infinity", "inf")).replace("J", "j"))
+    except ValueError:
+        raise InvalidArrayError(f"{text[:60]!r} is no complex number", line=line) from None

@@ -1,0 +1,173 @@
+"""The ndarrays of a tree: where each is, and which bytes of which block it means.
+
+Implements what section Tree in-depth and the schema core/ndarray say about ``source``,
+``shape``, ``datatype``, ``offset`` and ``strides``, as far as sizes are concerned.  Users:
+``validation``, ``cli/info``.  Pure functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from asdffs.dialects.base import Dialect
+from asdffs.tree.events import Found, Path, read_tree
+
+_ITEM_SIZES = {
+    **{f"{kind}int{bits}": bits // 8 for kind in ("", "u") for bits in (8, 16, 32, 64)},
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+    "bool8": 1,
+}
+_SKIP = frozenset({"data"})
+_STATED = ("offset", "strides", "shape")
+#: Offsets and sizes of blocks have 64 bits; larger numbers mean nothing here.
+_LARGEST = 1 << 63
+
+
+class Ndarray(NamedTuple):
+    """One ndarray of the tree.
+
+    ``source``: block number (negative: from the last), URI, or None for inline data.
+    ``shape``: lengths, or None where the first is ``*`` or it is not understood; ``row``: those after ``*``,
+    or None without one.
+    ``offset``, ``strides``: in bytes, of the block.  ``line``: from 1.  ``odd``: what of these is stated and means
+    nothing, or empty.
+    """
+
+    path: Path
+    source: int | str | None
+    shape: tuple[int, ...] | None
+    datatype: Any
+    byteorder: str | None
+    offset: int
+    strides: tuple[int, ...] | None
+    line: int
+    row: tuple[int, ...] | None = None
+    odd: str = ""
+
+    def shape_in(self, size: int) -> tuple[int, ...] | None:
+        """The shape in a block of ``size`` bytes: with ``*`` as many rows as it holds; None if not known."""
+        if self.row is None:
+            return self.shape
+        item = item_size(self.datatype)
+        length = item * math.prod(self.row) if item else 0
+        if self.strides:
+            length = self.strides[0]
+        return (max(0, size - self.offset) // length, *self.row) if length > 0 else None
+
+    def block_in(self, count: int) -> int | None:
+        """The block, of ``count`` ones: a negative source counts from the end; None when it is none of them."""
+        if not isinstance(self.source, int) or not -count <= self.source < count:
+            return None
+        return self.source % count
+
+    @property
+    def name(self) -> str:
+        """The path as a person reads it: ``roman/data``."""
+        return "/".join(map(str, self.path))
+
+    def last_byte(self) -> int | None:
+        """End of the bytes that the array needs, from the start of the block; None if not known."""
+        item = item_size(self.datatype)
+        if self.shape is None or item is None:
+            return None
+        if 0 in self.shape:
+            return self.offset
+        if self.strides is None:
+            return self.offset + item * math.prod(self.shape)
+        if len(self.strides) != len(self.shape):
+            return None
+        steps = zip(self.shape, self.strides, strict=True)
+        return self.offset + item + sum((n - 1) * step for n, step in steps if step > 0)
+
+
+def item_size(datatype: Any) -> int | None:
+    """Bytes of one element of ``datatype`` (a name, ``[ascii|ucs4, n]``, or a record); None if unknown."""
+    if isinstance(datatype, str):
+        return _ITEM_SIZES.get(datatype)
+    if isinstance(datatype, list) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4"):
+        return datatype[1] * (1 if datatype[0] == "ascii" else 4) if _is_length(datatype[1]) else None
+    if isinstance(datatype, list) and datatype:
+        sizes = [_field_size(field) for field in datatype]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+    return None
+
+
+def _field_size(field: Any) -> int | None:
+    if not isinstance(field, dict):
+        return item_size(field)
+    size = item_size(field.get("datatype"))
+    shape = _integers(field.get("shape", []))
+    return size * math.prod(shape) if size is not None and shape is not None else None
+
+
+def float_orders(array: Ndarray) -> list[str | None]:
+    """The byteorders of the floats in an array: its own, or those of the fields of a record."""
+    return list(_float_orders(array.datatype, array.byteorder))
+
+
+def _float_orders(datatype: Any, order: str | None) -> Iterator[str | None]:
+    if datatype in ("float32", "float64"):
+        yield order
+    for field in datatype if isinstance(datatype, list) else ():
+        if isinstance(field, dict):
+            yield from _float_orders(field.get("datatype"), field.get("byteorder") or order)
+        elif isinstance(field, str):
+            yield from _float_orders(field, order)
+
+
+def find_arrays(
+    text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True, *, unique: bool = False
+) -> tuple[Ndarray, ...]:
+    """All ndarrays of the tree in ``text``; ``unique``: refuse duplicate keys.  Raises as ``read_tree``."""
+    found = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique)
+    return tuple(ndarray_of(each, dialect) for each in found)
+
+
+def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
+    """The ndarray that a mapping describes, as far as it can be understood."""
+    value = dialect.ndarray(found.value) if isinstance(found.value, dict) else {}
+    source = value.get("source")
+    offset = value.get("offset", 0)
+    return Ndarray(
+        path=found.path,
+        source=source if isinstance(source, (int, str)) else None,
+        shape=_integers(value.get("shape")),
+        datatype=value.get("datatype"),
+        byteorder=value.get("byteorder"),
+        offset=offset if _is_length(offset) else 0,
+        strides=_integers(value.get("strides")),
+        line=found.line,
+        row=_row(value.get("shape")),
+        odd=next(
+            (f"{name} is {value[name]!r}"[:80] for name in _STATED if name in value and not _is_right(name, value)),
+            "",
+        ),
+    )
+
+
+def _is_right(name: str, value: dict[str, Any]) -> bool:
+    stated = value[name]
+    if name == "offset":
+        return _is_length(stated) and stated >= 0
+    return _integers(stated) is not None or (name == "shape" and _row(stated) is not None)
+
+
+def _row(shape: Any) -> tuple[int, ...] | None:
+    """The lengths after ``*`` (schema core/ndarray: only the first may be one)."""
+    return _integers(shape[1:]) if isinstance(shape, list) and shape[:1] == ["*"] else None
+
+
+def _integers(value: Any) -> tuple[int, ...] | None:
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(_is_length(n) for n in value):
+        return tuple(value)
+    return None
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST

@@ -1,0 +1,368 @@
+"""The outline of a tree: its mappings and sequences, where its arrays are, and the short scalars beside them.
+
+One pass of YAML events, more lenient than ``tree``: the text has been committed already, or is what the file has.
+An alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so the
+outline may be joined, but has no cycles: a ``$ref`` or alias to a branch that holds it is left out.  A ``$ref`` to
+another file stays a branch of its own, ``elsewhere``.  Marks are
+character offsets in the decoded text.  Users: ``array_index``, ``exploding``, ``views``.  Pure; built once a tree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from asdffs.dialects.base import Dialect
+from asdffs.errors import InvalidTreeError
+from asdffs.format.header import as_yaml
+from asdffs.tree.branch import Branch, Outline, Scalar
+from asdffs.tree.events import Found, Path, plain_value
+from asdffs.tree.ndarrays import ndarray_of
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: Scalars beside arrays are kept up to this length: longer ones fit no header card.
+_LONGEST: Final = 80
+#: Events of an anchored node that are remembered: a datatype, a shape, what several arrays have in common.
+_MOST_RECORDED: Final = 2000
+_DEEPEST_ALIAS: Final = 20
+#: Events of aliases of aliases that are read again, in all: a short text could mean any number.
+_MOST_REPLAYED: Final = 2_000_000
+#: A tree that was committed is less deep; others are not followed.
+_DEEPEST: Final = 260
+#: Keys below which scalars are kept though there is no array: what headers of .fits files are made of.
+_METADATA: Final = frozenset({"meta", "wcsinfo", "header"})
+
+
+def read_outline(text: bytes, dialect: Dialect) -> Outline:
+    """The outline of a text of header, comments and tree.  Raises ``InvalidTreeError``."""
+    try:
+        decoded = text.decode()
+        return _Reader(decoded, dialect).read()
+    except yaml.YAMLError as err:
+        mark = getattr(err, "problem_mark", None)
+        raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
+    except UnicodeDecodeError as err:
+        raise InvalidTreeError("the tree is not UTF-8") from err
+    except RecursionError as err:
+        raise InvalidTreeError("the tree is nested too deep") from err
+
+
+class _Reader:
+    """Follows the events; recursion is as deep as the tree, which ``tree`` limits."""
+
+    def __init__(self, text: str, dialect: Dialect) -> None:
+        self._text = text
+        self._dialect = dialect
+        self._is_ndarray = dialect.is_ndarray
+        self._source: Iterator[Any] = yaml.parse(as_yaml(text), Loader=_Loader)
+        self._replayed: list[Iterator[Any]] = []
+        self._replayed_count = 0
+        self._uses: Counter[str] = Counter()
+        self._source_uses: Counter[str] = Counter()
+        self._anchored: list[tuple[Branch, str]] = []
+        self._recording: dict[str, list[Any]] = {}
+        self._recorded: dict[str, list[Any]] = {}
+        self._anchors: dict[str, Branch] = {}
+        self._arrays: list[Branch] = []
+        self._references: list[tuple[Branch, str | int, Branch]] = []
+        self._prefix = ""
+
+    def read(self) -> Outline:
+        root: Branch | None = None
+        for event in self._source:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._prefix = self._text[_start(event) : _end(event)]
+            elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)) and root is None:
+                root = self._branch(event, ())
+        for branch, anchor in self._anchored:
+            branch.shared = self._uses[anchor] != self._source_uses[anchor]
+        if root is not None:
+            for above, key, branch in self._references:
+                self._follow(root, above, key, branch)
+        return Outline(self._text, root, tuple(self._arrays), self._prefix)
+
+    def _next(self) -> Any:
+        """The next event; what has an anchor is remembered, for ndarrays that have it by an alias."""
+        if self._replayed:
+            return next(self._replayed[-1])
+        event = next(self._source)
+        anchor = getattr(event, "anchor", None)
+        if isinstance(event, yaml.AliasEvent):
+            self._uses[str(anchor)] += 1
+        elif anchor:
+            if isinstance(event, yaml.ScalarEvent):
+                self._recorded[anchor] = [event]
+            else:
+                self._recording[anchor] = []
+        for events in self._recording.values():
+            if len(events) < _MOST_RECORDED:
+                events.append(event)
+        return event
+
+    def _end_recording(self, anchor: str | None) -> None:
+        if anchor in self._recording and not self._replayed:
+            events = self._recording.pop(anchor)
+            if len(events) < _MOST_RECORDED:
+                self._recorded[anchor] = events
+
+    @contextlib.contextmanager
+    def _replay(self, alias: Any) -> Iterator[Any]:
+        """What an alias means, read again: its first event; None for one that is too large or unknown."""
+        recorded = self._recorded.get(alias.anchor, ())
+        events = iter(recorded)
+        self._replayed_count += len(recorded)
+        if len(self._replayed) > _DEEPEST_ALIAS or self._replayed_count > _MOST_REPLAYED:
+            raise InvalidTreeError("aliases lead to aliases without end", line=alias.start_mark.line + 1)
+        self._replayed.append(events)
+        try:
+            yield next(events, None)
+        finally:
+            self._replayed.pop()
+
+    def _branch(self, start: Any, path: Path, *, metadata: bool = False) -> Branch:
+        if len(path) > _DEEPEST:
+            raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=start.start_mark.line + 1)
+        branch = Branch(start.tag or "", path, start.start_mark.line + 1, metadata=metadata)
+        branch.mapping = isinstance(start, yaml.MappingStartEvent)
+        if start.tag and self._is_ndarray(start.tag):
+            end = self._ndarray(branch) if branch.mapping else self._skip(start)
+            branch.span = (_start(start), _end(end))
+            self._note_array(branch)
+        else:
+            end = self._mapping(branch) if branch.mapping else self._sequence(branch)
+            branch.span = (_start(start), _end(end))
+        if start.anchor:  # only now: an alias to it inside of it would be a cycle
+            self._anchors[start.anchor] = branch
+            self._end_recording(start.anchor)
+        return branch
+
+    def _note_array(self, branch: Branch) -> None:
+        if not branch.mapping:  # the short form: its values instead of a mapping
+            branch.inline = branch.span
+            branch.array = ndarray_of(Found(branch.path, branch.tag, {}, branch.line), self._dialect)
+        branch.hold()
+        self._arrays.append(branch)
+
+    def _mapping(self, branch: Branch) -> Any:
+        merged: list[Branch] = []
+        plain: dict[str, bool] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            if _is_merge(event):
+                merged += self._merged(self._next())
+                continue
+            event = self._key(event)
+            key = str(event.value)
+            if plain.setdefault(key, event.implicit[0]) != event.implicit[0]:  # 1 and '1' are two keys
+                key = repr(key)
+            self._child(branch, key, self._next())
+        for source in merged:
+            for name, child in source.children.items():
+                if name not in branch.children and name not in branch.scalars:
+                    branch.add(name, child)
+        return event
+
+    def _key(self, event: Any) -> Any:
+        """The scalar that is a key, by an alias or not."""
+        found = self._recorded.get(str(event.anchor), [event])[0] if isinstance(event, yaml.AliasEvent) else event
+        if not isinstance(found, yaml.ScalarEvent):
+            raise InvalidTreeError("a mapping or sequence cannot be a key", line=event.start_mark.line + 1)
+        return found
+
+    def _sequence(self, branch: Branch) -> Any:
+        number = 0
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            self._child(branch, number, event)
+            number += 1
+        return event
+
+    def _child(self, branch: Branch, key: str | int, event: Any) -> None:
+        """What is at ``key`` begins with ``event``."""
+        if isinstance(event, yaml.ScalarEvent):
+            if branch.mapping:
+                self._scalar(branch, str(key), event)
+        elif isinstance(event, yaml.AliasEvent):
+            target = self._anchors.get(str(event.anchor))
+            if target is not None:
+                branch.add(key, target)
+        else:
+            child = self._branch(event, (*branch.path, key), metadata=branch.metadata or key in _METADATA)
+            if child.reference is not None:
+                self._references.append((branch, key, child))
+            branch.leads = branch.leads or child.leads or key in _METADATA
+            if child.holds or child.metadata or child.leads:
+                branch.add(key, child)
+            else:
+                branch.children.pop(key, None)
+
+    @staticmethod
+    def _scalar(branch: Branch, key: str, event: Any) -> None:
+        branch.children.pop(key, None)
+        if key == "$ref":
+            branch.reference, branch.leads = event.value, True
+        if len(event.value) <= _LONGEST:
+            branch.scalars[key] = Scalar(event.value, event.implicit[0])
+
+    def _merged(self, event: Any) -> list[Branch]:
+        """What a merge key leads to."""
+        holder = Branch("", (), 0, mapping=False)
+        self._child(holder, 0, event)
+        found = holder.children.get(0)
+        if found is None or found.mapping:
+            return [found] if found is not None else []
+        return [child for _, child in sorted(found.children.items(), key=lambda item: int(item[0]))]
+
+    # -- ndarrays -------------------------------------------------------------
+
+    def _ndarray(self, branch: Branch) -> Any:
+        """An ndarray: its keys but the data, where its source is written, and its mask."""
+        value: dict[str, Any] = {}
+        end = self._facts(branch, value)
+        branch.array = ndarray_of(Found(branch.path, branch.tag, value, branch.line), self._dialect)
+        mask = value.get("mask")
+        if isinstance(mask, Scalar):
+            branch.scalars["mask"] = mask
+        return end
+
+    def _facts(self, branch: Branch, value: dict[str, Any], *, merging: bool = False) -> Any:
+        """Take up the keys of a mapping, of one that is merged those that ``value`` does not have; its last event."""
+        merged: list[Any] = []
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            if _is_merge(event):
+                merged.append(self._next())
+                if not isinstance(merged[-1], yaml.AliasEvent):
+                    raise InvalidTreeError("an ndarray can only merge an alias", line=event.start_mark.line + 1)
+                continue
+            key = str(self._key(event).value)
+            if merging and key in value:
+                self._plain(self._next())
+            else:
+                self._fact(branch, value, key, self._next())
+        for alias in merged:
+            with self._replay(alias) as start:
+                if isinstance(start, yaml.MappingStartEvent):
+                    self._facts(branch, value, merging=True)
+        return event
+
+    def _fact(self, branch: Branch, value: dict[str, Any], key: str, event: Any) -> None:
+        """One key of an ndarray, and what is there."""
+        if key == "data" or (key == "mask" and not isinstance(event, yaml.ScalarEvent)):
+            value[key] = None
+            self._values(branch, key, event)
+        elif key == "mask":
+            value[key] = Scalar(event.value, event.implicit[0])
+        else:
+            value[key] = self._plain(event)
+            if key == "source":
+                branch.source = self._written(event)
+                self._note_source(branch, event)
+
+    def _note_source(self, branch: Branch, event: Any) -> None:
+        """Count who means the source of another array, and remember whose others may mean."""
+        anchor = str(getattr(event, "anchor", None) or "")
+        if isinstance(event, yaml.AliasEvent):
+            self._source_uses[anchor] += not self._replayed
+        elif anchor:
+            self._anchored.append((branch, anchor))
+
+    def _written(self, event: Any) -> tuple[int, int]:
+        """Where a scalar is written, without its anchor and tag; an alias as a whole."""
+        start, stop = _start(event), _end(event)
+        for text in (
+            getattr(event, "value", ""),
+            f"'{getattr(event, 'value', '')}'",
+            f'"{getattr(event, "value", "")}"',
+        ):
+            if text and self._text[stop - len(text) : stop] == text:
+                return stop - len(text), stop
+        return start, stop
+
+    def _values(self, branch: Branch, key: str, event: Any) -> None:
+        """``data`` or ``mask``: values that are skipped here and read when somebody asks, or another array."""
+        target = self._anchors.get(str(event.anchor)) if isinstance(event, yaml.AliasEvent) else None
+        if target is not None and target.array is None:
+            span, line = target.span, target.line
+        elif isinstance(event, yaml.AliasEvent) or (event.tag and self._is_ndarray(event.tag)):
+            self._child(branch, key, event)
+            return
+        else:
+            end = event if isinstance(event, yaml.ScalarEvent) else self._skip(event)
+            span, line = (_start(event), _end(end)), event.start_mark.line + 1
+        if key == "data":
+            branch.inline = span
+            return
+        mask = Branch("", (*branch.path, key), line, span, mapping=False, inline=span)
+        mask.array = ndarray_of(Found(mask.path, "", {"datatype": "bool8"}, mask.line), self._dialect)
+        mask.hold()
+        branch.add(key, mask)
+
+    def _skip(self, start: Any) -> Any:
+        """Go to the end of the collection that begins with ``start``; its last event."""
+        open_anchors, event = [start.anchor], start
+        while open_anchors:
+            event = self._next()
+            if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                open_anchors.append(event.anchor)
+            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+                self._end_recording(open_anchors.pop())
+        return event
+
+    def _plain(self, event: Any) -> Any:
+        """The value that begins with ``event``: dicts, lists, strings and integers."""
+        if isinstance(event, yaml.ScalarEvent):
+            return plain_value(event)
+        if isinstance(event, yaml.AliasEvent):
+            with self._replay(event) as start:
+                return self._plain(start) if start is not None else None
+        anchor = getattr(event, "anchor", None)
+        found: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+        while not isinstance(event := self._next(), (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
+            if isinstance(found, list):
+                found.append(self._plain(event))
+            else:
+                key = str(self._plain(event))
+                found[key] = self._plain(self._next())
+        self._end_recording(anchor)
+        return found
+
+    # -- references -------------------------------------------------------------
+
+    def _follow(self, root: Branch, above: Branch, key: str | int, branch: Branch) -> None:
+        """Put what a ``$ref`` means in its place; one that leads nowhere in this tree is no branch."""
+        seen = {id(branch)}
+        target: Branch | None = branch
+        while target is not None and target.reference is not None and target.elsewhere is None:
+            target = self._pointed(root, target)
+            if target is not None and id(target) in seen:
+                target = None
+            seen.add(id(target))
+        if target is None or above.is_below(target):
+            return
+        above.add(key, target)
+        if target.elsewhere is not None:  # there may be arrays
+            target.hold()
+
+    def _pointed(self, root: Branch, branch: Branch) -> Branch | None:
+        """What a ``$ref`` to this tree points at; itself when it is one to another file."""
+        file, _, fragment = str(branch.reference).partition("#")
+        if file:
+            branch.elsewhere = branch.reference
+            return branch
+        return Outline(self._text, root, ()).pointed(fragment) if fragment else None
+
+
+def _is_merge(event: Any) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<"
+
+
+def _start(event: Any) -> int:
+    """Where it begins in the text, in characters."""
+    return int(event.start_mark.index)
+
+
+def _end(event: Any) -> int:
+    """Where it ends."""
+    return int(event.end_mark.index)

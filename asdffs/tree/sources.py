@@ -1,0 +1,68 @@
+"""Edits a tree where the sources of its arrays are written; everything else of the text stays as it is.
+
+Users: ``exploding`` (numbers become URIs), ``imploding``, ``mirroring`` (and back), ``repacking`` (other numbers).
+Pure functions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from urllib.parse import quote
+
+from asdffs.dialects.base import Dialect
+from asdffs.errors import InvalidTreeError
+from asdffs.tree.branch import Outline
+from asdffs.tree.ndarrays import Ndarray, find_arrays
+
+#: What to write as the source of an array; None leaves it.
+Wanted = Callable[[Ndarray], str | None]
+
+
+def with_sources(outline: Outline, wanted: Wanted) -> bytes:
+    """The text of ``outline`` with other sources; one that others mean by an alias is left."""
+    pieces: list[str] = []
+    done = 0
+    for branch in sorted(outline.arrays, key=lambda branch: branch.source or (0, 0)):
+        new = wanted(branch.array) if branch.array is not None else None
+        if branch.source is None or branch.shared or new is None:
+            continue
+        start, stop = branch.source
+        if start < done:  # by a merge key or an alias it is that of several arrays
+            continue
+        pieces += (outline.text[done:start], new)
+        done = stop
+    pieces.append(outline.text[done:])
+    return "".join(pieces).encode("utf-8", "surrogateescape")
+
+
+def checked_sources(outline: Outline, wanted: Wanted, dialect: Dialect) -> bytes:
+    """As ``with_sources``; both texts are read to see that each array has what is wanted, and nothing else changed.
+
+    Raises ``InvalidTreeError`` when a source is written in a way that cannot be edited alone.
+    """
+    text = with_sources(outline, wanted)
+    old = find_arrays(outline.text.encode("utf-8", "surrogateescape"), dialect)
+    new = find_arrays(text, dialect)
+    for before, after in zip(old, new, strict=True):
+        written = wanted(before)
+        expected = before.source if written is None else _read(written)
+        if after._replace(source=None, line=0) != before._replace(source=None, line=0) or after.source != expected:
+            sentence = f"{before.name}: its source is written in a way that cannot be edited alone; write it plainly"
+            raise InvalidTreeError(sentence, line=before.line)
+    return text
+
+
+def uri_of(path: str) -> str:
+    """A relative path as a URI that needs no quotes in YAML, or has them."""
+    uri = quote(os.fsencode(path), safe="/")
+    return uri if uri[0].isalnum() else f'"{uri}"'
+
+
+def _read(written: str) -> int | str:
+    """What is read of a source that was written here."""
+    plain = written.strip("\"'")
+    try:
+        return int(plain, 0)
+    except ValueError:
+        return plain

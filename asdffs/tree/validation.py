@@ -1,0 +1,127 @@
+"""Whether a draft may become the tree, and what is odd about it though it may.
+
+Errors refuse the draft (``InvalidTreeError``): it would not open.  Warnings are told in
+``.asdffs/status.json``: it opens, and something in it points nowhere.  Users: ``document``.
+Pure functions; the rules are those of sections Header, Comments and Tree.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Sequence
+
+from asdffs.dialects.base import Dialect
+from asdffs.errors import InvalidTreeError, NotAsdfError
+from asdffs.format.constants import STANDARD_TOKEN
+from asdffs.format.header import Header, parse_header, standard_version
+from asdffs.format.tree_extent import find_comments_end, find_tree_end
+from asdffs.tree.ndarrays import Ndarray, find_arrays
+
+_YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
+_LARGEST = 1 << 63
+_PIECE = 1 << 20
+#: Why a text without its last line is refused.
+MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
+
+
+def check_text(
+    text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes = b""
+) -> tuple[Header, int, tuple[Ndarray, ...]]:
+    """Check a draft: its header, the offset where its tree begins, and its arrays.
+
+    A draft without a tree is accepted only where the file had none (``had_tree``): otherwise
+    it is a save that was cut off.  ``before``: the text that it replaces, whose versions it may keep.
+    Raises ``InvalidTreeError``.
+    """
+    _check_utf8(text)
+    header = _check_header(text, dialect, before)
+    _check_standard(text, dialect, before)
+    start = find_comments_end(text, header.size)
+    if start is None:
+        if had_tree or not text.endswith(b"\n"):
+            raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
+        return header, len(text), ()
+    _check_extent(text, start)
+    return header, start, find_arrays(text, dialect, unique=True)
+
+
+def find_warnings(arrays: Sequence[Ndarray], count: int, size_of: Callable[[int], int | None]) -> tuple[str, ...]:
+    """Sentences about arrays that name no block, or more bytes than their block has.
+
+    ``count`` blocks; ``size_of(n)`` is the decoded size of block n in bytes, None if it is damaged.
+    """
+    return tuple(w for array in arrays if (w := _warning(array, count, size_of)))
+
+
+def _warning(array: Ndarray, count: int, size_of: Callable[[int], int | None]) -> str | None:
+    if not isinstance(array.source, int):
+        return None
+    number = array.block_in(count)
+    if number is None:
+        return f"line {array.line}: {array.name} has source {str(array.source)[:20]}, and the file has {count} blocks"
+    size, needed = size_of(number), array.last_byte()
+    if size is None or needed is None or needed <= size:
+        return None
+    amount = f"{needed} bytes" if needed < _LARGEST else "more bytes than a file can have"
+    return f"line {array.line}: {array.name} needs {amount}, and block {number} has {size}"
+
+
+def _check_utf8(text: bytes) -> None:
+    if text.startswith(b"\xef\xbb\xbf"):
+        raise InvalidTreeError("the text begins with a byteorder marker; save it as UTF-8 without BOM", line=1)
+    place = find_not_utf8(text)
+    if place is not None:
+        line = text.count(b"\n", 0, place) + 1
+        column = place - text.rfind(b"\n", 0, place)
+        raise InvalidTreeError("not UTF-8; save the text as UTF-8", line=line, column=column)
+
+
+def find_not_utf8(text: bytes) -> int | None:
+    """Offset of the first byte that is no UTF-8.  By pieces: as one string a text takes up to four times its size."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(text), _PIECE):
+        kept = len(decoder.getstate()[0])  # the beginning of a character
+        try:
+            decoder.decode(text[start : start + _PIECE], final=start + _PIECE >= len(text))
+        except UnicodeDecodeError as err:
+            return start - kept + err.start
+    return None
+
+
+def _check_header(text: bytes, dialect: Dialect, before: bytes) -> Header:
+    try:
+        header = parse_header(text)
+    except NotAsdfError as err:
+        raise InvalidTreeError("the first line must be the header line, such as '#ASDF 1.0.0'", line=1) from err
+    refusal = dialect.accepts_text(header)
+    if refusal and not before.startswith(text[: header.size]):
+        raise InvalidTreeError(refusal, line=1)
+    return header
+
+
+def _check_standard(text: bytes, dialect: Dialect, before: bytes) -> None:
+    """Refuse a version of the standard that no program knows, unless the file has it already."""
+    version = standard_version(_comments_of(text))
+    if version in (None, *dialect.standards, standard_version(_comments_of(before))):
+        return
+    known = f"{dialect.standards[0]} to {dialect.standards[-1]}" if dialect.standards else "none"
+    line = text[: text.index(STANDARD_TOKEN)].count(b"\n") + 1
+    raise InvalidTreeError(f"programs know no ASDF_STANDARD {version}; known are {known}", line=line)
+
+
+def _comments_of(text: bytes) -> bytes:
+    """The header line and the comments after it."""
+    return text[: find_comments_end(text, 0)] if text else b""
+
+
+def _check_extent(text: bytes, start: int) -> None:
+    if _YAML_DIRECTIVE.match(text, start) is None:
+        line = text.count(b"\n", 0, start) + 1
+        raise InvalidTreeError("after the comments the tree must begin with the line '%YAML 1.1'", line=line)
+    end = find_tree_end(text, start, at_eof=False)
+    if end is None:
+        raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
+    if end != len(text):
+        line = text.count(b"\n", 0, end) + 1
+        raise InvalidTreeError("text follows the end marker '...'; the tree must end there", line=line)

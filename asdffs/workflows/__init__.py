@@ -1,0 +1,1 @@
+"""Work on whole files: explode, implode, repack, upgrade, compare, check, mirror."""

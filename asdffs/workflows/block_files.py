@@ -1,0 +1,136 @@
+"""The files of blocks in a directory that mirrors an ASDF file: compared with the blocks, and carried into them.
+
+Of a block that differs little those bytes are written, as by a mount; else all of it is replaced, or nothing.  A
+file is carried only when all of it can be read.  User: ``mirroring``.  One thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Final
+
+from asdffs.document.blocks.contents import Readable
+from asdffs.document.document import Document
+from asdffs.document.opening import open_document
+from asdffs.errors import MissingFileError, NotPermittedError
+from asdffs.format.plan import difference
+from asdffs.storage.store import Folder
+from asdffs.workflows.exploded_files import numbered
+
+_PIECE: Final = 1 << 20
+#: A block of which more than this part differs is replaced as a whole.
+_LITTLE: Final = 4
+
+
+class BlockFiles:
+    """Those of ``stem`` in ``folder``, of ``document``.  All methods raise ``AsdffsError``, ``OSError``."""
+
+    def __init__(self, folder: Folder, stem: str, document: Document) -> None:
+        self._folder = folder
+        self._stem = stem
+        self._document = document
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a file has one block, and all its stored bytes; raises the reason why not."""
+        with closing(self._opened(name)):
+            return True
+
+    def differs(self, name: str) -> bool:
+        """Whether a file has something that its block has not: bytes, size, compression."""
+        document, number = self._document, self._number(name)
+        if number >= len(document.blocks):
+            return True
+        with closing(self._opened(name)) as other:
+            mine = document.blocks[number]
+            if other.blocks[0].compression != mine.compression and not mine.header.streamed:
+                return True
+            return other.blocks[0].size != document.blocks[number].size or any(self._differences(other, number))
+
+    def carry(self, name: str, announce: Callable[[], None]) -> bool:
+        """Have the block what the file has; whether it had not.  ``announce`` is called before it changes."""
+        document, number = self._document, self._number(name)
+        if number > len(document.blocks):
+            raise NotPermittedError(f"the next block is number {len(document.blocks)}; no number is left out")
+        with closing(self._opened(name)) as other:
+            _check_decodable(other)
+            if number == len(document.blocks):
+                announce()
+                document.blocks.add(_content(other))
+                changed = True
+            else:
+                changed = self._carry_content(other, number, announce)
+            changed = self._carry_compression(other, number, announce) or changed
+        if changed:
+            document.blocks[number].settle(durable=True)
+        return changed
+
+    def _carry_content(self, other: Document, number: int, announce: Callable[[], None]) -> bool:
+        block, size = self._document.blocks[number], other.blocks[0].size
+        places = [(place, len(piece)) for place, piece in self._differences(other, number)]
+        resized = size != block.size
+        if not places and not resized:
+            return False
+        announce()
+        little = not resized and sum(count for _, count in places) <= size // _LITTLE
+        if not (little or block.header.streamed):
+            block.replace(_content(other))
+            return True
+        for place, count in places:
+            block.write_at(place, other.blocks[0].read_at(place, count))
+        if resized:
+            block.truncate(size)
+        return True
+
+    def _carry_compression(self, other: Document, number: int, announce: Callable[[], None]) -> bool:
+        wanted, block = other.blocks[0].compression, self._document.blocks[number]
+        if wanted == block.compression or block.header.streamed:
+            return False
+        announce()
+        block.set_compression(wanted)
+        return True
+
+    def _number(self, name: str) -> int:
+        return next(iter(numbered([name], self._stem)))
+
+    def _opened(self, name: str) -> Document:
+        """The file of a block, which has one, and all of it."""
+        other = open_document(self._folder.path(name), writable=False)
+        try:
+            _check_one_block(other)
+        except BaseException:  # it is closed whatever it was, and it goes on
+            other.close()
+            raise
+        return other
+
+    def _differences(self, other: Document, number: int) -> Iterator[tuple[int, bytes]]:
+        """Offsets in block ``number``, and what ``other`` has there; not what the block has beyond it."""
+        for place in range(0, other.blocks[0].size, _PIECE):
+            new = other.blocks[0].read_at(place, _PIECE)
+            old = self._document.blocks[number].read_at(place, _PIECE)
+            same = min(len(old), len(new))
+            if found := difference(old[:same], new[:same]):
+                yield place + found[0], found[1]
+            if new[same:]:
+                yield place + same, new[same:]
+
+
+def _content(other: Document) -> Readable:
+    """That of its block."""
+    block = other.blocks[0]
+    return Readable(block.size, block.read_at)
+
+
+def _check_one_block(other: Document) -> None:
+    if not len(other.blocks):
+        raise MissingFileError("has no block", path=other.path)
+    if len(other.blocks) > 1:
+        raise NotPermittedError(f"has {len(other.blocks)} blocks; each needs a file of its own", path=other.path)
+    other.contents.stored_stretch(0)  # there is all of it
+
+
+def _check_decodable(other: Document) -> None:
+    """Decode all of a compressed block: what is damaged is found before a byte of it is carried."""
+    if other.blocks[0].header.compressed and not other.blocks[0].obstacle:
+        for place in range(0, other.blocks[0].size, _PIECE):
+            other.blocks[0].read_extent(place, _PIECE)

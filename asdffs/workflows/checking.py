@@ -1,0 +1,190 @@
+"""Looks for everything that can be wrong with a file; changes nothing.
+
+The layout must tile the file, the index must lead to the blocks, the tree must be valid, its arrays must fit their
+blocks and its references lead somewhere, and checksums must be those of the bytes (section Blocks: of the bytes as
+they are stored; files exist that have them of the decoded bytes).
+Users: ``cli/check``.  One thread.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from asdffs.document.document import Document
+from asdffs.document.extensions import find_hidden
+from asdffs.document.schema import check_schemas
+from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import INDEX_TOKEN
+from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.validation import check_text
+from asdffs.workflows.external import find_externals
+from asdffs.workflows.references import find_unresolved
+
+_PIECE: Final = 1 << 20
+#: How many blocks a finding names.
+_NAMED: Final = 20
+
+
+class Level(enum.IntEnum):
+    """How bad it is."""
+
+    NOTE = 0  # legal, and worth knowing
+    WARNING = 1  # readers get everything, or nothing was lost yet
+    ERROR = 2  # something cannot be read, or is not what it says
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing; ``repairable``: it can be put right without losing anything."""
+
+    level: Level
+    sentence: str
+    block: int | None = None
+    offset: int | None = None
+    repairable: bool = False
+
+
+def check_document(document: Document, *, deep: bool, schema: bool = False) -> Iterator[Finding]:
+    """Everything that is found.  Raises ``OSError``.
+
+    ``deep``: compressed blocks are decoded; ``schema``: the tree is compared with the schemas of its tags.
+    """
+    yield from _check_tree(document)
+    if schema and document.layout.has_tree:
+        yield from _check_schemas(document)
+    sound = True
+    for number in range(len(document.blocks)):
+        found = list(_check_block(document, number, deep=deep))
+        sound = sound and not found
+        yield from found
+    yield from _check_tail(document, sound=sound)
+
+
+def _check_schemas(document: Document) -> Iterator[Finding]:
+    try:
+        check_schemas(document.tree.text())
+    except InvalidTreeError as err:
+        yield Finding(Level.WARNING, str(err))
+
+
+def _check_tree(document: Document) -> Iterator[Finding]:
+    if not document.layout.has_tree:
+        yield Finding(Level.NOTE, "the file has no tree")
+        return
+    try:
+        text = document.tree.text()
+        _, _, arrays = check_text(text, document.dialect, had_tree=True, before=text)
+    except InvalidTreeError as err:
+        yield Finding(Level.ERROR, f"the tree is not valid: {err}")
+        return
+    document.fit.warn(arrays)
+    yield from (Finding(Level.ERROR, warning) for warning in document.report.warnings)
+    for external in find_externals(document, arrays):
+        level = Level.NOTE if external.path is None else Level.ERROR
+        if external.trouble:
+            place = f"line {external.array.line}: {external.array.name} ({external.source})"
+            yield Finding(level, f"{place}: {external.trouble}")
+    yield from _check_extensions(document, arrays)
+    for reference in find_unresolved(document):
+        level = Level.NOTE if reference.remote else Level.ERROR
+        yield Finding(level, f"line {reference.line}: $ref {reference.reference}: {reference.trouble}")
+
+
+def _check_extensions(document: Document, arrays: Sequence[Ndarray]) -> Iterator[Finding]:
+    """Blocks that no array refers to, in a file with objects that may."""
+    hidden, count = find_hidden(document), len(document.blocks)
+    yield from (Finding(Level.ERROR, trouble) for trouble in hidden.troubles)
+    unseen = hidden.unseen(arrays, count)
+    if hidden.tags and unseen:
+        numbers = ", ".join(map(str, unseen[:_NAMED])) + (" ..." if len(unseen) > _NAMED else "")
+        sentence = f"no array refers to these blocks: {numbers}; objects of {hidden.tags[0]} may"
+        yield Finding(Level.NOTE, sentence)
+
+
+def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Finding]:
+    offset = document.blocks[number].offset
+    try:
+        header = document.blocks[number].header
+    except DamagedBlockError as err:
+        yield Finding(Level.ERROR, err.sentence, number, offset)
+        return
+    end = offset + header.full_size + (0 if header.streamed else header.used_size)
+    if end > document.layout.size:
+        yield Finding(Level.ERROR, f"the file ends at {document.layout.size}, inside this block", number, offset)
+        return
+    yield from _check_place(document, number, header)
+    yield from _check_content(document, number, header, deep=deep)
+
+
+def _check_place(document: Document, number: int, header: BlockHeader) -> Iterator[Finding]:
+    """The next block follows at once (section Blocks)."""
+    if header.streamed and number + 1 < len(document.blocks):
+        yield Finding(Level.ERROR, "a streamed block is not the last one", number, document.blocks[number].offset)
+    elif not header.streamed and number + 1 < len(document.blocks):
+        end = document.blocks[number].offset + header.full_size + header.allocated_size
+        unused = document.blocks[number + 1].offset - end
+        if unused:
+            sentence = f"{unused} bytes between this block and the next belong to neither"
+            yield Finding(Level.WARNING, f"{sentence}; 'asdffs repack FILE' closes the gap", number, end)
+
+
+def _check_content(document: Document, number: int, header: BlockHeader, *, deep: bool) -> Iterator[Finding]:
+    offset = document.blocks[number].offset
+    obstacle = document.blocks[number].obstacle
+    if obstacle:
+        yield Finding(Level.NOTE, obstacle, number, offset)
+    try:
+        fault = document.blocks[number].find_checksum_fault()
+        if not fault and deep and header.compressed and not obstacle:
+            _decode(document, number, header.data_size)
+    except (AsdffsError, OSError) as err:
+        reason = err.sentence if isinstance(err, AsdffsError) else err
+        yield Finding(Level.ERROR, f"it cannot be decoded: {reason}", number, offset)
+        return
+    if fault:
+        yield Finding(Level.ERROR, fault, number, offset)
+
+
+def _decode(document: Document, number: int, size: int) -> None:
+    with document.report.progress.over("decoding", size, number) as step:
+        for place in range(0, max(1, size), _PIECE):
+            document.blocks[number].read_extent(place, _PIECE)
+            step(_PIECE)
+
+
+def _check_padding(document: Document) -> Iterator[Finding]:
+    """Of a file without blocks: it has no index (section Block index)."""
+    padding = document.layout.padding
+    if document.read_raw(padding.start, min(len(padding), _PIECE)).lstrip().startswith(INDEX_TOKEN):
+        yield Finding(Level.WARNING, "there is a block index, and there are no blocks", offset=padding.start)
+
+
+def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
+    """What follows the last block: the index (section Block index), NULs, or nothing."""
+    layout = document.layout
+    if layout.first_block is None:
+        yield from _check_padding(document)
+    if layout.index is not None or layout.first_block is None:
+        return
+    start = min(layout.blocks_end, layout.size) if len(document.blocks) else layout.first_block
+    tail = document.read_raw(start, len(INDEX_TOKEN))
+    if tail.startswith(layout.rules.magics):
+        sentence = "a block begins here whose header is damaged; what follows it cannot be found"
+        yield Finding(Level.ERROR, sentence, len(document.blocks), start)
+    elif tail.startswith(INDEX_TOKEN):
+        if layout.removable:
+            repairable = sound and document.may_have_index
+            yield Finding(Level.WARNING, "the block index is wrong", offset=start, repairable=repairable)
+        else:
+            sentence = "the block index is wrong, and more follows it; 'asdffs repack --force FILE' drops both"
+            yield Finding(Level.WARNING, sentence, offset=start)
+    elif tail.strip(b"\0") and not layout.removable:
+        amount = layout.size - start
+        sentence = f"{amount} bytes behind the last block are no block and no index"
+        yield Finding(Level.WARNING, f"{sentence}; 'asdffs repack --force FILE' drops them", offset=start)
+    elif document.may_have_index:
+        yield Finding(Level.NOTE, "there is no block index; readers skip along", offset=start, repairable=sound)

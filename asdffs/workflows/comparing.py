@@ -1,0 +1,316 @@
+"""What differs between two files: the trees as text and by value, the blocks by their bytes.
+
+User: ``cli/diff``.  One thread.  Changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from asdffs.document.document import Document
+from asdffs.document.opening import open_document
+from asdffs.document.progress import Progress
+from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError
+from asdffs.format.block_header import BlockHeader
+from asdffs.tree.events import Path
+from asdffs.tree.uris import resolve
+from asdffs.tree.values import Node, read_values
+
+_PIECE: Final = 1 << 20
+#: Some bytes from an offset on.
+Read = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifference:
+    """At ``path`` one has ``a`` and the other ``b``; None for nothing there; ``note``: of an array's bytes."""
+
+    path: str
+    a: str | None
+    b: str | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDifference:
+    """Block ``number`` differs: sizes in bytes of content (None: no such block); the first byte that differs."""
+
+    number: int
+    a_size: int | None
+    b_size: int | None
+    first: int | None
+
+
+class Comparison:
+    """Of two documents, which stay open meanwhile."""
+
+    def __init__(self, a: Document, b: Document, progress: Progress) -> None:
+        self._a, self._b = a, b
+        self._progress = progress
+        self._known: dict[Any, int | None] = {}
+        self._compared: set[tuple[int, int]] = set()
+        self._others: dict[str, Document | None] = {}
+
+    def text(self) -> Iterator[str]:
+        """Lines of a unified diff of header, comments and tree.  Raises ``OSError``."""
+        old, new = (_lines(document) for document in (self._a, self._b))
+        if old != new:
+            yield from _unified(old, new, self._a.path, self._b.path)
+
+    def values(self) -> Iterator[ValueDifference]:
+        """What differs by value, in the order of the first tree.  Raises ``InvalidTreeError``, ``OSError``."""
+        self._compared.clear()
+        yield from self._nodes((), _values(self._a), _values(self._b))
+
+    def _nodes(self, path: Path, a: Node | None, b: Node | None) -> Iterator[ValueDifference]:
+        """What differs at and below ``path``; what only one has is told once, at its top."""
+        if a is None or b is None or _kind(a) != _kind(b) or not _is_same(a, b):
+            yield ValueDifference(_name(path), _shown(a), _shown(b))
+            return
+        if isinstance(a.value, (dict, list)) and (id(a), id(b)) in self._compared:
+            return  # by aliases; it was told where it was first
+        self._compared.add((id(a), id(b)))
+        yield from self._children(path, a, b)
+
+    def _children(self, path: Path, a: Node, b: Node) -> Iterator[ValueDifference]:
+        is_ndarray = self._a.dialect.is_ndarray(a.tag)
+        for key in _keys(a, b):
+            one, other = _child(a, key), _child(b, key)
+            if is_ndarray and key == "source" and one is not None and other is not None:
+                yield from self._source((*path, key), one, other)
+            else:
+                yield from self._nodes((*path, key), one, other)
+
+    def blocks(self) -> Iterator[BlockDifference]:
+        """Blocks of the same number that decode to other bytes.  Raises ``DamagedBlockError``, ``OSError``."""
+        for number in range(max(len(self._a.blocks), len(self._b.blocks))):
+            a, b = _size(self._a, number), _size(self._b, number)
+            blocks = Side(self._a, number), Side(self._b, number)
+            first = None if a is None or b is None else self._compare_known(*blocks)
+            if a is None or b is None or first is not None:
+                yield BlockDifference(number, a, b, first)
+
+    def _source(self, path: Path, a: Node, b: Node) -> Iterator[ValueDifference]:
+        """Numbers of blocks and names of files do not matter, their bytes do."""
+        one, other = self._bytes_of(self._a, a.value), self._bytes_of(self._b, b.value)
+        if one is None or other is None:
+            yield from self._nodes(path, a, b)
+            return
+        first = self._compare_known(one, other)
+        if first is not None:
+            note = f"{self._name_of(one)} and {self._name_of(other)} differ from byte {first} on"
+            yield ValueDifference(_name(path), _shown(a), _shown(b), note)
+
+    def _name_of(self, block: Side) -> str:
+        return f"block {block.number}" if block.document in (self._a, self._b) else block.document.path
+
+    def _bytes_of(self, document: Document, source: Any) -> Side | None:
+        """The block that a source means; of a URI that leads to a file here, its first."""
+        count = len(document.blocks)
+        if isinstance(source, int):
+            return Side(document, source % count) if -count <= source < count else None
+        path = resolve(source, document.path) if isinstance(source, str) else None
+        if path is None:
+            return None
+        if path not in self._others:
+            self._others[path] = _opened(path)
+        other = self._others[path]
+        return None if other is None else Side(other, 0)
+
+    def close(self) -> None:
+        """Close files that were looked at."""
+        for other in self._others.values():
+            if other is not None:
+                other.close()
+
+    def _compare_known(self, a: Side, b: Side) -> int | None:
+        """The first byte of the content that differs; the size of the shorter one where all of it is the same."""
+        key = a.key, b.key
+        if key not in self._known:
+            self._known[key] = self._first_difference(a, b)
+        return self._known[key]
+
+    def _first_difference(self, a: Side, b: Side) -> int | None:
+        """Where both are stored alike, they need not be decoded."""
+        headers = a.header, b.header
+        alike = headers[0].compression == headers[1].compression and headers[0].data_size == headers[1].data_size
+        size = headers[0].used_size
+        alike = alike and size == headers[1].used_size == a.stored_size == b.stored_size
+        if headers[0].compressed and alike and self._compare(a.read_stored, b.read_stored, size, a.number) is None:
+            return None
+        for block in (a, b):
+            block.check_decodable()
+        return self._compare(a.read, b.read, max(a.size, b.size), a.number)
+
+    def _compare(self, read_a: Read, read_b: Read, size: int, number: int) -> int | None:
+        with self._progress.over("comparing", size, number) as step:
+            for place in range(0, size, _PIECE):
+                one, other = read_a(place), read_b(place)
+                if one != other:
+                    same = zip(one, other, strict=False)
+                    return place + next((n for n, (x, y) in enumerate(same) if x != y), min(len(one), len(other)))
+                step(len(one))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison: block ``number`` of ``document``.  Errors name its file."""
+
+    document: Document
+    number: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from others."""
+        return self.document.path, self.number
+
+    @property
+    def header(self) -> BlockHeader:
+        """Its header."""
+        with self._naming():
+            return self.document.blocks[self.number].header
+
+    @property
+    def size(self) -> int:
+        """Bytes of content."""
+        with self._naming():
+            return self.document.blocks[self.number].size
+
+    @property
+    def stored_size(self) -> int:
+        """Stored bytes that the file has."""
+        with self._naming():
+            return self.document.contents.stored_stretch(self.number).length
+
+    def read(self, offset: int) -> bytes:
+        """Some bytes of the content."""
+        with self._naming():
+            return self.document.blocks[self.number].read_at(offset, _PIECE)
+
+    def read_stored(self, offset: int) -> bytes:
+        """Some stored bytes."""
+        with self._naming():
+            return self.document.blocks[self.number].read_stored(offset, _PIECE)
+
+    def check_decodable(self) -> None:
+        """Bytes that are stored in an unknown way say nothing of the content.  Raises ``DamagedFileError``."""
+        if self.document.blocks[self.number].obstacle:
+            compression = self.document.blocks[self.number].compression
+            sentence = f"cannot be compared: the compression {compression!r} is not understood here"
+            raise DamagedFileError(sentence, path=self.document.path, block=self.number)
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except AsdffsError as err:
+            err.path = err.path or self.document.path
+            raise
+
+
+def _size(document: Document, number: int) -> int | None:
+    return document.blocks[number].size if number < len(document.blocks) else None
+
+
+def _values(document: Document) -> Node:
+    try:
+        return read_values(document.tree.text())
+    except InvalidTreeError as err:
+        err.path = document.path
+        raise
+
+
+def _opened(path: str) -> Document | None:
+    """The file of an external array; None where it cannot be read."""
+    try:
+        other = open_document(path, writable=False)
+    except (AsdffsError, OSError):
+        return None
+    if len(other.blocks):
+        return other
+    other.close()
+    return None
+
+
+def _kind(node: Node) -> type:
+    return type(node.value)
+
+
+def _is_same(a: Node, b: Node) -> bool:
+    """By tag, and scalars by value, of one type; not-a-number is itself."""
+    x, y = a.value, b.value
+    if a.tag != b.tag or isinstance(x, (dict, list)):
+        return a.tag == b.tag
+    return bool(x == y or (x != x and y != y))
+
+
+def _keys(a: Node, b: Node) -> Iterable[str | int]:
+    """Of both, those of ``a`` first."""
+    if isinstance(a.value, dict):
+        return [*a.value, *(key for key in b.value if key not in a.value)]
+    return range(max(len(a.value), len(b.value))) if isinstance(a.value, list) else ()
+
+
+def _child(node: Node, key: str | int) -> Node | None:
+    if isinstance(key, str):
+        found: Node | None = node.value.get(key)
+        return found
+    return node.value[key] if key < len(node.value) else None
+
+
+def _lines(document: Document) -> list[str]:
+    return document.tree.text().decode("utf-8", "backslashreplace").removesuffix("\n").split("\n")
+
+
+def _unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
+    """As patch(1) reads it."""
+    yield f"--- {a}"
+    yield f"+++ {b}"
+    matcher: Any = difflib.SequenceMatcher(None, (), ())
+    matcher.opcodes = _opcodes(old, new)
+    for group in matcher.get_grouped_opcodes(3):
+        (_, i, _, j, _), (_, _, i_stop, _, j_stop) = group[0], group[-1]
+        yield f"@@ -{_range(i, i_stop)} +{_range(j, j_stop)} @@"
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in old[i1:i2])
+                continue
+            yield from (f"-{line}" for line in old[i1:i2])
+            yield from (f"+{line}" for line in new[j1:j2])
+
+
+def _opcodes(old: list[str], new: list[str]) -> list[Any]:
+    """What is the same at both ends is found at once: difflib takes its time with long texts."""
+    least = min(len(old), len(new))
+    start = next((n for n in range(least) if old[n] != new[n]), least)
+    end = next((n for n in range(least - start) if old[-1 - n] != new[-1 - n]), least - start)
+    i, j = len(old) - end, len(new) - end
+    middle = difflib.SequenceMatcher(None, old[start:i], new[start:j]).get_opcodes()
+    found = [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in middle]
+    return [("equal", 0, start, 0, start), *found, ("equal", i, len(old), j, len(new))]
+
+
+def _range(start: int, stop: int) -> str:
+    """Lines are counted from 1; of none, the one before."""
+    return f"{start + 1 if stop > start else start},{stop - start}"
+
+
+def _name(path: Path) -> str:
+    return "/".join(map(str, path)) or "/"
+
+
+def _shown(node: Node | None) -> str | None:
+    if node is None:
+        return None
+    content = node.value
+    text = "a mapping" if isinstance(content, dict) else "a sequence" if isinstance(content, list) else _text(content)
+    return f"{node.tag.removeprefix('tag:')} {text}" if node.tag else text
+
+
+def _text(content: Any) -> str:
+    return repr(content) if isinstance(content, str) else str(content)

@@ -1,0 +1,273 @@
+"""Writes the exploded form of a document as real files: ``STEM.asdf``, and ``STEM0000.asdf`` ... for its blocks.
+
+Guarantee: all of it is written under temporary names first, so that where that fails, or is interrupted, what was
+there is as it was.  Then an old ``STEM.asdf`` is taken away, the block files get their names, and ``STEM.asdf`` the
+last: when it is there all of it is, and no more.  What is exploded is never written over.  Stored bytes do not pass
+through Python (``storage/sharing``).  Users: ``cli``, ``mirroring``.  Block files are written by several threads,
+each its own; one explosion at a time in a directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from asdffs.document.document import Document, Foreign
+from asdffs.document.opening import open_document
+from asdffs.errors import (
+    AsdffsError,
+    LockedError,
+    NameExistsError,
+    NotPermittedError,
+    StaleFileError,
+)
+from asdffs.storage.file_store import FileFolder
+from asdffs.storage.new_file import remove_stale
+from asdffs.storage.payload import temporary_prefix
+from asdffs.storage.sharing import Stretch, misplaced, transfer
+from asdffs.storage.store import Folder, Store
+from asdffs.tree.outline import read_outline
+from asdffs.tree.sources import checked_sources
+from asdffs.workflows.exploding import BlockFile, block_file, block_file_name, exploded_sources
+from asdffs.workflows.external import find_externals
+
+_SUFFIX = ".tmp"
+
+
+def main_name(stem: str) -> str:
+    """Name of the file with the tree."""
+    return f"{stem}.asdf"
+
+
+def numbered(names: list[str], stem: str) -> dict[int, str]:
+    """Those of ``names`` that are of a block, by its number, in order."""
+    pattern = re.compile(re.escape(stem) + r"(\d{4}|[1-9]\d{4,})\.asdf")
+    found = {int(match[1]): name for name in names if (match := pattern.fullmatch(name))}
+    return dict(sorted(found.items()))
+
+
+def is_block_file(path: str) -> bool:
+    """Whether it has one block and no tree: then it is nothing else."""
+    try:
+        with closing(open_document(path, writable=False)) as document:
+            return len(document.blocks) == 1 and not document.layout.has_tree
+    except AsdffsError:
+        return False
+
+
+def tree_text(document: Document, directory: str, stem: str) -> bytes:
+    """The text of ``STEM.asdf`` in ``directory``.  Raises ``InvalidTreeError``."""
+    outline = read_outline(document.tree.text(), document.dialect)
+    wanted = exploded_sources(stem, len(document.blocks), document.path, directory)
+    return checked_sources(outline, wanted, document.dialect)
+
+
+def explode(
+    document: Document, folder: FileFolder, stem: str, *, mode: int, force: bool = False, durable: bool = False
+) -> list[str]:
+    """Write all files, of the permissions ``mode``, into ``folder``; their names, that of the tree first.
+
+    ``force``: in the place of files of the same names; ``durable``: sync all.  Raises ``NameExistsError``,
+    ``NotPermittedError``, ``LockedError``, ``StaleFileError``, ``DamagedBlockError``, ``InvalidTreeError``,
+    ``OSError``.
+    """
+    count = document.count_blocks(force=force)
+    _check_on_their_own(document, count)
+    text = tree_text(document, folder.directory, stem)
+    if not force:
+        document.fit.check_unnumbered()
+    files = [block_file(document, number) for number in range(count)]
+    stretches = [document.contents.stored_stretch(number) for number in range(count)]
+    targets = [main_name(stem), *(block_file_name(stem, number) for number in range(count))]
+    total = sum(stretch.length for stretch in stretches)
+    with document.report.progress.over("exploding", total) as step, folder.exclusive():
+        _check_targets(document, folder, targets, force=force)
+        with _Temporaries(folder, stem, mode, durable).removed() as temporaries:
+            temporaries.write_tree(text)
+            temporaries.write_blocks(list(zip(files, stretches, strict=True)), step)
+            if document.foreign() is not Foreign.NO:
+                raise StaleFileError("changed while it was read; nothing was written", path=document.path)
+            with _undisturbed():
+                temporaries.place(targets, force=force)
+    return targets
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Inside, signals that end a program wait: a few renames later there is a whole exploded form again."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _check_on_their_own(document: Document, count: int) -> None:
+    """Raise ``NotPermittedError`` for a block that would be something else without the tree."""
+    for number in range(count):
+        if document.contents.codecs.follows_tree(number):
+            sentence = "its values follow the byteorder in the tree, which its own file has not"
+            advice = f"'asdffs block FILE {number} --compression zlib' stores them otherwise"
+            raise NotPermittedError(f"{sentence}; {advice}", path=document.path, block=number)
+
+
+def write_tree_file(document: Document, folder: FileFolder, stem: str, write: Callable[[str, Fill], None]) -> None:
+    """Have ``write(name, fill)`` write ``STEM.asdf`` anew.  Raises ``InvalidTreeError``, ``OSError``."""
+    text = tree_text(document, folder.directory, stem)
+    write(main_name(stem), lambda new: new.write_at(0, text))
+
+
+def write_block_file(
+    document: Document, folder: FileFolder, stem: str, number: int, write: Callable[[str, Fill], None]
+) -> None:
+    """Have ``write(name, fill)`` write the file of block ``number`` anew.  Raises as ``explode``."""
+    file = block_file(document, number)
+    stretch = document.contents.stored_stretch(number)
+
+    def fill(new: Store) -> None:
+        prefix = _placed(file, stretch, new).prefix
+        new.write_at(0, prefix)
+        transfer(folder, stretch, new, len(prefix), lambda count: None)
+
+    write(block_file_name(stem, number), fill)
+
+
+#: Writes the content of a new file.
+Fill = Callable[[Store], None]
+
+
+def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
+    """What is there already may be written over: with ``force``, not what is being exploded, nor in use."""
+    there = [name for name in targets if os.path.lexists(folder.path(name))]
+    externals = [
+        os.path.realpath(one.path) for one in find_externals(document, document.tree.arrays()) if one.path is not None
+    ]
+    needed = {document.path, *externals}
+    for name in there:
+        if os.path.realpath(folder.path(name)) in needed:
+            sentence = "is what is being exploded, or a part of it; choose another directory"
+            raise NotPermittedError(sentence, path=folder.path(name))
+    if there and not force:
+        others = f", and {len(there) - 1} more files of its kind" if len(there) > 1 else ""
+        sentence = f"is there already{others}; choose another directory, or use --force"
+        raise NameExistsError(sentence, path=folder.path(there[0]))
+    for name in there:
+        with closing(folder.open(name, writable=False)) as old:
+            if not folder.lock(old):
+                raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
+
+
+@dataclass(slots=True)
+class _Temporaries:
+    """The files while they are written: that of the tree has number -1.
+
+    Their names are of nobody else: who writes ``STEM.asdf`` in another way must not take them for leftovers.
+    """
+
+    folder: FileFolder
+    stem: str
+    mode: int
+    durable: bool
+    names: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def _purpose(self) -> str:
+        return f"{self.stem}, exploded"
+
+    @contextlib.contextmanager
+    def removed(self) -> Iterator[_Temporaries]:
+        """What has no name of its own at the end is removed, and what a crash left at the beginning."""
+        remove_stale(self.folder, self._purpose)
+        try:
+            yield self
+        finally:
+            for name in self.names.values():
+                with contextlib.suppress(OSError):
+                    self.folder.remove(name)
+
+    def write_tree(self, text: bytes) -> None:
+        self._write(-1, lambda new: new.write_at(0, text))
+
+    def write_blocks(self, files: list[tuple[BlockFile, Stretch]], step: Callable[[int], object]) -> None:
+        """Several at a time: the kernel copies, and each waits for another file."""
+        probe = f"{temporary_prefix(self._purpose)}probe{_SUFFIX}"
+        clones = can_share(self.folder, probe, [stretch for _, stretch in files])
+
+        def fill(file: BlockFile, stretch: Stretch, new: Store) -> None:
+            prefix = _placed(file, stretch, new).prefix if clones else file.prefix
+            new.write_at(0, prefix)
+            transfer(self.folder, stretch, new, len(prefix), step)
+
+        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+            waiting = [
+                pool.submit(self._write, file.number, functools.partial(fill, file, stretch))
+                for file, stretch in files
+            ]
+            try:
+                for future in waiting:
+                    future.result()
+            except BaseException:  # an interrupt as well: what has not begun is not begun, and it goes on
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _write(self, number: int, fill: Fill) -> None:
+        name = f"{temporary_prefix(self._purpose)}{number}{_SUFFIX}"
+        new = self.folder.open(name, writable=True, create=True)
+        self.names[number] = name
+        with closing(new):
+            fill(new)
+            self.folder.set_mode(new, self.mode)
+            if self.durable:
+                new.sync()
+
+    def place(self, targets: list[str], *, force: bool) -> None:
+        """Give all of them their names, that of the tree the last; with ``force`` nothing of an old form stays."""
+        tree, *blocks = targets
+        if force:
+            with contextlib.suppress(FileNotFoundError):
+                self.folder.remove(tree)
+        for number, name in enumerate(blocks):
+            self._place(number, name, force=force)
+        if force:
+            self._remove_rest(len(blocks))
+        self._place(-1, tree, force=force)
+        if self.durable:
+            self.folder.sync()
+
+    def _place(self, number: int, name: str, *, force: bool) -> None:
+        with closing(self.folder.open(self.names[number], writable=False)) as store:
+            (self.folder.replace if force else self.folder.place)(store, name).close()
+        del self.names[number]
+
+    def _remove_rest(self, number: int) -> None:
+        """Files of blocks from ``number`` on, that the old form had."""
+        names = numbered(self.folder.names(), self.stem)
+        while number in names and is_block_file(self.folder.path(names[number])):
+            self.folder.remove(names[number])
+            number += 1
+
+
+def _placed(file: BlockFile, stretch: Stretch, new: Store) -> BlockFile:
+    """With a content that can be shared."""
+    gap = misplaced(stretch, new, len(file.prefix))
+    return file.moved(gap + new.unit() if gap == 1 else gap)  # no comment has one byte
+
+
+def can_share(folder: Folder, probe: str, stretches: Sequence[Stretch]) -> bool:
+    """Whether new files in ``folder`` can share the bytes of ``stretches``; ``probe``: name of a temporary file."""
+    largest = max(stretches, key=lambda stretch: stretch.length, default=None)
+    if largest is None:
+        return False
+    store = folder.open(probe, writable=True, create=True)
+    try:
+        return folder.can_clone(largest.store, store)
+    finally:
+        store.close()
+        folder.remove(probe)

@@ -1,0 +1,194 @@
+"""One file from an exploded form: what ``STEM.asdf`` refers to becomes its blocks (section Exploded form).
+
+Order: the blocks that ``STEM.asdf`` has itself, ``STEM0000.asdf`` ... by their numbers, other files as the tree comes
+to them.  The text is edited where sources are written, so what asdffs exploded comes back to the byte, and so do the
+stored bytes of the blocks.  A URI that is no file on this machine stays.  A file of a number that the tree does not
+refer to comes along when it is a block's and nothing else's, and no number is left out before it.  Users:
+``cli/implode``, ``mirroring``.  One thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from asdffs.dialects.base import Dialect
+from asdffs.document.document import Document
+from asdffs.document.opening import open_document
+from asdffs.document.progress import Progress
+from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError, StaleFileError
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import STREAMED
+from asdffs.storage.sharing import probe_name
+from asdffs.storage.store import Folder, Signature, Store
+from asdffs.tree.branch import Outline
+from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.outline import read_outline
+from asdffs.tree.sources import Wanted, checked_sources
+from asdffs.tree.uris import resolve
+from asdffs.workflows.assembling import Assembly, Part, Room
+from asdffs.workflows.exploded_files import can_share, is_block_file, numbered
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Block ``number`` of the file ``path``, as ``signature`` has it: ``length`` stored bytes."""
+
+    path: str
+    number: int
+    signature: Signature
+    header: BlockHeader
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exploded:
+    """An exploded form.  ``text``: with numbers for sources; ``pieces``: blocks; ``remote``: sources that stay."""
+
+    path: str
+    text: bytes
+    pieces: tuple[Piece, ...]
+    remote: tuple[str, ...]
+    dialect: Dialect
+
+    def write(self, folder: Folder, store: Store, room: Room, progress: Progress) -> None:
+        """Write the whole file into the empty ``store`` of ``folder``.
+
+        Raises ``StaleFileError`` when a file has changed since it was read, ``OSError``.
+        """
+        total = sum(piece.length for piece in self.pieces)
+        with progress.over("imploding", total) as step:
+            clones = self._clones(folder, probe_name(store.name))
+            new = Assembly(
+                folder,
+                store,
+                self.text,
+                room=room,
+                filler=b" ",
+                clones=clones,
+                indexed=self.dialect.indexed,
+                step=step,
+            )
+            for number, piece in enumerate(self.pieces):
+                with closing(open_document(piece.path, writable=False)) as document:
+                    new.add(_part(piece, document, last=number + 1 == len(self.pieces)))
+                    _check_same(piece, document)
+            new.finish()
+
+    def _clones(self, folder: Folder, name: str) -> bool:
+        largest = max(self.pieces, key=lambda piece: piece.length, default=None)
+        if largest is None:
+            return False
+        with closing(open_document(largest.path, writable=False)) as document:
+            return can_share(folder, name, [document.contents.stored_stretch(largest.number)])
+
+
+def read_exploded(path: str) -> Exploded:
+    """The exploded form whose tree is in the file at ``path``.
+
+    Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
+    """
+    with closing(open_document(path, writable=False)) as main:
+        outline = read_outline(main.tree.text(), main.dialect)
+        own = [_piece(main, number) for number in range(main.count_blocks())]
+        files = _files(main, outline)
+        numbers = {file: len(own) + place for place, file in enumerate(files)}
+        numbers |= {main.path: 0} if own else {}
+        pieces = (*own, *map(_first_piece, files))
+        _check_forms(pieces, main)
+        text = checked_sources(outline, _numbering(main, numbers, len(pieces)), main.dialect)
+        remote = tuple(str(array.source) for array in _external(outline) if _target(main, array) is None)
+        return Exploded(main.path, text, pieces, remote, main.dialect)
+
+
+def _numbering(main: Document, numbers: dict[str, int], total: int) -> Wanted:
+    """Sources as they are in one file of ``total`` blocks; ``numbers``: of the first block of each file."""
+    count = len(main.blocks)
+
+    def wanted(array: Ndarray) -> str | None:
+        if isinstance(array.source, int):
+            number = array.block_in(count)
+            if number is None and array.block_in(total) is not None:
+                sentence = f"{array.name} has source {array.source}, and there is no such block in this file"
+                raise InvalidTreeError(sentence, path=main.path, line=array.line)
+            return str(number) if number is not None and array.source < 0 and total > count else None
+        target = _target(main, array)
+        if target is not None and target not in numbers:
+            sentence = f"{array.name}: its source is this file, which has no block"
+            raise InvalidTreeError(sentence, path=main.path, line=array.line)
+        return None if target is None else str(numbers[target])
+
+    return wanted
+
+
+def _external(outline: Outline) -> Iterator[Ndarray]:
+    return (
+        branch.array for branch in outline.arrays if branch.array is not None and isinstance(branch.array.source, str)
+    )
+
+
+def _target(main: Document, array: Ndarray) -> str | None:
+    """The file that an array's source leads to."""
+    found = resolve(array.source, main.path) if isinstance(array.source, str) else None
+    return None if found is None else os.path.realpath(found)
+
+
+def _files(main: Document, outline: Outline) -> list[str]:
+    """The files that the blocks come from, in order, without the main one."""
+    wanted = {_target(main, array): array for array in _external(outline)}
+    folder, name = os.path.split(main.path)
+    places = {
+        number: os.path.realpath(os.path.join(folder, other))
+        for number, other in numbered(os.listdir(folder), os.path.splitext(name)[0]).items()
+    }
+    last = max((number for number, path in places.items() if path in wanted), default=-1)
+    found = [
+        path
+        for place, (number, path) in enumerate(places.items())
+        if path in wanted or ((number == place or number < last) and is_block_file(path))
+    ]
+    known = {*found, main.path, None}
+    return [*found, *(path for path in wanted if path is not None and path not in known)]
+
+
+def _first_piece(path: str) -> Piece:
+    with closing(open_document(path, writable=False)) as document:
+        if not len(document.blocks):
+            raise DamagedBlockError("has no block, and the tree says that an array's bytes are in it", path=path)
+        return _piece(document, 0)
+
+
+def _piece(document: Document, number: int) -> Piece:
+    try:
+        header, length = document.blocks[number].header, document.contents.stored_stretch(number).length
+    except DamagedBlockError as err:
+        err.path = err.path or document.path
+        raise
+    return Piece(document.path, number, document.signature, header, length)
+
+
+def _check_forms(pieces: tuple[Piece, ...], main: Document) -> None:
+    """Raise ``NotPermittedError`` for a block whose header the file with the tree cannot have."""
+    rules = main.dialect.rules
+    for piece in pieces:
+        if piece.header.form not in rules.forms or piece.header.magic not in rules.magics:
+            sentence = f"its blocks are not written as those of {main.dialect.name}; see 'asdffs upgrade'"
+            raise NotPermittedError(sentence, path=piece.path)
+
+
+def _check_same(piece: Piece, document: Document) -> None:
+    """Raise ``StaleFileError`` when the file is not what it was when it was looked at."""
+    if document.signature != piece.signature:
+        raise StaleFileError("the file changed while it was read; nothing was written: try again", path=piece.path)
+
+
+def _part(piece: Piece, document: Document, *, last: bool) -> Part:
+    _check_same(piece, document)
+    stretch = document.contents.stored_stretch(piece.number)
+    header = piece.header
+    if header.streamed and not last:  # section Block header: only the last one may be
+        plain = header.emptied()._replace(flags=header.flags & ~STREAMED, allocated_size=piece.length)
+        header = plain.with_used(piece.length)
+    return Part(header._replace(extra=b""), stretch)

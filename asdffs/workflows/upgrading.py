@@ -1,0 +1,167 @@
+"""Writes a file of the drafts of 2014 and 2015 as one of ASDF 1.6.0, that every library of today opens.
+
+The text is edited where it must be (``upgraded_text``), chains of encodings are decoded and what was compressed is
+compressed again, everything else of the blocks is copied, with checksums and an index.  A block whose encoding nobody
+knows keeps its stored bytes, under a compression that no library has, so that nobody takes them for elements.  The
+old file is only read.  User: ``cli/upgrade``.  The threads take ``Turns``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from asdffs.codecs.base import Codec
+from asdffs.dialects.base import Dialect
+from asdffs.document.blocks.encoding import Encoded
+from asdffs.document.document import Document
+from asdffs.errors import NotSupportedError
+from asdffs.format.block_form import FORM_48
+from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
+from asdffs.registry import plugins
+from asdffs.relief import Turns
+from asdffs.tree.upgraded_text import upgraded_text
+from asdffs.workflows.assembling import Part, Room
+from asdffs.workflows.repacking import Repacking, Wishes
+
+#: The compression of stored bytes that nobody can decode.
+UNKNOWN: Final = b"enc?"
+_PIECE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of block ``number``: ``was``, ``will_be``: how it is stored, as users call it."""
+
+    number: int
+    was: str
+    will_be: str
+
+
+class Upgrading(Repacking):
+    """One upgrade of ``document``, at the time ``when``.
+
+    ``text``: of the new file; ``changes``: of its blocks; ``notes``: sentences.
+
+    Raises ``NotSupportedError`` when there is nothing to upgrade, ``InvalidTreeError`` when the tree cannot be,
+    ``DamagedBlockError``.
+    """
+
+    def __init__(self, document: Document, turns: Turns, room: Room, when: datetime) -> None:
+        if not document.dialect.upgradable:
+            sentence = f"is of {document.dialect.name} already; there is nothing to upgrade"
+            raise NotSupportedError(sentence, path=document.path)
+        super().__init__(document, turns, Wishes(room=room))
+        self.changes = [self._change(number) for number in range(self.count)]
+        stamp = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        new = upgraded_text(self._text, document.dialect, _todays(), self.count, self._records(), stamp)
+        self._text = new.text
+        self.notes += [f"the tag {tag} has no counterpart and stays as it is" for tag in new.kept]
+        self._note_others()
+
+    @property
+    def text(self) -> bytes:
+        """Header, comments and tree of the new file."""
+        return self._text
+
+    def _records(self) -> list[str]:
+        """What the history of the new file says."""
+        document = self._document
+        records = [f"Upgraded from {document.dialect.name} to ASDF 1.6.0"]
+        for number in range(self.count):
+            if document.blocks[number].header.compression == CHAIN or document.blocks[number].obstacle:
+                records.append(f"Block {number} was encoded as {document.contents.codecs.description(number)}")
+        return records
+
+    def _change(self, number: int) -> Change:
+        block = self._document.blocks[number]
+        codec = self._wanted(number)
+        will_be = block.compression
+        if self._is_to_encode(number):
+            will_be = codec.id.decode("latin-1") if codec is not None else "none"
+        if block.obstacle:
+            will_be = UNKNOWN.decode()
+            self.notes.append(f"block {number}: {block.obstacle}; they are kept, as the compression {will_be!r}")
+        fault = block.find_checksum_fault()
+        if fault:
+            self.notes.append(f"block {number}: {fault}; both are kept")
+        return Change(number, block.compression, will_be)
+
+    def _note_others(self) -> None:
+        """Other files that the tree leads to are not written."""
+        sources = {array.source for array in self._document.tree.arrays() if isinstance(array.source, str)}
+        self.notes += [
+            f"arrays lie in {source}; upgrade that, too, beside the new file" for source in sorted(sources)
+        ]
+
+    # -- as ``Repacking`` ---------------------------------------------------
+
+    def _indexed(self) -> bool:
+        return True
+
+    def _wanted(self, number: int) -> Codec | None:
+        """What compressed it before is used again; what was in a chain with zlib is compressed by that."""
+        document = self._document
+        names = document.blocks[number].compression.split("+")
+        if document.blocks[number].obstacle:
+            return None
+        return document.contents.codec(names[-1] if names[-1] in ("zlib", "bzp2") else "none", FORM_48)
+
+    def _is_to_encode(self, number: int) -> bool:
+        """Only chains are decoded; all else is copied."""
+        block = self._document.blocks[number]
+        return block.header.compression == CHAIN and not block.obstacle
+
+    def _part(self, number: int) -> Part:
+        part = super()._part(number)
+        self._check_decodable(number)
+        old, checksum = part.header, self._digest(number, part.header)
+        if old.verifiable:  # where it is wrong it tells of the damage
+            checksum = old.checksum
+        return Part(self._new_header(old, checksum, known=self._known(number)), part.stored)
+
+    def _known(self, number: int) -> bool:
+        with self._turns.resumed():
+            return not self._document.blocks[number].obstacle
+
+    def _check_decodable(self, number: int) -> None:
+        """Raise ``DamagedBlockError`` for compressed bytes that are damaged: they would be so in the new file."""
+        with self._turns.resumed():
+            block = self._document.blocks[number]
+            if block.header.compressed and not block.obstacle:
+                for place in range(0, max(1, block.size), _PIECE):
+                    block.read_extent(place, _PIECE)
+                block.revert()
+
+    def _encoded_part(self, number: int, encoded: Encoded) -> Part:
+        part = super()._encoded_part(number, encoded)
+        return Part(self._new_header(part.header, encoded.digest, known=True), part.stored)
+
+    def _new_header(self, old: BlockHeader, checksum: bytes, *, known: bool) -> BlockHeader:
+        """Of today's form.  One that is compressed in a way that nobody knows says so."""
+        return old._replace(
+            flags=old.flags & STREAMED,
+            compression=old.compression if known else UNKNOWN,
+            checksum=NO_CHECKSUM if old.streamed else checksum,
+            extra=b"",
+            form=FORM_48,
+            magic=BLOCK_MAGIC,
+        )
+
+    def _digest(self, number: int, header: BlockHeader) -> bytes:
+        """MD5 of the stored bytes."""
+        digest = hashlib.md5(usedforsecurity=False)
+        for place in range(0, 0 if header.streamed else header.used_size, _PIECE):
+            with self._turns.resumed():
+                piece = self._document.contents.read_stored(number, place, _PIECE)
+            digest.update(piece)
+        return digest.digest()
+
+
+def _todays() -> Dialect:
+    """The dialect that is written."""
+    found: Dialect = next(dialect for dialect in plugins("dialects") if not dialect.upgradable)
+    return found
