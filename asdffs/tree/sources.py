@@ -6,7 +6,6 @@ Pure functions.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -55,7 +54,7 @@ def checked_sources(outline: Outline, wanted: Wanted, dialect: Dialect) -> bytes
 
 def uri_of(path: str) -> str:
     """A relative path as a URI that needs no quotes in YAML, or has them."""
-    uri = quote(os.fsencode(path), safe="/")
+    uri = quote(path.encode("utf-8", "surrogateescape"), safe="/")
     return uri if uri[0].isalnum() else f'"{uri}"'
 
 

@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import yaml
@@ -72,11 +72,19 @@ class Upgraded:
     kept: tuple[str, ...]
 
 
-def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, records: Sequence[str], when: str) -> Upgraded:
+class Entries(NamedTuple):
+    """Entries for the history of the tree: a sentence each, the time (``2026-01-31 12:00:00``, UTC), asdffs' version."""
+
+    sentences: Sequence[str]
+    when: str
+    version: str
+
+
+def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, entries: Entries) -> Upgraded:
     """``text`` of the dialect ``old``, with ``count`` blocks, as one of ``new``.
 
-    ``records``: sentences for ``history``, of the time ``when`` (``2026-01-31 12:00:00``).  Raises
-    ``InvalidTreeError``, also where it is written in a way that cannot be edited.
+    ``entries`` go into its ``history``.  Raises ``InvalidTreeError``, also where it is written in a way that cannot
+    be edited.
     """
     _check_readable(text, old)
     outline = read_outline(text, old)
@@ -86,7 +94,7 @@ def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, records: 
     tags = _Tags()
     tag_edits = list(tags.edits(outline.text))
     edits = [*head, *tag_edits, *_Walk(outline, old, count).edits()]
-    edits += _history_edits(outline.text, [_entry(record, when) for record in records])
+    edits += _history_edits(outline.text, [_entry(sentence, entries) for sentence in entries.sentences])
     found = _edited(outline.text, edits).encode("utf-8", "surrogateescape")
     try:
         check_text(found, new, had_tree=True)
@@ -267,11 +275,9 @@ def _span(event: Any) -> tuple[int, int]:
 # -- history ------------------------------------------------------------------
 
 
-def _entry(record: str, when: str) -> str:
-    from asdffs import __version__
-
-    software = f"{_SOFTWARE} {{name: asdffs, version: '{__version__}'}}"
-    return f"{_ENTRY} {{description: {json.dumps(record)}, time: {when}, software: {software}}}"
+def _entry(sentence: str, entries: Entries) -> str:
+    software = f"{_SOFTWARE} {{name: asdffs, version: '{entries.version}'}}"
+    return f"{_ENTRY} {{description: {json.dumps(sentence)}, time: {entries.when}, software: {software}}}"
 
 
 def _history_edits(text: str, entries: list[str]) -> list[Edit]:

@@ -6,7 +6,7 @@ A source that is a URI means the first block of the file it leads to, relative t
 
 from __future__ import annotations
 
-import os
+import posixpath
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 _LOCAL = ("", "localhost")
@@ -17,8 +17,8 @@ def resolve(source: str, base: str) -> str | None:
     parts = _split(source)
     if parts is None:
         return None
-    path = os.fsdecode(unquote_to_bytes(parts.path))
-    return os.path.normpath(os.path.join(os.path.dirname(base), path))
+    path = unquote_to_bytes(parts.path).decode("utf-8", "surrogateescape")
+    return posixpath.normpath(posixpath.join(posixpath.dirname(base), path))
 
 
 def is_relative(source: str) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from asdffs import __version__
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.encoding import Encoded
@@ -23,7 +24,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
 from asdffs.registry import plugins
 from asdffs.relief import Turns
-from asdffs.tree.upgraded_text import upgraded_text
+from asdffs.tree.upgraded_text import Entries, upgraded_text
 from asdffs.workflows.assembling import Part, Room
 from asdffs.workflows.repacking import Repacking, Wishes
 
@@ -57,7 +58,9 @@ class Upgrading(Repacking):
         super().__init__(document, turns, Wishes(room=room))
         self.changes = [self._change(number) for number in range(self.count)]
         stamp = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        new = upgraded_text(self._text, document.dialect, _todays(), self.count, self._records(), stamp)
+        new = upgraded_text(
+            self._text, document.dialect, _todays(), self.count, Entries(self._records(), stamp, __version__)
+        )
         self._text = new.text
         self.notes += [f"the tag {tag} has no counterpart and stays as it is" for tag in new.kept]
         self._note_others()
