@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import os
 
     from asdffs.document.arrays.array import Array
-    from asdffs.document.blocks.block import Block
+    from asdffs.document.block import Block
     from asdffs.document.document import Document
     from asdffs.errors import AsdffsError
 
@@ -31,7 +31,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "Array": "asdffs.document.arrays.array",
     "AsdffsError": "asdffs.errors",
-    "Block": "asdffs.document.blocks.block",
+    "Block": "asdffs.document.block",
     "Document": "asdffs.document.document",
 }
 

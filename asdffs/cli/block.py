@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 
 from asdffs.cli.bars import shown
 from asdffs.cli.writing import opened_to_write
-from asdffs.document.blocks.block import Block
+from asdffs.document.block import Block
 from asdffs.document.blocks.contents import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document

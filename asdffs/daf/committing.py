@@ -12,27 +12,26 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from asdffs.daf.descriptors import parse_version
 from asdffs.daf.files import Files, empty_directories
 from asdffs.daf.lines import count_lines
 from asdffs.daf.live_file import LiveFile, Now
+from asdffs.daf.loose import Loose
 from asdffs.daf.nodes import KEPT, Writer, encoded_path, keys_of, list_node, put, version_node
 from asdffs.daf.packing import spelled_otherwise
 from asdffs.daf.places import DAF, SECTIONS, SENTINEL, Key, is_axis_directory, place_of
 from asdffs.daf.properties import Properties, take_property
-from asdffs.daf.room import New
+from asdffs.daf.room import New, Room
 from asdffs.daf.splicing import changed
 from asdffs.daf.stored import Stored
-from asdffs.daf.tree_files import read_store
+from asdffs.daf.tree_files import TreeStore, read_store
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidStoreError, NotSupportedError, TreeChangedError
 from asdffs.format.header import standard_version
 from asdffs.format.tree_extent import complete_last_line
-
-if TYPE_CHECKING:
-    from asdffs.daf.live import LiveStore
 
 _ASDF: Final = "tag:stsci.edu:asdf/"
 #: In the place of the number of a block that is not there yet.
@@ -48,6 +47,33 @@ def unit_of(path: str) -> Unit:
     return path if place is None else place[0]
 
 
+class Committed(Protocol):
+    """What a commit asks of the mounted store: ``LiveStore`` says what each means."""
+
+    document: Document
+    room: Room
+    tree: TreeStore
+
+    @property
+    def held_blocks(self) -> set[int]:
+        """Numbers of the blocks of files without a name that are open."""
+
+    def walk(self) -> tuple[dict[str, LiveFile], set[str]]:
+        """All files by path, and all directories."""
+
+    def is_committed(self, path: str, file: LiveFile) -> bool:
+        """Whether the tree has ``file`` at ``path``, as it is."""
+
+    def adopt(self, tree: TreeStore, taken: Mapping[str, tuple[LiveFile, Loose | None]]) -> None:
+        """Files are what ``tree`` has from now on."""
+
+    def prepare_log(self, text: bytes, taken: set[str]) -> None:
+        """Before ``text`` is committed: the log that goes with it."""
+
+    def restart_log(self) -> None:
+        """The text that was prepared for is the tree."""
+
+
 class Commit:
     """One commit.
 
@@ -56,7 +82,7 @@ class Commit:
     """
 
     def __init__(
-        self, store: LiveStore, *, final: bool, anew: bool = False, only: frozenset[Unit] | None = None
+        self, store: Committed, *, final: bool, anew: bool = False, only: frozenset[Unit] | None = None
     ) -> None:
         self._store = store
         self._document = store.document

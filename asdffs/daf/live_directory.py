@@ -1,15 +1,15 @@
 """A directory of a mounted store, in which programs create, remove, rename and link as in any other.
 
-User: ``live``.  One thread at a time, whoever has the turn.
+One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from asdffs.daf.live_file import LiveFile
+from asdffs.daf.live_file import LiveFile, Owner
 from asdffs.errors import (
     FileExpectedError,
     NameExistsError,
@@ -20,8 +20,21 @@ from asdffs.errors import (
 )
 from asdffs.views.base import ChangeableDirectory, ViewFile
 
-if TYPE_CHECKING:
-    from asdffs.daf.live import LiveStore
+
+class NamedFiles(Owner, Protocol):
+    """What a directory asks of the mounted store that it is in."""
+
+    def refresh(self) -> None:
+        """Take up what a commit that is not ours has changed."""
+
+    def new_file(self, path: str) -> LiveFile:
+        """An empty file that is to be at ``path``."""
+
+    def note(self, *operation: str) -> None:
+        """Something was done to names."""
+
+    def unnamed(self, file: LiveFile) -> None:
+        """A file has lost its last name."""
 
 
 class LiveDirectory(ChangeableDirectory):
@@ -35,7 +48,7 @@ class LiveDirectory(ChangeableDirectory):
         self.identity = self
 
     @property
-    def _store(self) -> LiveStore:
+    def _store(self) -> NamedFiles:
         """The store that it is in: what the root says."""
         if self._above is None:
             raise NotImplementedError
@@ -220,10 +233,10 @@ class LiveDirectory(ChangeableDirectory):
 class RootDirectory(LiveDirectory):
     """The root of ``store``."""
 
-    def __init__(self, store: LiveStore) -> None:
+    def __init__(self, store: NamedFiles) -> None:
         self._opened = store
         super().__init__(None, "")
 
     @property
-    def _store(self) -> LiveStore:
+    def _store(self) -> NamedFiles:
         return self._opened

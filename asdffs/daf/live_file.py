@@ -1,24 +1,49 @@
 """A file of a mounted store: what it holds now, and what becomes of it when it is written.
 
-User: ``live``.  One thread at a time, whoever has the turn.
+One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from asdffs.daf.files import Content
 from asdffs.daf.loose import Loose
 from asdffs.daf.stored import Stored
 from asdffs.document.changes import Subject, content
+from asdffs.document.document import Document
 from asdffs.errors import NotSupportedError
+from asdffs.relief import Exclusive
 from asdffs.storage.store import Extent
 from asdffs.views.base import ViewFile
 
-if TYPE_CHECKING:
-    from asdffs.daf.live import LiveStore
-    from asdffs.daf.live_directory import LiveDirectory
+
+class Directory(Protocol):
+    """What a file asks of a directory that it is in."""
+
+    @property
+    def path(self) -> str:
+        """From the root of the store, with a slash at the end; empty for the root."""
+
+
+class Owner(Protocol):
+    """What a file asks of the mounted store that it is in.  ``turn``: held by whoever changes names, or commits."""
+
+    document: Document
+    turn: Exclusive
+
+    def loosen(self, file: LiveFile, size: int) -> Loose:
+        """Give a stored file bytes of its own, the first ``size`` of those that it has."""
+
+    def forget(self, file: LiveFile) -> None:
+        """A file is gone."""
+
+    def wake(self) -> None:
+        """Something is to be committed, soon."""
+
+    def sync_log(self) -> None:
+        """Make durable what was done to names."""
 
 
 class LiveFile(ViewFile):
@@ -27,11 +52,11 @@ class LiveFile(ViewFile):
     writable = True
     linkable = True
 
-    def __init__(self, store: LiveStore, content: Content) -> None:
+    def __init__(self, store: Owner, content: Content) -> None:
         self._store = store
         self.content = content
         self.identity = self
-        self.names: dict[tuple[LiveDirectory, str], None] = {}
+        self.names: dict[tuple[Directory, str], None] = {}
         self.opens = 0
         self.writers = 0
         self._stamp = 0

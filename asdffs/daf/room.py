@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from asdffs.daf.files import PIECE, Content
-from asdffs.document.blocks.block import Block
+from asdffs.document.block import Block
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, DamagedBlockError
 from asdffs.storage.store import read_bytes

@@ -1,43 +1,29 @@
 """Document: one open ASDF file, and the only way the floors above, and programs, touch it.
 
-Users: ``views`` (reading, writing nodes), ``vfs`` (saves, finishing), ``cli``, and programs through ``asdffs.open``,
-for which ``tree_text``, ``blocks``, ``arrays`` and ``commit`` are meant (docs/python.md).  One thread at a time,
-whoever has the turn (``asdffs.relief``); calls of a program's threads take turns.  Changes are exclusive: one that
-waits for the disk lets others read, and a second change, or a reader of the text, queues.  Several documents may be
-open in one process; they share nothing.
+``state`` has its parts, and ``for_programs`` the calls that programs make (docs/python.md).  Here are the changes of
+the file as a whole.  One thread at a time, whoever has the turn (``asdffs.relief``); calls of a program's threads
+take turns.  Changes are exclusive: one that waits for the disk lets others read, and a second change, or a reader of
+the text, queues.  Several documents may be open in one process; they share nothing.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
-from asdffs.codecs.base import Codec
-from asdffs.dialects.base import Dialect
-from asdffs.document.arrays.array_index import ArrayIndex
-from asdffs.document.blocks.block import Blocks
-from asdffs.document.blocks.contents import Care, Contents
-from asdffs.document.blocks.pins import Pins
-from asdffs.document.blocks.spool_room import SpoolRoom
-from asdffs.document.blocks.table import BlockTable
+from asdffs.document.arrays.index import ArrayIndex
+from asdffs.document.block import Blocks
 from asdffs.document.blocks.transaction import Foreign, Transaction
-from asdffs.document.changes import Changes
 from asdffs.document.for_programs import ForPrograms
 from asdffs.document.neighbours import Neighbours
-from asdffs.document.report import Report
 from asdffs.document.schema import check_schemas
-from asdffs.document.tree_editor import TreeEditor
-from asdffs.document.tree_fit import TreeFit
+from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
-from asdffs.format.padding import Padding
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.relief import Exclusive, Relief
-from asdffs.storage.store import Extent, Folder, Signature, Store
+from asdffs.storage.store import Folder, Store
 from asdffs.tree.events import AbandonedError
 from asdffs.tree.ndarrays import Ndarray
 
@@ -46,99 +32,29 @@ logger = logging.getLogger(__name__)
 __all__ = ["Document", "Foreign", "Parts"]
 
 
-@dataclass(slots=True)
-class Parts:
-    """What ``opening`` puts together for a document, and again after a foreign change."""
-
-    transaction: Transaction
-    layout: Layout
-    dialect: Dialect
-
-
 class Document(ForPrograms):
-    """One open file.  ``path`` is absolute, without symbolic links; ``room``: for decoded blocks.
+    """One open file.  ``blocks``, ``arrays``: what is in it.
 
-    ``blocks``, ``arrays``: what is in it; ``neighbours``: other files that it leads to; ``contents``, ``table``,
-    ``fit``, ``change``: for the parts of this floor.
+    ``strict``: warnings about a tree refuse it; ``schema``: a tree must fit the schemas of its tags.
     """
 
     def __init__(
         self,
         path: str,
         parts: Parts,
-        codecs: Mapping[bytes, Codec],
+        setup: Setup,
         *,
         reopen: Callable[[Transaction], Parts],
-        open_other: Callable[[str], Document],
-        relief: Relief,
-        policy: Padding,
-        room: SpoolRoom,
-        care: Care | None = None,
+        open_other: Callable[[str, Neighbours[FileState]], FileState],
+        neighbours: Neighbours[FileState] | None = None,
         strict: bool = False,
         schema: bool = False,
     ) -> None:
-        super().__init__()
-        self.path = path
-        self.report = Report()
-        self.relief = relief
-        self.changes = Changes()
-        self.change = Exclusive(relief)
+        super().__init__(path, parts, setup, reopen=reopen, open_other=open_other, neighbours=neighbours)
         self._strict = strict
         self._schema = schema
-        self._codecs = codecs
-        self._reopen = reopen
-        self._policy = policy
-        self._room = room
-        self._care = care or Care()
-        self._generation = 0
-        self._adopt(parts)
         self.blocks = Blocks(self)
-        self.count_at_open = len(self.table)
         self.arrays = ArrayIndex(self)
-        self.neighbours = Neighbours(self, open_other, relief)
-        self.fit = TreeFit(self)
-
-    # -- what is there ----------------------------------------------------
-
-    @property
-    def layout(self) -> Layout:
-        """What lies where now."""
-        return self.table.layout
-
-    @property
-    def dialect(self) -> Dialect:
-        """The generation of the format."""
-        return self._dialect
-
-    @property
-    def writable(self) -> bool:
-        """Whether the file may be changed."""
-        return self._transaction.writable
-
-    @property
-    def pins(self) -> Pins:
-        """What programs have mapped."""
-        return self._transaction.pins
-
-    @property
-    def tree(self) -> TreeEditor:
-        """The committed text, for its size, arrays and version.  Change it with ``commit_tree``."""
-        return self._tree
-
-    def read_text(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes of the committed text, fewer at its end; not while it is being changed.  Raises ``OSError``."""
-        with self.change.entered(patiently=True):
-            return self._tree.read(offset, length)
-
-    @property
-    def signature(self) -> Signature:
-        """Of the file as it is now."""
-        return self._transaction.store.signature()
-
-    @property
-    def known_signature(self) -> Signature:
-        """Of the file as it was read, or left by a change of ours."""
-        return self._transaction.known
 
     def settle_index(self) -> None:
         """Find out now whether the index lies: numbers of blocks stay what they are from here on."""
@@ -159,10 +75,10 @@ class Document(ForPrograms):
         ``over``: the version of the text that it was made of; raises ``TreeChangedError`` when there is another.
         """
         with self.change.entered():
-            if over is not None and over != self._tree.version:
+            if over is not None and over != self.tree.version:
                 raise TreeChangedError("the tree was changed meanwhile", path=self.path)
             self.contents.settle_appended()
-            arrays = self._tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
+            arrays = self.tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
             self.fit.warn(arrays)
         self.contents.reorder()
 
@@ -220,104 +136,20 @@ class Document(ForPrograms):
             self._write_index()
         self.table.moved = False
 
-    def descriptor(self) -> int:
-        """The open file's descriptor; another one after a growth by a new file."""
-        found = self._transaction.store.extent(0, 0)
-        return found.fd if isinstance(found, Extent) else -1
-
-    def foreign(self) -> Foreign:
-        """Whether another program changed the file, as far as its signature tells.  Raises ``OSError``."""
-        return self._transaction.foreign()
-
-    @property
-    def failed(self) -> bool:
-        """Whether nothing is written any more, and the journal stays for whoever opens the file next."""
-        return bool(self._transaction.failure)
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is under way that a change of the file must wait for."""
-        return self.change.taken or self.contents.busy
-
-    @property
-    def pending(self) -> bool:
-        """Whether blocks were written since the file was last finished, or cannot be any more."""
-        return self.contents.pending or bool(self._transaction.failure)
-
-    @property
-    def written_blocks(self) -> tuple[int, ...]:
-        """Numbers of the blocks that were written since the file was last finished."""
-        return self.contents.written
-
-    @property
-    def unstored_blocks(self) -> tuple[int, ...]:
-        """Numbers of the blocks of which the file has not what was written."""
-        return self.contents.unstored
-
-    @property
-    def conflict(self) -> str:
-        """Why nothing is written any more: another program changed the file meanwhile; empty unless so."""
-        return self._transaction.conflict
-
-    @conflict.setter
-    def conflict(self, sentence: str) -> None:
-        self._transaction.conflict = sentence
-
-    def read_again(self) -> None:
-        """Read the file as another program left it.  Raises ``OSError`` and as ``open_document``."""
-        conflict = self.conflict
-        parts = self._reopen(self._transaction)
-        self.contents.close()
-        self._adopt(parts)
-        self.changes.note_all()
-        self.conflict = conflict
-        logger.info("%s was changed by another program; read again", self.path)
-
-    @property
-    def generation(self) -> int:
-        """Another number when the file was read again, as another program left it."""
-        return self._generation
-
-    @property
-    def growth(self) -> str:
-        """By which strategy of ``storage/gap`` blocks were moved last; empty when they were not."""
-        return self._transaction.grown_by
-
-    def note_owner(self, note: dict[str, Any]) -> None:
-        """Tell others, through the journal's note, who holds the file.  Raises ``OSError``."""
-        self._transaction.note_owner(note)
-
     def check_tree(self) -> None:
         """Look for sources and shapes that do not fit the blocks; into ``report.warnings``.
 
         Others are served meanwhile; when one of them changes the tree, the change has it looked at.
         """
-        tree, version = self._tree, self._tree.version
+        tree, version = self.tree, self.tree.version
         text = tree.text()
         with self.report.progress.over("looking at the tree", len(text)), self.relief.waiting():
             try:
-                arrays = tree.arrays_of(text, lambda: self._tree.version == version and not self.relief.stopping)
+                arrays = tree.arrays_of(text, lambda: self.tree.version == version and not self.relief.stopping)
             except AbandonedError:
                 return
-        if self._tree.version == version:
+        if self.tree.version == version:
             self.fit.warn(arrays)
-
-    def close(self) -> None:
-        """Close the file as it is; ``finish`` comes before.  Harmless a second time, and in a fork of the process."""
-        with self.relief.entered():
-            if self._closed:
-                return
-            self._closed = True
-            self.neighbours.close(self)
-            self.contents.close()
-            if self.is_opener:
-                self._transaction.close()
-            else:
-                self._transaction.leave()
-
-    def read_raw(self, offset: int, length: int) -> bytes:
-        """Bytes of the file, fewer at its end.  Raises ``OSError``."""
-        return self._transaction.store.read_at(offset, max(0, min(length, self.layout.size - offset)))
 
     def repair_index(self) -> bool:
         """Write the block index where it is missing or wrong; whether it was.  Raises as ``Transaction``."""
@@ -353,30 +185,3 @@ class Document(ForPrograms):
 
     def _commit(self, plan: Plan, layout: Layout) -> None:
         self._transaction.commit(plan, lambda: self.table.update(layout))
-
-    def _adopt(self, parts: Parts) -> None:
-        self._transaction, self._dialect = parts.transaction, parts.dialect
-        self.table = BlockTable(lambda: parts.transaction.store, parts.layout, self.changes)
-        self.contents = Contents(
-            parts.transaction,
-            self.table,
-            self._codecs,
-            self._room,
-            policy=self._policy,
-            change=self.change,
-            relief=self.relief,
-            progress=self.report.progress,
-            care=self._care,
-            changes=self.changes,
-            order=lambda number: self.arrays.byteorder_of(number),
-        )
-        self._generation += 1 << 32
-        self._tree = TreeEditor(
-            self._transaction,
-            self.table,
-            self._dialect,
-            self._policy,
-            relief=self.relief,
-            version=self._generation,
-            changes=self.changes,
-        )

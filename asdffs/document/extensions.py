@@ -2,21 +2,22 @@
 
 asdf-zarr keeps the numbers of its chunks' blocks in a block: an int32 for each chunk, -1 where there is none.  How
 objects of other tags refer to blocks, nobody here knows, so any block may be one of theirs.
-Users: ``tree_fit``, ``checking``, ``repacking``, ``exploded_files``.  The holder of the turn.
+The caller has the turn.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from asdffs.document.blocks.contents import Contents
+from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError
+from asdffs.relief import Relief
+from asdffs.storage.store import read_bytes
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray
-
-if TYPE_CHECKING:
-    from asdffs.document.document import Document
 
 #: Tags whose objects refer to blocks by ndarrays alone.
 _KNOWN: Final = (
@@ -51,40 +52,40 @@ class Hidden(NamedTuple):
         return f"objects of {self.tags[0]}, which asdffs does not know, may refer to it" if self.tags else ""
 
 
-def find_hidden(document: Document) -> Hidden:
+def find_hidden(tree: TreeEditor, contents: Contents, relief: Relief) -> Hidden:
     """Of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
     tags: dict[str, None] = {}
 
     def wanted(tag: str) -> bool:
         if tag.startswith(_ZARR):
             return True
-        if not tag.startswith(_KNOWN) and not document.dialect.is_ndarray(tag):
+        if not tag.startswith(_KNOWN) and not tree.dialect.is_ndarray(tag):
             tags[tag] = None
         return False
 
-    text = document.tree.text()
-    with document.relief.waiting():
+    text = tree.text()
+    with relief.waiting():
         tables = read_tree(text, wanted)
     blocks: set[int] = set()
     troubles: list[str] = []
     for table in tables:
-        numbers, trouble = _chunks(document, table)
+        numbers, trouble = _chunks(contents, table)
         blocks |= numbers
         troubles += [f"line {table.line}: {trouble}"] if trouble else []
     return Hidden(frozenset(blocks), tuple(tags), tuple(troubles))
 
 
-def _chunks(document: Document, found: Found) -> tuple[set[int], str]:
+def _chunks(contents: Contents, found: Found) -> tuple[set[int], str]:
     """The blocks of one zarr array, its table's included; and what is wrong with it, or nothing."""
     number = found.value.get(_CHUNK_MAP) if isinstance(found.value, dict) else None
     if not isinstance(number, int):
         return set(), ""
-    count = len(document.blocks)
+    count = contents.count
     number += count if number < 0 else 0
     if not 0 <= number < count:
         return set(), f"the table of a zarr array's chunks is block {number}, and the file has {count} blocks"
     try:
-        raw = document.blocks[number].read_at(0, document.blocks[number].size)
+        raw = read_bytes(contents.read(number, 0, contents.size(number)))
     except (AsdffsError, OSError) as err:
         return {number}, f"the table of a zarr array's chunks, block {number}, cannot be read: {err}"
     named = {entry for (entry,) in _ENTRY.iter_unpack(raw[: len(raw) // 4 * 4]) if entry >= 0}

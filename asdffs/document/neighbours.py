@@ -1,9 +1,9 @@
 """Other ASDF files that a tree leads to: by a source that is a URI, or by a ``$ref``.
 
 Implements sections Exploded form and References.  Each is opened once, read-only, when somebody first asks, and read
-again when another program changed it.  They share the relief of the document that leads to them, so others are served
+again when another program changed it.  They share the relief of the file that leads to them, so others are served
 meanwhile and one turn guards all; and they share these neighbours, so that each file is open once.
-Users: ``document``, ``array_index``, ``array``, ``views/arrays``.  One thread at a time has the turn.
+The caller has the turn.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from asdffs.document.blocks.transaction import Foreign
+from asdffs.document.outlines import Outlines
 from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.mount_table import outside
+from asdffs.tree.branch import Branch
 from asdffs.tree.events import Path
 from asdffs.tree.uris import resolve
-
-if TYPE_CHECKING:
-    from asdffs.document.document import Document
-    from asdffs.tree.branch import Branch
 
 logger = logging.getLogger(__name__)
 
@@ -34,18 +32,37 @@ _FARTHEST: Final = 20
 _OWN: Final = "fuse.asdffs"
 
 
-class Neighbours:
-    """Those of ``root``.  ``open_other(path)`` opens one, read-only."""
+class OtherFile(Protocol):
+    """What is asked of an open file here."""
 
-    def __init__(self, root: Document, open_other: Callable[[str], Document], relief: Relief) -> None:
+    path: str
+    outlines: Outlines
+
+    def foreign(self) -> Foreign:
+        """Whether another program changed the file."""
+
+    def follow(self) -> None:
+        """Read the file again if another program changed it."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+F = TypeVar("F", bound=OtherFile)
+
+
+class Neighbours(Generic[F]):
+    """The files that ``root`` leads to.  ``open_other(path, self)`` opens one, read-only."""
+
+    def __init__(self, root: F, open_other: Callable[[str, Neighbours[F]], F], relief: Relief) -> None:
         self._root = root
         self._open_other = open_other
         self._relief = relief
-        self._opened: dict[str, Document] = {}
+        self._opened: dict[str, F] = {}
         self._opening = Exclusive(relief)
         self._told: set[str] = set()
 
-    def find(self, uri: str, base: Document) -> Document:
+    def find(self, uri: str, base: F) -> F:
         """The file that ``uri``, without its fragment, leads to from ``base``, as it is now.
 
         Raises ``InvalidArrayError`` with the reason where that cannot be read.
@@ -58,7 +75,7 @@ class Neighbours:
         except (AsdffsError, OSError, ValueError) as err:
             raise InvalidArrayError(f"{uri[:60]!r} cannot be read: {err}") from err
 
-    def at(self, path: str) -> Document:
+    def at(self, path: str) -> F:
         """The file at ``path``, absolute, as it is now.  Raises ``AsdffsError``, ``OSError``."""
         with self._relief.waiting():  # it may be on a network
             real = outside(path, _OWN)
@@ -76,7 +93,7 @@ class Neighbours:
         found.follow()
         return found
 
-    def branch(self, reference: str, base: Document) -> tuple[Document, Branch] | None:
+    def branch(self, reference: str, base: F) -> tuple[F, Branch] | None:
         """What a ``$ref`` to another file leads to from ``base``, and the file it is in.
 
         None where no array is there, or references lead in a circle.  Raises as ``find``.
@@ -84,21 +101,21 @@ class Neighbours:
         for _ in range(_FARTHEST):
             uri, _, fragment = reference.partition("#")
             base = self.find(uri, base)
-            found = base.arrays.outline().pointed(fragment)
+            found = base.outlines.outline().pointed(fragment)
             if found is None or found.elsewhere is None:
                 return None if found is None else (base, found)
             reference = found.elsewhere
         return None
 
-    def finder(self, document: Document, path: Path) -> Callable[[], Branch]:
+    def finder(self, document: F, path: Path) -> Callable[[], Branch]:
         """What finds the branch at ``path`` of ``document``, one of these or their root, each time as it is then."""
         if document is self._root:
-            return functools.partial(document.arrays.branch, path)
+            return functools.partial(document.outlines.branch, path)
         return functools.partial(self._branch_at, document.path, path)
 
     def _branch_at(self, file: str, path: Path) -> Branch:
         """Raises ``KeyError`` where the tree has nothing there any more."""
-        return self.at(file).arrays.branch(path)
+        return self.at(file).outlines.branch(path)
 
     def tell(self, reference: str, reason: Exception) -> None:
         """Log, once, that a reference is not followed."""
@@ -106,7 +123,7 @@ class Neighbours:
             self._told.add(reference)
             logger.warning("%s: $ref %s is not followed: %s", self._root.path, reference[:200], reason)
 
-    def close(self, owner: Document) -> None:
+    def close(self, owner: F) -> None:
         """Close all of them, when it is the root that ends."""
         if owner is not self._root:
             return
@@ -114,10 +131,8 @@ class Neighbours:
             document.close()
         self._opened.clear()
 
-    def _open(self, path: str) -> Document:
+    def _open(self, path: str) -> F:
         if len(self._opened) >= _MOST:
             raise NotSupportedError(f"the tree leads to more than {_MOST} other files; this is one", path=path)
         with self._relief.waiting():  # it may be on a network
-            document = self._open_other(path)
-        document.neighbours = self
-        return document
+            return self._open_other(path, self)

@@ -19,7 +19,9 @@ from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.contents import Care
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.transaction import Manner, Transaction
-from asdffs.document.document import Document, Parts
+from asdffs.document.document import Document
+from asdffs.document.neighbours import Neighbours
+from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, UsageError
 from asdffs.format.header import Header
 from asdffs.format.layout import Layout
@@ -118,8 +120,15 @@ def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
     return document
 
 
-def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Settings | None = None) -> Document:
-    """As ``open_document``, in any folder."""
+def open_in_folder(
+    folder: Folder,
+    name: str,
+    *,
+    writable: bool,
+    settings: Settings | None = None,
+    neighbours: Neighbours[FileState] | None = None,
+) -> Document:
+    """As ``open_document``, in any folder.  ``neighbours``: those of the file that leads to this one."""
     story: list[str] = []
     chosen = settings or Settings()
 
@@ -132,18 +141,26 @@ def open_in_folder(folder: Folder, name: str, *, writable: bool, settings: Setti
     document = Document(
         folder.path(name),
         parts,
-        _Codecs(),
+        Setup(
+            _Codecs(),
+            chosen.relief,
+            _fitting(chosen.padding, parts.transaction.store),
+            SpoolRoom(chosen.spool, chosen.spool_max),
+            chosen.care,
+        ),
         reopen=reopen_parts,
-        open_other=lambda path: open_document(path, writable=False, settings=_beside(chosen)),
-        relief=chosen.relief,
-        policy=_fitting(chosen.padding, parts.transaction.store),
-        room=SpoolRoom(chosen.spool, chosen.spool_max),
-        care=chosen.care,
+        open_other=lambda path, neighbours: _open_other(path, _beside(chosen), neighbours),
+        neighbours=neighbours,
         strict=chosen.strict,
         schema=chosen.schema,
     )
     document.report.recovery = "; ".join(story)
     return document
+
+
+def _open_other(path: str, settings: Settings, neighbours: Neighbours[FileState]) -> FileState:
+    directory, name = resolve(path)
+    return open_in_folder(FileFolder(directory), name, writable=False, settings=settings, neighbours=neighbours)
 
 
 def _beside(settings: Settings) -> Settings:

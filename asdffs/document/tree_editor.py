@@ -47,6 +47,11 @@ class TreeEditor:
         self._policy = policy
 
     @property
+    def dialect(self) -> Dialect:
+        """The generation of the format."""
+        return self._dialect
+
+    @property
     def size(self) -> int:
         """Size of the text in bytes."""
         return self._table.layout.text_end

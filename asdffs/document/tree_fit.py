@@ -1,43 +1,46 @@
 """Whether a tree fits the blocks of its file: what is refused, and what is told.
 
-Users: ``document``.  The holder of the turn; others are served while the arrays are looked at.
+The caller has the turn; others are served while the arrays are looked at.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
-from asdffs.document.extensions import find_hidden
+from asdffs.document.blocks.contents import Contents
+from asdffs.document.extensions import Hidden, find_hidden
+from asdffs.document.report import Report
+from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import DamagedBlockError, InUseError, InvalidTreeError
+from asdffs.relief import Relief
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.validation import find_warnings
-
-if TYPE_CHECKING:
-    from asdffs.document.document import Document
 
 logger = logging.getLogger(__name__)
 
 
 class TreeFit:
-    """Of ``document``."""
+    """Compares ``tree`` with the blocks in ``contents``; warnings go to ``report``.  ``path``: of the file."""
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(self, path: str, tree: TreeEditor, contents: Contents, *, report: Report, relief: Relief) -> None:
+        self._path = path
+        self._tree = tree
+        self._contents = contents
+        self._report = report
+        self._relief = relief
         self._counting: tuple[int, Ndarray | None] | None = None
 
     def check_count_free(self) -> None:
         """Raise ``InUseError`` when a source counts from the end: with one more block it would mean another one."""
-        document = self._document
-        version = document.tree.version
+        version = self._tree.version
         if self._counting is None or self._counting[0] != version:
-            with document.relief.waiting():
-                arrays = document.tree.arrays()
+            with self._relief.waiting():
+                arrays = self._tree.arrays()
             found = next((array for array in arrays if isinstance(array.source, int) and array.source < 0), None)
             self._counting = version, found
         array = self._counting[1]
         if array is not None and isinstance(array.source, int):
-            number = len(document.blocks) + array.source
+            number = self._contents.count + array.source
             raise InUseError(
                 f"line {array.line}: {array.name} has source {array.source}, which counts from the end, so with one "
                 f"more block it would mean another one; write 'source: {max(0, number)}' there first"
@@ -48,17 +51,16 @@ class TreeFit:
 
         ``force``: what only an object of an unknown tag may refer to is not refused.
         """
-        document = self._document
         try:
-            with document.relief.waiting():
-                arrays = document.tree.read_arrays()
+            with self._relief.waiting():
+                arrays = self._tree.read_arrays()
         except InvalidTreeError as err:
             raise InUseError("the tree cannot be read, so it may refer to it", block=numbers[0]) from err
         for array in arrays:
             if isinstance(array.source, int) and (array.source < 0 or array.source in numbers):
                 block = numbers[0] if array.source < 0 else array.source
                 raise InUseError(f"{array.name} (line {array.line}) has source {array.source}", block=block)
-        hidden = find_hidden(document)
+        hidden = self._find_hidden()
         for number in numbers:
             why = "" if force else hidden.may_refer(number)
             if why:
@@ -68,21 +70,20 @@ class TreeFit:
 
     def check_unnumbered(self) -> None:
         """Raise ``InUseError`` when an object of an extension is known to refer to blocks by their numbers."""
-        if find_hidden(self._document).blocks:
+        if self._find_hidden().blocks:
             sentence = "a zarr array refers to blocks by their numbers, which would be lost; --force insists"
-            raise InUseError(sentence, path=self._document.path)
+            raise InUseError(sentence, path=self._path)
 
     def check_droppable(self) -> None:
         """Raise ``InUseError`` when objects of extensions may refer to blocks that no array refers to."""
         self.check_unnumbered()
-        document = self._document
-        hidden = find_hidden(document)
-        unseen = hidden.unseen(document.tree.read_arrays(), len(document.blocks)) if hidden.tags else []
+        hidden = self._find_hidden()
+        unseen = hidden.unseen(self._tree.read_arrays(), self._contents.count) if hidden.tags else []
         if unseen:
             raise InUseError(
                 f"objects of {hidden.tags[0]}, which asdffs does not know, may refer to blocks that no array refers "
                 f"to ({', '.join(map(str, unseen[:5]))}); --force drops them all the same",
-                path=document.path,
+                path=self._path,
             )
 
     def refuse(self, arrays: tuple[Ndarray, ...]) -> None:
@@ -93,20 +94,22 @@ class TreeFit:
 
     def warn(self, arrays: tuple[Ndarray, ...]) -> None:
         """Have the warnings in the report, and in the log."""
-        document = self._document
-        document.report.warnings = self._find_warnings(arrays)
-        for warning in document.report.warnings:
-            logger.warning("%s: %s", document.path, warning)
+        self._report.warnings = self._find_warnings(arrays)
+        for warning in self._report.warnings:
+            logger.warning("%s: %s", self._path, warning)
 
     def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
-        with self._document.relief.waiting():
-            return find_warnings(arrays, len(self._document.blocks), self._size_or_none)
+        with self._relief.waiting():
+            return find_warnings(arrays, self._contents.count, self._size_or_none)
 
     def _size_or_none(self, number: int) -> int | None:
         """The decoded size of a block, also of one that nobody here can decode; None where it is not known."""
-        with self._document.relief.resumed():
-            block = self._document.blocks[number]
+        contents = self._contents
+        with self._relief.resumed():
             try:
-                return block.header.data_size if block.obstacle else block.size
+                return contents.header(number).data_size if contents.obstacle(number) else contents.size(number)
             except (DamagedBlockError, OSError):
                 return None
+
+    def _find_hidden(self) -> Hidden:
+        return find_hidden(self._tree, self._contents, self._relief)

@@ -73,7 +73,7 @@ class Upgraded:
 
 
 class Entries(NamedTuple):
-    """Entries for the history of the tree: a sentence each, the time (``2026-01-31 12:00:00``, UTC), asdffs' version."""
+    """Entries for a tree's history: sentences, the time (``2026-01-31 12:00:00``, UTC), the version of asdffs."""
 
     sentences: Sequence[str]
     when: str

@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from asdffs.document.changes import TREE, Subject
-from asdffs.document.document import Document
+from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
 from asdffs.tree.branch import Branch
 from asdffs.tree.events import Path
@@ -41,7 +41,7 @@ _FARTHEST: Final = 4
 #: What other files have is looked for again after so many seconds.
 _FRESH: Final = 1.0
 
-Maker = Callable[[Document, Callable[[], Branch]], ArrayFile]
+Maker = Callable[[FileState, Callable[[], Branch]], ArrayFile]
 
 
 class _Entry(NamedTuple):
@@ -50,7 +50,7 @@ class _Entry(NamedTuple):
     ``document``: the file that it is in.
     """
 
-    document: Document
+    document: FileState
     path: Path
     maker: Maker | None = None
 
@@ -68,7 +68,7 @@ class ArrayDirectory(ReadOnlyDirectory):
     ``far``: how many times a ``$ref`` to another file was followed on the way here.
     """
 
-    def __init__(self, document: Document, path: Path, *, fits: bool, far: int = 0) -> None:
+    def __init__(self, document: FileState, path: Path, *, fits: bool, far: int = 0) -> None:
         self._document = document
         self._path = path
         self._find = document.neighbours.finder(document, path)
@@ -136,7 +136,7 @@ class ArrayDirectory(ReadOnlyDirectory):
             elif child.holds:
                 yield from self._names(key, self._document, child, (*self._path, key))
 
-    def _names(self, key: str | int, document: Document, branch: Branch, path: Path) -> Iterator[tuple[str, _Entry]]:
+    def _names(self, key: str | int, document: FileState, branch: Branch, path: Path) -> Iterator[tuple[str, _Entry]]:
         """The names that ``branch`` has, of ``path`` in ``document``."""
         if branch.array is not None:
             yield name_of(key) + ENDING, _Entry(document, path, NpyFile)
@@ -146,7 +146,7 @@ class ArrayDirectory(ReadOnlyDirectory):
         if _is_directory(branch):
             yield directory_name_of(key, (ENDING, _FITS_ENDING)), _Entry(document, path)
 
-    def _elsewhere(self, reference: str) -> tuple[Document, Branch, Path] | None:
+    def _elsewhere(self, reference: str) -> tuple[FileState, Branch, Path] | None:
         """What a ``$ref`` to another file leads to; None where that cannot be read or leads too far."""
         if self._far >= _FARTHEST:
             return None
@@ -179,7 +179,7 @@ class Arrays(ArrayDirectory):
 
     directory = "arrays"
 
-    def __init__(self, document: Document, options: Options | None = None) -> None:
+    def __init__(self, document: FileState, options: Options | None = None) -> None:
         super().__init__(document, (), fits=(options or Options()).fits)
 
 

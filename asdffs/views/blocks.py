@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from asdffs.document.blocks.block import Block
+from asdffs.document.block import Block
 from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError

@@ -96,7 +96,7 @@ def _check_tree(document: Document) -> Iterator[Finding]:
 
 def _check_extensions(document: Document, arrays: Sequence[Ndarray]) -> Iterator[Finding]:
     """Blocks that no array refers to, in a file with objects that may."""
-    hidden, count = find_hidden(document), len(document.blocks)
+    hidden, count = find_hidden(document.tree, document.contents, document.relief), len(document.blocks)
     yield from (Finding(Level.ERROR, trouble) for trouble in hidden.troubles)
     unseen = hidden.unseen(arrays, count)
     if hidden.tags and unseen:

@@ -473,9 +473,7 @@ def test_regression_what_could_not_be_taken_up_was_scattered(place: Place, clien
     client.rename("tmpname", "bigfile")
     before = client.shown()
     client.kill()
-    full = mock.patch(
-        "asdffs.document.blocks.block.Blocks.append_sized", side_effect=OSError(errno.ENOSPC, "no room")
-    )
+    full = mock.patch("asdffs.document.block.Blocks.append_sized", side_effect=OSError(errno.ENOSPC, "no room"))
     document = open_document(str(place.path), writable=True)
     with full, pytest.raises(UnfinishedError, match="cannot be taken up"):
         taken_up(document, place.spool)

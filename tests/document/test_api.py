@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import asdffs
-from asdffs.document.blocks.block import Block
+from asdffs.document.block import Block
 from asdffs.document.blocks.contents import Readable
 from asdffs.errors import (
     InUseError,

@@ -259,7 +259,7 @@ def test_refusals() -> None:
 
 
 def room_of(document: Document) -> SpoolRoom:
-    return document._room
+    return document._setup.room
 
 
 def test_a_block_larger_than_the_room_is_read_by_a_window(tmp_path: Path) -> None:

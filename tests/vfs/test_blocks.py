@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from support.samples import DATA, MASK, block_bytes, odd_file, opened, zlib_block
 
-from asdffs.document.blocks.block import Block
+from asdffs.document.block import Block
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.errors import FailedFileError, NoSuchNameError

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.document.arrays.elements import BlockElements, Elements, ValueMask, block_of, elements_of, understood
 from asdffs.document.arrays.region import Region, is_packed, packed_runs, select
+from asdffs.document.block import Block
+from asdffs.document.state import FileState
 from asdffs.document.turn import in_turn
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.store import read_bytes
@@ -22,7 +24,6 @@ from asdffs.tree.branch import Branch
 if TYPE_CHECKING:
     import numpy as np
 
-    from asdffs.document.document import Document
 
 _GONE: Final = "the tree has no such array any more"
 _NO_PLACE: Final = "the elements of this array have no single place; write its block or edit the tree"
@@ -35,8 +36,8 @@ class Array:
     ``InvalidArrayError`` with the array's line where it cannot be, ``DamagedBlockError``, ``OSError``.
     """
 
-    def __init__(self, document: Document, find: Callable[[], Branch]) -> None:
-        self._document = document
+    def __init__(self, file: FileState, find: Callable[[], Branch]) -> None:
+        self._file = file
         self._find = find
         self._last: Branch | None = None
         self._known: tuple[Any, Elements] | None = None
@@ -46,9 +47,9 @@ class Array:
 
     def __repr__(self) -> str:
         try:
-            return f"<array {self.shape} {self.dtype} of {self._document.path}>"
+            return f"<array {self.shape} {self.dtype} of {self._file.path}>"
         except InvalidArrayError as err:
-            return f"<array of {self._document.path}: {err}>"
+            return f"<array of {self._file.path}: {err}>"
 
     @property
     @in_turn
@@ -83,7 +84,7 @@ class Array:
     @in_turn
     def writable(self) -> bool:
         """Whether it can be assigned to: contiguous, in a block, of a file that is open for writing."""
-        return self._document.writable and self._current().writable
+        return self._file.writable and self._current().writable
 
     def __len__(self) -> int:
         if not self.shape:
@@ -142,7 +143,7 @@ class Array:
         dtype = np.dtype(elements.descr)
         if isinstance(elements, BlockElements):
             where = elements.placement
-            buffer = self._document.blocks[where.number].buffer()
+            buffer = Block(self._file, where.number).buffer()
             return np.ndarray(where.shape, dtype, buffer, where.offset, where.strides)
         raw = np.frombuffer(read_bytes(elements.read(0, elements.size)), dtype)
         return raw.reshape(elements.shape, order="F" if elements.fortran else "C")
@@ -183,15 +184,15 @@ class Array:
         if isinstance(branch.array.source, str):
             other = self.file_of(branch.array.source)
             return other.generation, other.contents.size(0)
-        number = block_of(self._document, branch.array)
-        return number, self._document.contents.size(number)
+        number = block_of(self._file, branch.array)
+        return number, self._file.contents.size(number)
 
-    def file_of(self, source: str) -> Document:
+    def file_of(self, source: str) -> FileState:
         """The file that a source leads to, as it is now.  Raises as ``Neighbours.find``."""
-        return self._document.neighbours.find(source, self._document)
+        return self._file.neighbours.find(source, self._file)
 
     def _make(self, branch: Branch) -> Elements:
-        return elements_of(self._document, branch)
+        return elements_of(self._file, branch)
 
     # -- how --------------------------------------------------------------
 
@@ -202,7 +203,7 @@ class Array:
         region, axes = region.as_it_lies()
         if not is_packed(region.shape, region.strides, elements.placement.item):
             return _copied(self.mapped()[index])
-        block = self._document.blocks[elements.placement.number]
+        block = Block(self._file, elements.placement.number)
         found = np.empty(region.shape, np.dtype(elements.descr))
         if found.size and block.read_into(region.offset, found.reshape(-1).view(np.uint8).data) != found.nbytes:
             raise InvalidArrayError(f"block {block.number} ends before it")
@@ -216,7 +217,7 @@ class Array:
         wanted = np.broadcast_to(value, region.shape)
         region, axes = region.as_it_lies()
         wanted = wanted.transpose(axes)
-        block, item = self._document.blocks[elements.placement.number], elements.placement.item
+        block, item = Block(self._file, elements.placement.number), elements.placement.item
         for offset, part in packed_runs(region, item):
             block.write_at(offset, wanted[part].tobytes())
 

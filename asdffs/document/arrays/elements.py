@@ -18,11 +18,12 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 from asdffs.document.changes import BLOCKS, Subject, content
+from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.relief import Relief
 from asdffs.storage.store import Extent, read_bytes
@@ -30,9 +31,6 @@ from asdffs.tree.branch import Branch, Scalar
 from asdffs.tree.datatypes import Descr, descr_of
 from asdffs.tree.inline import inline_array
 from asdffs.tree.ndarrays import Ndarray, item_size
-
-if TYPE_CHECKING:
-    from asdffs.document.document import Document
 
 #: How much of a block is read to gather what is scattered in it, in bytes, before rows are taken one by one.
 _SPAN: Final = 4 << 20
@@ -67,9 +65,9 @@ class Placement(NamedTuple):
         return self.item * math.prod(self.shape)
 
 
-def block_of(document: Document, array: Ndarray) -> int:
+def block_of(file: FileState, array: Ndarray) -> int:
     """Number of the block that has the array.  Raises ``InvalidArrayError``."""
-    count = len(document.table)
+    count = len(file.table)
     number = array.block_in(count)
     if number is not None:
         return number
@@ -80,19 +78,19 @@ def block_of(document: Document, array: Ndarray) -> int:
     raise InvalidArrayError(f"its source is {str(array.source)[:20]}, and the file has {count} blocks")
 
 
-def place(document: Document, array: Ndarray, *, rows_first: bool = False) -> Placement:
+def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Placement:
     """Where the elements are; ``rows_first``: written in C order even if they lie columns first.
 
     Raises ``InvalidArrayError`` when the array cannot be, ``DamagedBlockError``.
     """
-    number, item = block_of(document, array), item_size(array.datatype)
-    obstacle = document.contents.obstacle(number)
+    number, item = block_of(file, array), item_size(array.datatype)
+    obstacle = file.contents.obstacle(number)
     if array.odd or obstacle:
         raise InvalidArrayError(f"its {array.odd}, which means nothing" if array.odd else obstacle)
     if item is None:
         descr_of(array.datatype, array.byteorder)  # says what is wrong with it
         raise InvalidArrayError("its datatype is not known")
-    size = document.contents.size(number)
+    size = file.contents.size(number)
     shape = array.shape_in(size)
     if shape is None or len(shape) > _MOST_AXES or min(shape, default=0) < 0:
         raise InvalidArrayError("its shape is not one that an array can have")
@@ -188,9 +186,9 @@ class Elements:
 class BlockElements(Elements):
     """Elements in a block."""
 
-    def __init__(self, document: Document, array: Ndarray, *, rows_first: bool = False) -> None:
-        self._document = document
-        self.placement = place(document, array, rows_first=rows_first)
+    def __init__(self, file: FileState, array: Ndarray, *, rows_first: bool = False) -> None:
+        self._file = file
+        self.placement = place(file, array, rows_first=rows_first)
         self.descr = descr_of(array.datatype, array.byteorder)
         self.shape = self.placement.shape
         self.fortran = self.placement.fortran
@@ -202,14 +200,14 @@ class BlockElements(Elements):
         where = self.placement
         length = max(0, min(length, self.size - offset))
         if where.window:
-            return self._document.contents.read(where.number, where.offset + offset, length)
+            return self._file.contents.read(where.number, where.offset + offset, length)
         if not length:
             return b""
         first, last = offset // where.item, -(-(offset + length) // where.item)
         shape, strides = where.shape, where.strides
         if where.fortran:
             shape, strides = shape[::-1], strides[::-1]
-        with self._document.relief.waiting():  # there may be a read for each element
+        with self._file.relief.waiting():  # there may be a read for each element
             gathered = gather(shape, strides, where.item, where.offset, (first, last), self._fetch)
         start = offset - first * where.item
         return gathered[start : start + length]
@@ -220,17 +218,17 @@ class BlockElements(Elements):
             super().write(offset, payload)
         if offset + len(payload) > self.size:
             raise NotPermittedError("the array ends there; its shape is in the tree")
-        self._document.blocks[self.placement.number].write_at(self.placement.offset + offset, payload)
+        self._file.contents.write(self.placement.number, self.placement.offset + offset, payload)
 
     def _fetch(self, offset: int, length: int) -> bytes:
-        with self._document.relief.resumed():
-            return self._document.blocks[self.placement.number].read_at(offset, length)
+        with self._file.relief.resumed():
+            return read_bytes(self._file.contents.read(self.placement.number, offset, length))
 
 
 class OtherElements(Elements):
     """Elements in the first block of another file, which a source that is a URI leads to; read-only."""
 
-    def __init__(self, other: Document, array: Ndarray, *, rows_first: bool = False) -> None:
+    def __init__(self, other: FileState, array: Ndarray, *, rows_first: bool = False) -> None:
         self._inner = BlockElements(other, array._replace(source=0), rows_first=rows_first)
         self.descr, self.shape = self._inner.descr, self._inner.shape
         self.fortran, self.size = self._inner.fortran, self._inner.size
@@ -330,26 +328,26 @@ def _masked(np: Any, data: Any, value: Any) -> Any:
     return np.ma.getmaskarray(np.ma.masked_values(data, value))
 
 
-def elements_of(document: Document, branch: Branch, *, rows_first: bool = False) -> Elements:
+def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) -> Elements:
     """The elements of an ndarray, wherever they are.
 
     Raises ``InvalidArrayError`` when it cannot be, ``AsdffsError``, ``OSError``.
     """
     array = branch.array
     if branch.inline is not None or array is None:
-        outline = document.arrays.outline()
-        with document.relief.waiting():
+        outline = file.outlines.outline()
+        with file.relief.waiting():
             return MadeElements(inline_array(outline, branch))
     if isinstance(array.source, str):
-        return OtherElements(document.neighbours.find(array.source, document), array, rows_first=rows_first)
-    return BlockElements(document, array, rows_first=rows_first)
+        return OtherElements(file.neighbours.find(array.source, file), array, rows_first=rows_first)
+    return BlockElements(file, array, rows_first=rows_first)
 
 
-def subjects_of(document: Document, branch: Branch) -> tuple[Subject, ...]:
+def subjects_of(file: FileState, branch: Branch) -> tuple[Subject, ...]:
     """What the elements of an array depend on besides the tree."""
     array = branch.array
     if array is None or branch.inline is not None or not isinstance(array.source, int):
         return ()
     if array.source >= 0:
         return (content(array.source),)
-    return (content(array.source + len(document.blocks)), BLOCKS)
+    return (content(array.source + len(file.table)), BLOCKS)

@@ -111,6 +111,11 @@ class Contents:
     # -- what there is ----------------------------------------------------
 
     @property
+    def count(self) -> int:
+        """Number of blocks."""
+        return len(self._table)
+
+    @property
     def pending(self) -> bool:
         """Whether ``store_all`` and ``finish`` have something to do."""
         return self._editor.pending or bool(self._compressed.dirty)

@@ -1,23 +1,54 @@
 """How much of the disk and of memory the decoded blocks of a document may take, and who gives way.
 
-Users: ``decoding``, whose blocks ask before they keep anything.  One thread at a time has the turn.
+Blocks ask before they keep anything.  One thread at a time has the turn.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 from asdffs.errors import SpoolFullError
-
-if TYPE_CHECKING:
-    from asdffs.document.blocks.decoding import DecodedBlock
 
 #: Blocks that have a spool file at a time.
 _MOST_FILES: Final = 256
 #: Bytes of memory that decoders keep while nobody reads from them.
 _MOST_MEMORY: Final = 256 << 20
+
+
+class Occupant(Protocol):
+    """A decoded block that takes room.
+
+    ``reader``: where it is read; ``dirty``: it was written, and is not in the file; ``ended``: it is decoded to its
+    end.
+    """
+
+    number: int
+    reader: int
+    dirty: bool
+    ended: bool
+
+    @property
+    def kept(self) -> int:
+        """Bytes in the spool."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that the decoder keeps, about."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is decoding it."""
+
+    def trim(self, keep_from: int) -> int:
+        """Give up what lies before ``keep_from``, but for a little; return how many bytes that was."""
+
+    def restart(self) -> None:
+        """Give everything up."""
+
+    def stop_decoding(self) -> None:
+        """Give the decoder up."""
 
 
 class SpoolRoom:
@@ -29,7 +60,7 @@ class SpoolRoom:
     def __init__(self, directory: str | None, most: int | None = None) -> None:
         self._directory = directory
         self._most = most
-        self._used: dict[DecodedBlock, None] = {}  # the least recently used first
+        self._used: dict[Occupant, None] = {}  # the least recently used first
 
     @property
     def directory(self) -> str:
@@ -52,7 +83,7 @@ class SpoolRoom:
             return tempfile.TemporaryFile(dir=self.directory)
         return open(fd, "w+b")
 
-    def use(self, block: DecodedBlock) -> None:
+    def use(self, block: Occupant) -> None:
         """``block`` is used now."""
         self._used.pop(block, None)
         self._used[block] = None
@@ -64,11 +95,11 @@ class SpoolRoom:
                 over -= other.memory
                 other.stop_decoding()
 
-    def forget(self, block: DecodedBlock) -> None:
+    def forget(self, block: Occupant) -> None:
         """``block`` keeps nothing any more."""
         self._used.pop(block, None)
 
-    def admit(self, block: DecodedBlock, more: int, keep_from: int) -> None:
+    def admit(self, block: Occupant, more: int, keep_from: int) -> None:
         """Let ``block`` keep ``more`` bytes; of its own it gives up those before ``keep_from`` at most.
 
         First go blocks that are decoded to their end, then what others in work have behind their readers, then
@@ -90,7 +121,7 @@ class SpoolRoom:
         """The disk is full: there is no more room than is taken."""
         self._most = sum(used.kept for used in self._used)
 
-    def check_fits(self, block: DecodedBlock, size: int) -> None:
+    def check_fits(self, block: Occupant, size: int) -> None:
         """Raise ``SpoolFullError`` when ``block`` cannot keep all of ``size`` bytes."""
         dirty = [used for used in self._used if used.dirty and used is not block]
         if len(dirty) >= _MOST_FILES:
@@ -103,7 +134,7 @@ class SpoolRoom:
                 block=block.number,
             )
 
-    def _evict(self, block: DecodedBlock, over: int, *, ended: bool = False) -> int:
+    def _evict(self, block: Occupant, over: int, *, ended: bool = False) -> int:
         """Have others give up ``over`` bytes, or what they can; how many.  ``ended``: only complete ones."""
         given = 0
         for other in self._others(block):
@@ -112,6 +143,6 @@ class SpoolRoom:
                 other.restart()
         return given
 
-    def _others(self, block: DecodedBlock) -> list[DecodedBlock]:
+    def _others(self, block: Occupant) -> list[Occupant]:
         """Those that may give something up, the least recently used first."""
         return [other for other in self._used if other is not block and not other.dirty and not other.busy]

@@ -28,7 +28,7 @@ from asdffs.document.arrays.elements import (
     understood,
 )
 from asdffs.document.changes import TREE, Subject, content
-from asdffs.document.document import Document
+from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.tree.branch import Branch
@@ -105,7 +105,7 @@ class FitsFile(ArrayFile):
         found = {subject for branch in _arrays_in(self.branch) for subject in subjects_of(self._document, branch)}
         return (TREE, *sorted(found))
 
-    def _others(self) -> list[Document]:
+    def _others(self) -> list[FileState]:
         """Other files that some of its arrays are in."""
         return [found for branch in _arrays_in(self.branch) if (found := self._other(branch)) is not None]
 
@@ -152,9 +152,11 @@ class FitsFile(ArrayFile):
         branch = self.branch
         document = self._document
         with understood(branch.line):
-            sizes = [document.blocks[subject.number].size for subject in self._own() if _is_there(document, subject)]
+            sizes = [
+                document.contents.size(subject.number) for subject in self._own() if _is_there(document, subject)
+            ]
             others = [(other.generation, other.contents.size(0)) for other in self._others()]
-            key = (branch, document.arrays.outline(), len(document.blocks), sizes, others)
+            key = (branch, document.outlines.outline(), len(document.table), sizes, others)
             if self._known is None or self._known[0] != key:
                 import_numpy(document.relief)
                 self._known = key, list(_Units(document).of(branch))
@@ -164,7 +166,7 @@ class FitsFile(ArrayFile):
 class _Units:
     """Makes the units of a branch of ``document``."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: FileState) -> None:
         self._document = document
 
     def of(self, branch: Branch) -> Iterator[Unit]:
@@ -240,7 +242,9 @@ class _Units:
     def _stated(self, unit: Branch, *, first: bool) -> Unit:
         """A unit with the header that the tree states; what FITS demands before anything else is added if missing."""
         header = unit.children.get("header")
-        stated = read_values(self._document.arrays.outline(), header.span, header.line) if header is not None else []
+        stated = (
+            read_values(self._document.outlines.outline(), header.span, header.line) if header is not None else []
+        )
         cards = [_as_card(entry, unit.line) for entry in stated]
         known = {card[0]: card[1] for card in cards}
         data = self._stated_data(unit, zero=bool(known.get("BZERO")))
@@ -321,8 +325,8 @@ def _arrays_in(branch: Branch) -> Iterator[Branch]:
         rest += below
 
 
-def _is_there(document: Document, subject: Subject) -> bool:
-    return subject.kind == "content" and 0 <= subject.number < len(document.blocks)
+def _is_there(document: FileState, subject: Subject) -> bool:
+    return subject.kind == "content" and 0 <= subject.number < len(document.table)
 
 
 def _is_image(array: Ndarray) -> bool:

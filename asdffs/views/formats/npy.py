@@ -15,7 +15,7 @@ from typing import Any, Final
 from asdffs.document.arrays.array import Array, Mask
 from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, subjects_of, understood
 from asdffs.document.changes import TREE, Subject, content
-from asdffs.document.document import Document
+from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.tree.branch import Branch
@@ -55,7 +55,7 @@ class ArrayFile(ViewFile):
     #: Whether ``document`` is another file than the one that is mounted.
     elsewhere = False
 
-    def __init__(self, document: Document, find: Callable[[], Branch]) -> None:
+    def __init__(self, document: FileState, find: Callable[[], Branch]) -> None:
         self._document = document
         self._array = self.kind(document, find)
 
@@ -79,7 +79,7 @@ class ArrayFile(ViewFile):
             return None
         return (TREE, *subjects_of(self._document, branch))
 
-    def _other(self, branch: Branch) -> Document | None:
+    def _other(self, branch: Branch) -> FileState | None:
         """The file that its source leads to, when it does and that can be read."""
         if branch.array is None or not isinstance(branch.array.source, str):
             return None
@@ -103,7 +103,7 @@ class ArrayFile(ViewFile):
 class NpyFile(ArrayFile):
     """An ndarray."""
 
-    def __init__(self, document: Document, find: Callable[[], Branch]) -> None:
+    def __init__(self, document: FileState, find: Callable[[], Branch]) -> None:
         super().__init__(document, find)
         self._written: set[int] = set()
 
@@ -148,7 +148,7 @@ class NpyFile(ArrayFile):
             raise ReadOnlyError("the array is in another file; mount that one to change it")
         if not isinstance(elements, BlockElements) or not elements.writable:
             raise NotPermittedError("the elements of this array have no single place; it is read-only")
-        self._document.blocks[elements.placement.number].check_writable()
+        self._document.contents.check_writable(elements.placement.number)
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Into the block; of the header nothing else than what it is."""
@@ -188,12 +188,12 @@ class NpyFile(ArrayFile):
     @property
     def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """As the blocks that were written through it."""
-        return any(self._document.blocks[number].header.compressed for number in self._written)
+        return any(self._document.contents.header(number).compressed for number in self._written)
 
     def settle(self, *, durable: bool) -> None:
         """As these blocks: the tree may have given the array another one since."""
         for number in sorted(self._written):
-            self._document.blocks[number].settle(durable=durable)
+            self._document.contents.settle(number, durable=durable)
             self._written.discard(number)
 
     def _parts(self) -> tuple[Elements, bytes]:

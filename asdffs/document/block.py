@@ -2,25 +2,21 @@
 
 ``document.blocks[n]`` is light and keeps nothing: each call looks at the file as it is then, so a block that was
 grown, moved or recompressed is read as it is now.  Offsets and sizes are in bytes of the decoded content unless it
-says "stored".  Implements the standard's section Blocks.  Users: ``views`` (the mount), ``cli``, programs through
-``asdffs.open``.  Threads: as ``Document``.
+says "stored".  Implements the standard's section Blocks.  Threads: as ``Document``.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, overload
+from typing import Final, overload
 
-from asdffs.document.blocks.contents import Readable
+from asdffs.document.blocks.contents import Contents, Readable, Window
+from asdffs.document.state import FileState
 from asdffs.document.turn import in_turn
 from asdffs.errors import AsdffsError, InUseError
 from asdffs.format.block_header import BlockHeader
 from asdffs.storage.store import Extent, read_bytes, read_into
-
-if TYPE_CHECKING:
-    from asdffs.document.blocks.contents import Contents, Window
-    from asdffs.document.document import Document
 
 #: What is read at a time, in bytes.
 _PIECE: Final = 4 << 20
@@ -29,27 +25,27 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 class Block:
-    """Block ``number`` of ``document``.  Everything raises ``DamagedBlockError`` where its header cannot be read."""
+    """Block ``number`` of ``file``.  Everything raises ``DamagedBlockError`` where its header cannot be read."""
 
-    __slots__ = ("_document", "_window", "number")
+    __slots__ = ("_file", "_window", "number")
 
-    def __init__(self, document: Document, number: int) -> None:
-        self._document = document
+    def __init__(self, file: FileState, number: int) -> None:
+        self._file = file
         self._window: Window | None = None
         self.number = number
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Block) and (self._document, self.number) == (other._document, other.number)
+        return isinstance(other, Block) and (self._file, self.number) == (other._file, other.number)
 
     def __hash__(self) -> int:
-        return hash((id(self._document), self.number))
+        return hash((id(self._file), self.number))
 
     def __repr__(self) -> str:
-        return f"<block {self.number} of {self._document.path}>"
+        return f"<block {self.number} of {self._file.path}>"
 
     @property
     def _contents(self) -> Contents:
-        return self._document.contents
+        return self._file.contents
 
     # -- what it is ---------------------------------------------------------
 
@@ -75,7 +71,7 @@ class Block:
     @in_turn
     def offset(self) -> int:
         """Offset of the block's magic, in bytes from the start of the file."""
-        return self._document.table.offset(self.number)
+        return self._file.table.offset(self.number)
 
     @property
     @in_turn
@@ -126,7 +122,7 @@ class Block:
     def read_extent(self, offset: int, length: int) -> bytes | Extent:
         """As ``read_at``, or where the bytes are now.  Who holds the turn reads them before giving it up."""
         window = self._window
-        if window is None or window.epoch != self._document.table.epoch or window.table is not self._document.table:
+        if window is None or window.epoch != self._file.table.epoch or window.table is not self._file.table:
             window = self._window = self._contents.window(self.number)
         if window is None or window.moving.taken:
             return self._contents.read(self.number, offset, length)
@@ -144,7 +140,7 @@ class Block:
         with contextlib.suppress(OSError):  # decoded, it may be too large for the spool
             found = self.read_extent(0, size) if size else b""
             if isinstance(found, Extent) and found.length == size:
-                return self._document.pins.map(self.number, found)
+                return self._file.pins.map(self.number, found)
         pieces = (self.read_at(place, min(_PIECE, size - place)) for place in range(0, size, _PIECE))
         return memoryview(b"".join(pieces))
 
@@ -224,23 +220,23 @@ class Block:
 
         Raises ``InUseError`` with the reason, or as ``BlockEditor.remove_last``.
         """
-        document = self._document
-        with self._contents.locked(self.number), document.change.entered():
-            if self.number + 1 != len(document.blocks):
+        file = self._file
+        with self._contents.locked(self.number), file.change.entered():
+            if self.number + 1 != len(file.table):
                 raise InUseError("only the last block can be removed", block=self.number)
-            document.fit.check_unreferenced(self.number, force=force or self.number >= document.count_at_open)
+            file.fit.check_unreferenced(self.number, force=force or self.number >= file.count_at_open)
             self._contents.remove_last()
 
 
 class Blocks(Sequence[Block]):
-    """All blocks of ``document``."""
+    """All blocks of ``file``."""
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(self, file: FileState) -> None:
+        self._file = file
 
     @in_turn
     def __len__(self) -> int:
-        return len(self._document.table)
+        return len(self._file.table)
 
     @overload
     def __getitem__(self, index: int) -> Block: ...
@@ -250,8 +246,8 @@ class Blocks(Sequence[Block]):
         """Raises ``IndexError``."""
         numbers = range(len(self))[index]
         if isinstance(numbers, range):
-            return [Block(self._document, number) for number in numbers]
-        return Block(self._document, numbers)
+            return [Block(self._file, number) for number in numbers]
+        return Block(self._file, numbers)
 
     @in_turn
     def append(self) -> Block:
@@ -259,10 +255,10 @@ class Blocks(Sequence[Block]):
 
         Raises ``InUseError`` where a source counts from the end, or as ``BlockEditor.append``.
         """
-        document = self._document
-        with document.change.entered():
-            document.fit.check_count_free()
-            return Block(document, document.contents.append(document.tree.padding_byte())[0])
+        file = self._file
+        with file.change.entered():
+            file.fit.check_count_free()
+            return Block(file, file.contents.append(file.tree.padding_byte())[0])
 
     @in_turn
     def append_sized(self, sizes: Sequence[tuple[int, int]]) -> list[Block]:
@@ -270,13 +266,13 @@ class Blocks(Sequence[Block]):
 
         Raises as ``append``.
         """
-        document = self._document
+        file = self._file
         if not sizes:
             return []
-        with document.change.entered():
-            document.fit.check_count_free()
-            numbers = document.contents.append(document.tree.padding_byte(), sizes)
-            return [Block(document, number) for number in numbers]
+        with file.change.entered():
+            file.fit.check_count_free()
+            numbers = file.contents.append(file.tree.padding_byte(), sizes)
+            return [Block(file, number) for number in numbers]
 
     @in_turn
     def clear(self, numbers: Sequence[int]) -> None:
@@ -284,11 +280,11 @@ class Blocks(Sequence[Block]):
 
         Raises ``InUseError``, ``NoRoomError``, as ``Transaction``.
         """
-        document = self._document
-        with document.change.entered():
+        file = self._file
+        with file.change.entered():
             # who empties blocks knows what they were: no object of another extension refers to them
-            document.fit.check_unreferenced(*numbers, force=True)
-            document.contents.clear(numbers)
+            file.fit.check_unreferenced(*numbers, force=True)
+            file.contents.clear(numbers)
 
     @in_turn
     def add(self, content: bytes | memoryview | Readable) -> Block:
@@ -297,8 +293,8 @@ class Blocks(Sequence[Block]):
         try:
             block.replace(content)
         except BaseException:  # an interrupt as well: it is as if there had been none, and it goes on
-            with contextlib.suppress(AsdffsError, OSError), self._document.change.entered():
-                self._document.contents.remove_last()
+            with contextlib.suppress(AsdffsError, OSError), self._file.change.entered():
+                self._file.contents.remove_last()
             raise
         return block
 

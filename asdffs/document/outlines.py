@@ -1,0 +1,99 @@
+"""The outline of the committed tree, read when somebody first asks for it after a commit.
+
+Who only edits the text never pays for it.  An array that a commit did not concern keeps its stamp: one more comment
+in the tree makes no array newer.  The caller has the turn; others are served while the tree is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from asdffs.document.changes import TREE, Changes
+from asdffs.document.tree_editor import TreeEditor
+from asdffs.errors import InvalidTreeError
+from asdffs.relief import Exclusive, Relief
+from asdffs.tree.branch import Branch, Outline
+from asdffs.tree.events import Path
+from asdffs.tree.ndarrays import float_orders
+from asdffs.tree.outline import read_outline
+
+logger = logging.getLogger(__name__)
+
+_EMPTY: Final = Outline("", None, ())
+
+
+class Outlines:
+    """The outline of the file at ``path``.
+
+    ``tree``: returns the editor of the committed text; ``change``: held by whoever changes the file.
+    """
+
+    def __init__(
+        self, path: str, tree: Callable[[], TreeEditor], *, relief: Relief, change: Exclusive, changes: Changes
+    ) -> None:
+        self._path = path
+        self._tree = tree
+        self._relief = relief
+        self._change = change
+        self._changes = changes
+        self._reading = Exclusive(relief)
+        self._version = -1
+        self._outline = _EMPTY
+        self._facts: dict[Path, tuple[Any, int]] = {}
+
+    def outline(self) -> Outline:
+        """Return the outline of the committed tree; an empty one if that is not valid YAML.  Raises ``OSError``."""
+        if self._version != self._tree().version:
+            with self._reading.entered():
+                while self._version != self._tree().version:
+                    self._read()
+        return self._outline
+
+    def branch(self, path: Path) -> Branch:
+        """Return the mapping or sequence at ``path``.  Raises ``KeyError``, ``OSError``."""
+        branch = self.outline().root
+        if branch is None:
+            raise KeyError(path)
+        for key in path:
+            branch = branch.children[key]
+        return branch
+
+    def byteorder_of(self, number: int, count: int) -> str:
+        """Return the byteorder that the tree gives block ``number`` of ``count``: that of its first array of floats.
+
+        Raises ``OSError``.
+        """
+        arrays = (branch.array for branch in self.outline().arrays if branch.array is not None)
+        orders = [order for array in arrays if array.block_in(count) == number for order in float_orders(array)]
+        return "little" if orders[:1] == ["little"] else "big"
+
+    def _read(self) -> None:
+        with self._change.entered(patiently=True):
+            tree = self._tree()
+            text, version = tree.text(), tree.version
+        try:
+            with self._relief.waiting():
+                outline = read_outline(text, tree.dialect)
+        except InvalidTreeError as err:
+            logger.warning("%s: arrays cannot be shown: %s", self._path, err)
+            outline = Outline(text.decode("utf-8", "surrogateescape"), None, ())
+        self._stamp(outline)
+        self._outline, self._version = outline, version
+
+    def _stamp(self, outline: Outline) -> None:
+        now = self._changes.stamp(TREE)
+        known, self._facts = self._facts, {}
+        for branch in outline.arrays:
+            facts = _facts(outline, branch)
+            before = known.get(branch.path)
+            branch.stamp = before[1] if before is not None and before[0] == facts else now
+            self._facts[branch.path] = facts, branch.stamp
+
+
+def _facts(outline: Outline, branch: Branch) -> Any:
+    """What makes an array what it is: not where it is written."""
+    start, stop = branch.inline or (0, 0)
+    array = branch.array._replace(line=0) if branch.array is not None else None
+    return array, branch.scalars.get("mask"), hash(outline.text[start:stop])
