@@ -273,7 +273,7 @@ def test_an_ordinary_user(anybodys: Path) -> None:
         pytest.skip(f"{packages} cannot be read by other users")
     program = f"{python} -m asdffs"
     script = f"""
-        mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse
+        umount -l -a -t fuse.asdffs; mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse
         exec setpriv --reuid={NOBODY} --clear-groups sh -ec '
             {program} doctor | grep -E "fusermount3|mounting|problem"
             {program} mount data.asdf mnt && {program} ls | grep "$PWD" | cut -f 2,3
