@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import enum
 import importlib.util
 import json
@@ -15,12 +16,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from typing import Final
 
-from asdffs import __version__
+from asdffs import __version__, registry
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.places import state_home
 from asdffs.cli.saying import say
+from asdffs.codecs.base import id_of
+from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.errors import MountError
 from asdffs.mount.binding import BindingName, load_binding
 
@@ -65,7 +69,7 @@ class Found:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look at everything; 0 when mounting works."""
-    found = [one for look in (_versions, _fuse, _rights, _bindings, _mounting, _extras, _system) for one in look()]
+    found = [one for look in _LOOKS for one in look()]
     works = all(one.level is not Level.PROBLEM for one in found)
     if arguments.json:
         print(json.dumps({"ok": works, "found": [asdict(one) for one in found]}, indent=2))
@@ -180,6 +184,27 @@ def _extras() -> Iterator[Found]:
         yield _one(extra, f"for {purpose}", good=there, advice=f"pip install 'asdffs[{extra}]'")
 
 
+def _plugins() -> Iterator[Found]:
+    """Those of other packages, each loaded."""
+    for kind in registry.KINDS:
+        for point in metadata.entry_points(group=f"asdffs.{kind}"):
+            package = point.dist.name if point.dist is not None else point.module
+            if package != "asdffs":
+                advice = f"pip install --upgrade {package}, or pip uninstall {package}"
+                trouble = _plugin_trouble(kind, point.name)
+                sentence = f"does not work: {trouble}" if trouble else f"of the package {package}"
+                yield _one(f"{kind}: {point.name}", sentence, good=not trouble, advice=advice)
+
+
+def _plugin_trouble(kind: registry.Kind, name: str) -> str:
+    with contextlib.suppress(OSError):  # what passes is no trouble of the plug-in
+        if kind == "codecs":
+            KnownCodecs().get(id_of(name))
+        else:
+            registry.find(kind, name)
+    return registry.trouble(kind, name)
+
+
 def _system() -> Iterator[Found]:
     home = state_home()
     advice = "it is a temporary one, because there is no other; set XDG_STATE_HOME to one that stays"
@@ -205,6 +230,9 @@ def _count(path: str) -> int:
             return int(file.read())
     except (OSError, ValueError):
         return 0
+
+
+_LOOKS: Final = (_versions, _fuse, _rights, _bindings, _mounting, _extras, _plugins, _system)
 
 
 def _wanted() -> BindingName:

@@ -149,6 +149,11 @@ def name_of(compression: bytes) -> str:
     return compression.rstrip(b"\0").decode("latin-1") or "none"
 
 
+def id_of(name: str) -> bytes:
+    """What users call a compression, as the four bytes of the compression field."""
+    return name.encode("latin-1", "replace").ljust(4, b"\0")
+
+
 def is_installed(library: str) -> bool:
     """Whether the Python package ``library`` is there; it is not imported."""
     return importlib.util.find_spec(library) is not None

@@ -22,6 +22,7 @@ class Daf(LiveDirectory):
     """See ``View``."""
 
     directory = "daf"
+    standalone = True
     scratch = False
 
     def __init__(self, document: Document, options: Options | None = None) -> None:

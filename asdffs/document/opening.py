@@ -7,15 +7,15 @@ The one place that chooses real files; tests put a ``MemoryFolder`` in.  Users: 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from asdffs.codecs.base import Codec
+from asdffs import registry
 from asdffs.dialects.base import Dialect
+from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.contents import Care
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.transaction import Manner, Transaction
@@ -27,7 +27,6 @@ from asdffs.format.header import Header
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.registry import each_plugin, plugins
 from asdffs.relief import Alone, Calls, Relief
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.gap import AUTO
@@ -86,23 +85,6 @@ class Settings:
     replacing: Callable[[str], None] = lambda path: None
 
 
-class _Codecs(Mapping[bytes, Codec]):
-    """All codecs by their ids, imported when a block is compressed, or is to be."""
-
-    @functools.cached_property
-    def _known(self) -> dict[bytes, Codec]:
-        return {codec.id: codec for codec in plugins("codecs")}
-
-    def __getitem__(self, key: bytes) -> Codec:
-        return self._known[key]
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
     """Open the ASDF file at ``path``; with ``writable`` under the lock and after recovery.
 
@@ -142,7 +124,7 @@ def open_in_folder(
         folder.path(name),
         parts,
         Setup(
-            _Codecs(),
+            KnownCodecs(),
             chosen.relief,
             _fitting(chosen.padding, parts.transaction.store),
             SpoolRoom(chosen.spool, chosen.spool_max),
@@ -254,10 +236,14 @@ def _with_pending_record(folder: Folder, store: Store) -> Store:
     return as_recovered(store, record, progress, payload).store
 
 
+def _claims(name: str, dialect: Dialect, header: Header) -> bool:
+    return registry.answer("dialects", name, lambda: dialect.claims(header), otherwise=False)
+
+
 def _find_dialect(header: Header) -> Dialect:
-    for dialect in each_plugin("dialects"):
-        if dialect.claims(header):
-            found: Dialect = dialect
+    for name in registry.names("dialects"):
+        found: Dialect | None = registry.find("dialects", name)
+        if found is not None and _claims(name, found, header):
             return found
     version = ".".join(map(str, header.version))
     token = header.token.decode()

@@ -1,6 +1,6 @@
 """Mount options: what ``-o`` accepts and what of it libfuse is told.
 
-Users: ``cli/mount`` (parsing), ``daemon`` (use).  Pure.  A new option is one line of ``_TABLE``.
+A new option is one line of ``_FLAGS`` or ``_VALUES``; each array format has one of its own, ``NAME=on|off``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from asdffs import registry
 from asdffs.errors import UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.gap import AUTO, STRATEGIES
@@ -71,25 +72,22 @@ Setter = Callable[[MountOptions, str], MountOptions]
 def parse_options(texts: list[str]) -> MountOptions:
     """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming what is not understood."""
     chosen = MountOptions()
+    values = _VALUES | {name: ("on|off", _set_format(name)) for name in registry.names("formats")}
     for word in (word for text in texts for word in text.split(",") if word):
         name, equals, value = word.partition("=")
         if word in _KERNEL:
             chosen = replace(chosen, kernel=(*chosen.kernel, word))
         elif name in _FLAGS and not equals:
             chosen = replace(chosen, **_FLAGS[name])
-        elif name in _VALUES and value:
-            chosen = _VALUES[name][1](chosen, value)
-        elif name in _FLAGS or name in _VALUES:
-            raise UsageError(f"the mount option is written '{_usage(name)}', not '{word}'")
+        elif name in values and value:
+            chosen = values[name][1](chosen, value)
+        elif name in _FLAGS or name in values:
+            usage = name if name in _FLAGS else f"{name}={values[name][0]}"
+            raise UsageError(f"the mount option is written '{usage}', not '{word}'")
         elif word not in _TOLERATED and not word.startswith(("x-", "comment=")):
-            raise UsageError(
-                f"unknown mount option '{word}'; known are {', '.join(map(_usage, (*_FLAGS, *_VALUES)))}"
-            )
+            known = (*_FLAGS, *(f"{name}={usage}" for name, (usage, _) in values.items()))
+            raise UsageError(f"unknown mount option '{word}'; known are {', '.join(known)}")
     return chosen
-
-
-def _usage(name: str) -> str:
-    return name if name in _FLAGS else f"{name}={_VALUES[name][0]}"
 
 
 def _set_id(name: str) -> Setter:
@@ -128,15 +126,21 @@ def _set_checksum(options: MountOptions, value: str) -> MountOptions:
     return replace(options, keep_checksums=value == "keep")
 
 
-def _set_fits(options: MountOptions, value: str) -> MountOptions:
-    if value not in ("on", "off"):
-        raise UsageError(f"fits={value}: choose on or off")
-    return _with_views(options, fits=value == "on")
+def _set_format(name: str) -> Setter:
+    """Show arrays in the format ``name``, or hide that."""
+
+    def set_it(options: MountOptions, value: str) -> MountOptions:
+        if value not in ("on", "off"):
+            raise UsageError(f"{name}={value}: choose on or off")
+        hidden = options.shown.views.hidden
+        return _with_views(options, hidden=hidden - {name} if value == "on" else hidden | {name})
+
+    return set_it
 
 
 def _set_layout(options: MountOptions, value: str) -> MountOptions:
-    if value != "daf":
-        raise UsageError(f"layout={value}: the layout is daf, the FilesDaf store that the file carries")
+    if value not in registry.names("views"):
+        raise UsageError(f"layout={value}: there is no such view; there are {', '.join(registry.names('views'))}")
     return _with_views(options, layout=value)
 
 
@@ -181,8 +185,7 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "pad": ("SIZE|PERCENT%", _set_padding),
     "spool": ("DIR", _set_text("spool")),
     "spool_max": ("SIZE", _set_spool_max),
-    "fits": ("on|off", _set_fits),
-    "layout": ("daf", _set_layout),
+    "layout": ("VIEW", _set_layout),
     "checksum": ("keep|zero", _set_checksum),
     "log": ("FILE|syslog", _set_text("log")),
 }

@@ -1,8 +1,8 @@
 """Names of the mount: look up, create, rename, link and remove them.
 
 Three kinds of names: entries of views (fixed), ``tree.yaml`` (its node may change; a rename
-onto it is a save), and scratch (anything else in the root and in ``blocks/``).  Users:
-``vfs``, ``mount/operations``.  One thread at a time, whoever has the turn.
+onto it is a save), and scratch (anything else in the root and in ``blocks/``).  One thread at a time, whoever has the
+turn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from asdffs.document.document import Document
 from asdffs.errors import (
     FileExpectedError,
     InUseError,
-    MountError,
     NameExistsError,
     NameTooLongError,
     NoSuchNameError,
@@ -26,7 +25,6 @@ from asdffs.errors import (
     NotPermittedError,
     ReadOnlyError,
 )
-from asdffs.registry import plugins
 from asdffs.vfs import changeable as changing
 from asdffs.vfs.attributes import Owner
 from asdffs.vfs.changeable import changeable
@@ -35,6 +33,7 @@ from asdffs.vfs.entries import Entries
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.shared_pages import SharedPages
+from asdffs.vfs.shown_views import check_alone, views_of
 from asdffs.vfs.staging import TREE, Staging, spooled
 from asdffs.views.base import Options, View
 
@@ -66,23 +65,17 @@ class Names:
         self._staging: Staging
         self._layout = (options or Options()).layout
         self.root = self._directory(None)
-        for view_class in plugins("views"):
-            view: View = view_class(document, options or Options())
-            node = self._directory(view)
-            self._views[node] = view
-            if view.directory == self._layout:
-                self.root = self._shown_alone(node, view)
-            self.root.fixed[view.directory] = node
+        views = views_of(document, options or Options())
+        nodes = {name: self._directory(view) for name, view in views.items()}
+        self._views.update((nodes[name], view) for name, view in views.items())
+        if self._layout:
+            check_alone(self._layout, views.get(self._layout), document)
+            self.root = nodes[self._layout]
+        for name, view in views.items():
+            self.root.fixed[view.directory] = nodes[name]
         if self._layout:
             status = next(node for node, view in self._views.items() if view.directory == STATUS)
             self.root.fixed, self.root.hidden = {}, {STATUS: status}
-
-    def _shown_alone(self, node: DirectoryNode, view: View) -> DirectoryNode:
-        """The root of a mount that shows one view.  Raises ``MountError`` when there is nothing to show."""
-        if not view.present():
-            sentence = f"carries no such store; 'asdffs {view.directory} init' makes an empty one"
-            raise MountError(sentence, path=self._document.path)
-        return node
 
     @property
     def views(self) -> Collection[View]:

@@ -16,13 +16,12 @@ A commit of the tree changes what is here at once.  One thread at a time, whoeve
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from asdffs import registry
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
@@ -30,12 +29,11 @@ from asdffs.tree.branch import Branch
 from asdffs.tree.events import Path
 from asdffs.tree.key_names import directory_name_of, name_of
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
-from asdffs.views.formats.npy import ENDING, ArrayFile, MaskFile, NpyFile
+from asdffs.views.formats.base import ArrayFile, ArrayFormat
 
 logger = logging.getLogger(__name__)
 
 _MASK: Final = "mask"
-_FITS_ENDING: Final = ".fits"
 #: Directories of other files in directories of other files: further on they may lead in circles.
 _FARTHEST: Final = 4
 #: What other files have is looked for again after so many seconds.
@@ -62,18 +60,73 @@ class _Listing(NamedTuple):
     until: float | None
 
 
+class Formats:
+    """The formats in which arrays are shown; those whose names are ``hidden`` are not."""
+
+    def __init__(self, hidden: frozenset[str]) -> None:
+        self._hidden = hidden
+
+    @functools.cached_property
+    def _named(self) -> dict[str, ArrayFormat]:
+        """All of them, loaded when somebody first lists arrays; those of another package only if they are formats."""
+        found: dict[str, ArrayFormat] = {}
+        for name in registry.names("formats"):
+            plugin = registry.find("formats", name)
+            ending = getattr(plugin, "ending", "")
+            if plugin is not None and ending in ("", *(other.ending for other in found.values())):
+                registry.note_trouble("formats", name, f"it has no ending of its own, but {ending!r}")
+            elif plugin is not None:
+                found[name] = plugin
+        return found
+
+    @functools.cached_property
+    def endings(self) -> tuple[str, ...]:
+        """Those of all formats, hidden ones too: names of directories do not depend on what is installed."""
+        return tuple(shown.ending for shown in self._named.values())
+
+    @functools.cached_property
+    def shown(self) -> dict[str, ArrayFormat]:
+        """Those that are not hidden, and need nothing that is not installed; by name."""
+        found = {}
+        for name, plugin in self._named.items():
+            if name in self._hidden:
+                continue
+            missing = _missing(name, plugin)
+            if missing == "":
+                found[name] = plugin
+            elif missing is not None:
+                logger.info("arrays are not shown as %s, which needs: %s", plugin.ending, missing)
+        return found
+
+    def taking(self, branch: Branch) -> Iterator[ArrayFormat]:
+        """Those that show ``branch``."""
+        for name, shown in self.shown.items():
+            if _takes(name, shown, branch):
+                yield shown
+
+
+def _takes(name: str, shown: ArrayFormat, branch: Branch) -> bool:
+    return registry.answer("formats", name, lambda: shown.takes(branch), otherwise=False)
+
+
+def _missing(name: str, plugin: ArrayFormat) -> str | None:
+    """What must be installed; None where the plug-in does not answer."""
+    return registry.answer("formats", name, lambda: plugin.missing(), None)  # asked for inside
+
+
 class ArrayDirectory(ReadOnlyDirectory):
     """The arrays below ``path`` of the tree of ``document``.
 
-    ``far``: how many times a ``$ref`` to another file was followed on the way here.
+    ``formats``: in which arrays are shown; ``far``: how many times a ``$ref`` to another file was followed on the way
+    here.
     """
 
-    def __init__(self, document: FileState, path: Path, *, fits: bool, far: int = 0) -> None:
+    def __init__(self, document: FileState, path: Path, formats: Formats, *, far: int = 0) -> None:
         self._document = document
         self._path = path
         self._find = document.neighbours.finder(document, path)
         self.identity = document.path, path
-        self._fits = fits
+        self._formats = formats
         self._far = far
         self._seen: frozenset[str] | None = None
         self._changed = 0
@@ -99,7 +152,7 @@ class ArrayDirectory(ReadOnlyDirectory):
         document, path = entry.document, entry.path
         far = self._far + (document is not self._document)
         if entry.maker is None:
-            return ArrayDirectory(document, path, fits=self._fits, far=far)
+            return ArrayDirectory(document, path, self._formats, far=far)
         file = entry.maker(document, document.neighbours.finder(document, path))
         file.identity = entry.maker, document.path, path
         file.elsewhere = far > 0
@@ -127,7 +180,9 @@ class ArrayDirectory(ReadOnlyDirectory):
 
     def _list(self, branch: Branch) -> Iterator[tuple[str, _Entry]]:
         if branch.array is not None and _MASK in branch.scalars:
-            yield _MASK + ENDING, _Entry(self._document, self._path, MaskFile)
+            for shown in self._formats.shown.values():
+                if shown.mask is not None:
+                    yield _MASK + shown.ending, _Entry(self._document, self._path, shown.mask)
         for key, child in branch.children.items():
             if child.elsewhere is not None:
                 found = self._elsewhere(child.elsewhere)
@@ -138,13 +193,10 @@ class ArrayDirectory(ReadOnlyDirectory):
 
     def _names(self, key: str | int, document: FileState, branch: Branch, path: Path) -> Iterator[tuple[str, _Entry]]:
         """The names that ``branch`` has, of ``path`` in ``document``."""
-        if branch.array is not None:
-            yield name_of(key) + ENDING, _Entry(document, path, NpyFile)
-        fits = fits_view() if self._fits and branch.holds else None
-        if fits is not None and fits.takes(branch):
-            yield name_of(key) + _FITS_ENDING, _Entry(document, path, fits.FitsFile)
+        for shown in self._formats.taking(branch):
+            yield name_of(key) + shown.ending, _Entry(document, path, shown.file)
         if _is_directory(branch):
-            yield directory_name_of(key, (ENDING, _FITS_ENDING)), _Entry(document, path)
+            yield directory_name_of(key, self._formats.endings), _Entry(document, path)
 
     def _elsewhere(self, reference: str) -> tuple[FileState, Branch, Path] | None:
         """What a ``$ref`` to another file leads to; None where that cannot be read or leads too far."""
@@ -156,15 +208,6 @@ class ArrayDirectory(ReadOnlyDirectory):
             self._document.neighbours.tell(reference, err)
             return None
         return None if found is None else (*found, found[1].path)
-
-
-@functools.cache
-def fits_view() -> Any:
-    """The module of .fits files, imported when arrays are first listed; None where its extra is not installed."""
-    if find_spec("astropy") is None:
-        logger.info("arrays are not shown as .fits, which needs astropy: pip install 'asdffs[fits]'")
-        return None
-    return importlib.import_module("asdffs.views.formats.fits")
 
 
 def _is_directory(branch: Branch) -> bool:
@@ -180,7 +223,7 @@ class Arrays(ArrayDirectory):
     directory = "arrays"
 
     def __init__(self, document: FileState, options: Options | None = None) -> None:
-        super().__init__(document, (), fits=(options or Options()).fits)
+        super().__init__(document, (), Formats((options or Options()).hidden))
 
 
 PLUGIN = Arrays

@@ -18,12 +18,12 @@ from asdffs.storage.store import Extent
 
 
 class Options(NamedTuple):
-    """What a user chose about views.  ``fits``: whether arrays are shown as FITS as well.
+    """What a user chose about views.  ``hidden``: names of the array formats that are not shown.
 
-    ``layout``: the view that is the root of the mount; empty: all of them are in it.
+    ``layout``: the name of the view that is the root of the mount; empty: all of them are in it.
     """
 
-    fits: bool = True
+    hidden: frozenset[str] = frozenset()
     layout: str = ""
 
 

@@ -22,7 +22,7 @@ from asdffs.errors import NotSupportedError
 from asdffs.format.block_form import FORM_48
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
-from asdffs.registry import plugins
+from asdffs.registry import each
 from asdffs.relief import Turns
 from asdffs.tree.upgraded_text import Entries, upgraded_text
 from asdffs.workflows.assembling import Part, Room
@@ -166,5 +166,5 @@ class Upgrading(Repacking):
 
 def _todays() -> Dialect:
     """The dialect that is written."""
-    found: Dialect = next(dialect for dialect in plugins("dialects") if not dialect.upgradable)
+    found: Dialect = next(dialect for dialect in each("dialects") if not dialect.upgradable)
     return found

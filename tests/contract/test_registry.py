@@ -66,12 +66,6 @@ def test_packages_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert registry._entry_points("asdffs.codecs") == {"x": "packed:A"}
 
 
-def test_a_plugin_that_is_not_there_is_an_error(place: Path) -> None:
-    (place / "empty_plugin.py").write_text("")
-    with pytest.raises(AttributeError):
-        registry._foreign("empty_plugin:PLUGIN")
-
-
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [

@@ -13,12 +13,12 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import NoAttributeError, NotPermittedError
 from asdffs.format.header import parse_header
-from asdffs.registry import plugins
+from asdffs.registry import each
 from asdffs.storage.store import read_bytes
 from asdffs.views.base import View, ViewDirectory, ViewFile
 
-VIEWS = plugins("views")
-DIALECTS = plugins("dialects")
+VIEWS = tuple(each("views"))
+DIALECTS = tuple(each("dialects"))
 
 
 @pytest.fixture

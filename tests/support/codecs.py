@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from asdffs.codecs.base import Chaining, Codec, name_of
-from asdffs.registry import plugins
+from asdffs.registry import each
 
-CODECS: dict[str, Codec] = {
-    name_of(codec.id): codec for codec in plugins("codecs") if not isinstance(codec, Chaining)
-}
+CODECS: dict[str, Codec] = {name_of(codec.id): codec for codec in each("codecs") if not isinstance(codec, Chaining)}

@@ -7,7 +7,7 @@ from asdffs.format.header import Header
 from asdffs.format.layout import Layout
 from asdffs.format.plan import Plan
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.registry import plugins
+from asdffs.registry import each
 
 
 def scan(whole: bytes) -> Layout:
@@ -17,7 +17,7 @@ def scan(whole: bytes) -> Layout:
 
 def rules_of(header: Header) -> BlockRules:
     """How the blocks of a file with that header line are written."""
-    return next((dialect.rules for dialect in plugins("dialects") if dialect.claims(header)), RULES_1)
+    return next((dialect.rules for dialect in each("dialects") if dialect.claims(header)), RULES_1)
 
 
 def applied(whole: bytes, plan: Plan) -> bytes:

@@ -143,15 +143,15 @@ def _prepare() -> None:
     from asdffs.cli.parser import COMMANDS, build_parser
     from asdffs.errors import AsdffsError
     from asdffs.mount.binding import load_binding
-    from asdffs.registry import plugins
+    from asdffs.registry import KINDS, each
 
     build_parser()
     for name in COMMANDS:
         importlib.import_module(f"asdffs.cli.{name}")
     for name in ("yaml", "watchdog.observers", "asdffs.mount.daemon", "tempfile", "shutil"):
         importlib.import_module(name)
-    for kind in ("codecs", "dialects", "views"):
-        plugins(kind)
+    for kind in KINDS:
+        list(each(kind))
     with contextlib.suppress(AsdffsError):  # the command that is run says it
         load_binding(os.environ.get("ASDFFS_BINDING") or "auto")
     gc.collect()

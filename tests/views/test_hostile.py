@@ -15,7 +15,7 @@ from support.samples import block_bytes, header_bytes
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError
 from asdffs.storage.store import read_bytes
-from asdffs.views.arrays import Arrays, fits_view
+from asdffs.views.arrays import Arrays
 from asdffs.views.base import Options, ViewDirectory, ViewFile
 from asdffs.views.exploded import Exploded
 
@@ -101,13 +101,12 @@ def test_without_astropy_the_log_says_what_to_install(
 ) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(tree_file(f"a: {ND} {{{P}}}\n", [block_bytes(bytes(10))]))
-    monkeypatch.setattr("asdffs.views.arrays.fits_view", fits_view.__wrapped__)  # without what it remembers
-    monkeypatch.setattr("asdffs.views.arrays.find_spec", lambda _: None)
+    monkeypatch.setattr("asdffs.views.formats.fits.find_spec", lambda _: None)
     document = open_document(str(path), writable=False)
     with caplog.at_level("INFO"):
         assert list(Arrays(document).names()) == ["a.npy"]
         assert "pip install 'asdffs[fits]'" in caplog.text
         caplog.clear()
-        assert list(Arrays(document, Options(fits=False)).names()) == ["a.npy"]
+        assert list(Arrays(document, Options(hidden=frozenset({"fits"}))).names()) == ["a.npy"]
         assert not caplog.text
     document.close()

@@ -25,6 +25,7 @@ options for -o (comma-separated):
   uid=N gid=N umask=OCTAL show files as this user's and group's, without these permissions
   allow_other, allow_root, default_permissions, nonempty, fsname=NAME   as for every FUSE mount
   layout=daf              the FilesDaf store in the file as the root of the mount (docs/daf.md); as --layout daf
+  fits=on|off             show arrays as .fits files as well, or not (default: on)
   verify                  look at a block's checksum before its first read; EIO when it is wrong
   checksum=keep|zero      changed blocks that had a checksum get a new one, or none (default: keep)
   spool=DIR               for scratch files and decoded blocks (default: the state directory)
@@ -43,7 +44,7 @@ systemd: docs/howto.md, and the unit asdffs@.service
     parser.add_argument("-d", "--debug", action="store_true", help="stay there and say everything")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
     parser.add_argument("-s", dest="single", action="store_true", help="accepted: a mount has one loop anyway")
-    parser.add_argument("--layout", choices=("daf",), help="show the FilesDaf store in the file, as the mount's root")
+    parser.add_argument("--layout", metavar="VIEW", help="show this view as the root: daf, the FilesDaf store")
     parser.add_argument("--systemd", action="store_true", help="stay there, and tell systemd when it is ready")
     parser.add_argument("-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="see below")
     parser.add_argument("--binding", choices=("auto", "mfusepy", "fusepy"), help="the FUSE binding to use")

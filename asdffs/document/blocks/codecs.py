@@ -1,14 +1,15 @@
 """Which codec a block has: by its header, or by the chain of encodings that its content begins with.
 
-Users: ``compressed``, ``contents``.  One thread at a time has the turn.
+One thread at a time has the turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from asdffs.codecs.base import Chaining, Codec, Encoding, name_of
+from asdffs import registry
+from asdffs.codecs.base import Chaining, Codec, Encoding, id_of, name_of
 from asdffs.errors import NameRefusedError, NotPermittedError, NotSupportedError
 from asdffs.format.block_form import HeaderForm
 from asdffs.format.block_header import BlockHeader
@@ -25,6 +26,27 @@ class _Stored(NamedTuple):
 
     def read_at(self, offset: int, length: int) -> bytes:
         return self.read(offset, length)
+
+
+class KnownCodecs(Mapping[bytes, Codec]):
+    """All codecs by their ids, each loaded when it is asked for."""
+
+    def __getitem__(self, key: bytes) -> Codec:
+        """Raises ``KeyError`` where there is none that works, ``OSError`` where that may pass."""
+        name = name_of(key)
+        found: Codec | None = registry.find("codecs", name)
+        if found is None:
+            raise KeyError(key)
+        if found.id != key:
+            registry.note_trouble("codecs", name, f"its id is {found.id!r}, not the name of its entry point")
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (codec.id for name in registry.names("codecs") if (codec := registry.find("codecs", name)) is not None)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 class BlockCodecs:
@@ -69,8 +91,11 @@ class BlockCodecs:
         if not self._header(number).compressed or self.of(number) is not None:
             return ""
         codec, name, why = self._find(number), self.name(number), "is not known"
+        trouble = registry.trouble("codecs", name)
         if isinstance(codec, Encoding):
             name = codec.unknown
+        elif trouble:
+            why = f"has a plug-in that does not work ({trouble})"
         elif codec is not None:
             why = _missing(codec)
         return f"the compression {name[:_SHOWN]!r} {why}; the block shows its stored bytes and cannot be written"
@@ -100,18 +125,25 @@ class BlockCodecs:
         """
         if name == "none":
             return None
-        known = {name_of(codec.id): codec for codec in self._codecs.values() if not isinstance(codec, Chaining)}
-        if name not in known:
-            names = ", ".join(("none", *sorted(known)))
-            raise NameRefusedError(f"the compression {name!r} is not known; known are {names}")
+        codec = self._codecs.get(id_of(name))
+        if codec is None or isinstance(codec, Chaining):
+            raise NameRefusedError(f"the compression {name!r} {self._unknown(name)}")
         if form.compressions is not None and name not in form.compressions:
             names = " or ".join(("none", *form.compressions))
             sentence = f"block headers of {form.size} bytes, as this draft has them, cannot say {name}, only {names}"
             raise NotSupportedError(f"{sentence}; see 'asdffs upgrade'")
-        if not known[name].available():
-            raise NotSupportedError(f"the compression {name} {_missing(known[name])}")
+        if not codec.available():
+            raise NotSupportedError(f"the compression {name} {_missing(codec)}")
         chains = self._codecs.get(CHAIN)
-        return chains.holding(name) if form.chained and isinstance(chains, Chaining) else known[name]
+        return chains.holding(name) if form.chained and isinstance(chains, Chaining) else codec
+
+    def _unknown(self, name: str) -> str:
+        """Why nobody here knows a compression, and which ones there are."""
+        why = registry.trouble("codecs", name)
+        if why:
+            return f"has a plug-in that does not work: {why}"
+        known = [name_of(key) for key, codec in self._codecs.items() if not isinstance(codec, Chaining)]
+        return f"is not known; known are {', '.join(('none', *sorted(known)))}"
 
     def forget(self, number: int) -> None:
         """The block was stored in another way, or is gone."""

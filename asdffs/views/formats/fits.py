@@ -8,7 +8,7 @@
 | ``fits/fits``: a list of header/data units   | these units, with exactly the headers that are stated           |
 
 Sizes follow from the tree alone, so that listing a directory computes nothing: a header has room for every card
-that metadata might give.  User: ``arrays``.  Needs the extra ``fits`` (astropy, for the cards).
+that metadata might give.  Needs the extra ``fits`` (astropy, for the cards).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Final
 
 from asdffs.document.arrays.elements import (
@@ -34,9 +35,17 @@ from asdffs.storage.store import Extent, read_bytes
 from asdffs.tree.branch import Branch
 from asdffs.tree.inline import read_values
 from asdffs.tree.ndarrays import Ndarray
-from asdffs.views.formats.fits_cards import BLOCK, blocks, format_header, home_of, metadata_of, stated_header, wcs_of
-from asdffs.views.formats.fits_data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
-from asdffs.views.formats.npy import ArrayFile
+from asdffs.views.formats.base import ArrayFile
+from asdffs.views.formats.fits_units.cards import (
+    BLOCK,
+    blocks,
+    format_header,
+    home_of,
+    metadata_of,
+    stated_header,
+    wcs_of,
+)
+from asdffs.views.formats.fits_units.data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
 
 _FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 _TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
@@ -47,13 +56,6 @@ _PRIMARY: Final[list[Card]] = [
     ("NAXIS", 0, ""),
     ("EXTEND", True, ""),
 ]
-
-
-def takes(branch: Branch) -> bool:
-    """Whether FITS can show it, as far as the tree tells."""
-    if branch.array is not None:
-        return _is_image(branch.array) or _is_records(branch.array)
-    return _FITS.fullmatch(branch.tag) is not None or _TABLE.fullmatch(branch.tag) is not None
 
 
 @dataclass(frozen=True)
@@ -337,3 +339,26 @@ def _is_image(array: Ndarray) -> bool:
 def _is_records(array: Ndarray) -> bool:
     datatype = array.datatype
     return isinstance(datatype, list) and bool(datatype) and datatype[0] not in ("ascii", "ucs4")
+
+
+class Fits:
+    """See ``ArrayFormat``."""
+
+    ending = ".fits"
+    file = FitsFile
+    mask = None
+
+    def missing(self) -> str:
+        """See the module."""
+        return "" if find_spec("astropy") is not None else "pip install 'asdffs[fits]'"
+
+    def takes(self, branch: Branch) -> bool:
+        """Whether FITS can show it, as far as the tree tells."""
+        if not branch.holds:
+            return False
+        if branch.array is not None:
+            return _is_image(branch.array) or _is_records(branch.array)
+        return _FITS.fullmatch(branch.tag) is not None or _TABLE.fullmatch(branch.tag) is not None
+
+
+PLUGIN = Fits()

@@ -3,30 +3,27 @@
 Implements numpy's format (numpy.lib.format) 1.0, or 2.0 and 3.0 where the header needs it: magic, length and a
 Python literal, 64-byte aligned.  The header of an array whose first length is ``*`` has room for more digits, so
 that its elements stay where they are while the stream grows.  A contiguous array is a window on its block, and
-what is written into it lands there; the header never changes by a write.  User: ``arrays``.
+what is written into it lands there; the header never changes by a write.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from asdffs.document.arrays.array import Array, Mask
-from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, subjects_of, understood
-from asdffs.document.changes import TREE, Subject, content
+from asdffs.document.arrays.array import Mask
+from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, understood
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.tree.branch import Branch
-from asdffs.views.base import ViewFile
+from asdffs.views.formats.base import PREFIX, ArrayFile
 
 ENDING: Final = ".npy"
 _MAGIC: Final = b"\x93NUMPY"
 _ALIGNMENT: Final = 64
 #: Digits of the largest length.
 _DIGITS: Final = 20
-_PREFIX: Final = "user.asdf."
 
 
 def header_of(elements: Elements, *, growing: bool = False) -> bytes:
@@ -42,62 +39,6 @@ def header_of(elements: Elements, *, growing: bool = False) -> bytes:
     fixed = len(_MAGIC) + 2 + width
     length = -(-(fixed + len(text) + room + 1) // _ALIGNMENT) * _ALIGNMENT - fixed
     return _MAGIC + bytes([version, 0]) + length.to_bytes(width, "little") + text.ljust(length - 1) + b"\n"
-
-
-class ArrayFile(ViewFile):
-    """A file that shows the array that the tree has at a path now, or had last.
-
-    ``find()`` is the branch of the array: asked at each use, because a commit may change it.
-    """
-
-    #: What the array is.
-    kind: type[Array] = Array
-    #: Whether ``document`` is another file than the one that is mounted.
-    elsewhere = False
-
-    def __init__(self, document: FileState, find: Callable[[], Branch]) -> None:
-        self._document = document
-        self._array = self.kind(document, find)
-
-    @property
-    def branch(self) -> Branch:
-        """Its branch of the tree; what it was last when the tree has none there any more."""
-        return self._array.branch
-
-    def version(self) -> int:
-        """When the tree or the block last changed it, in ns."""
-        branch, stamp = self.branch, self._document.changes.stamp
-        other = self._other(branch)
-        if other is not None:
-            return max(branch.stamp, other.changes.stamp(content(0)))
-        return max((branch.stamp, *map(stamp, subjects_of(self._document, branch))))
-
-    def subjects(self) -> tuple[Subject, ...] | None:
-        """The tree, and the block; None where these are another file's, which may change at any time."""
-        branch = self.branch
-        if self.elsewhere or (branch.array is not None and isinstance(branch.array.source, str)):
-            return None
-        return (TREE, *subjects_of(self._document, branch))
-
-    def _other(self, branch: Branch) -> FileState | None:
-        """The file that its source leads to, when it does and that can be read."""
-        if branch.array is None or not isinstance(branch.array.source, str):
-            return None
-        try:
-            return self._array.file_of(branch.array.source)
-        except (AsdffsError, OSError):  # whoever reads it is told
-            return None
-
-    def attributes(self) -> Mapping[str, bytes]:
-        """``user.asdf.*``: what the tree says of the array, lists as JSON."""
-        array = self.branch.array
-        if array is None:
-            return {}
-        facts = {name: getattr(array, name) for name in ("source", "datatype", "byteorder", "strides", "offset")}
-        facts["shape"] = array.shape if array.row is None else ["*", *array.row]
-        if self.branch.inline is not None:
-            facts["source"] = "inline"
-        return {_PREFIX + name: _as_text(fact) for name, fact in facts.items() if fact is not None}
 
 
 class NpyFile(ArrayFile):
@@ -226,8 +167,23 @@ class MaskFile(NpyFile):
 
     def attributes(self) -> Mapping[str, bytes]:
         """What it is made by."""
-        return {_PREFIX + "source": b"inline", _PREFIX + "datatype": b"bool8"}
+        return {PREFIX + "source": b"inline", PREFIX + "datatype": b"bool8"}
 
 
-def _as_text(fact: Any) -> bytes:
-    return (fact if isinstance(fact, str) else json.dumps(fact)).encode("utf-8", "surrogateescape")
+class Npy:
+    """See ``ArrayFormat``: every array, and its mask."""
+
+    ending = ENDING
+    file = NpyFile
+    mask = MaskFile
+
+    def missing(self) -> str:
+        """It needs nothing."""
+        return ""
+
+    def takes(self, branch: Branch) -> bool:
+        """Arrays alone."""
+        return branch.array is not None
+
+
+PLUGIN = Npy()

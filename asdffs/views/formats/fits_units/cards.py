@@ -19,7 +19,7 @@ import yaml
 
 from asdffs.errors import InvalidArrayError
 from asdffs.tree.branch import Branch, Scalar
-from asdffs.views.formats.fits_data import Card
+from asdffs.views.formats.fits_units.data import Card
 
 #: Bytes of a FITS block, and of a card.
 BLOCK: Final = 2880

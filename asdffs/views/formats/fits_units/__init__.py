@@ -1,0 +1,1 @@
+"""What a .fits file is made of: cards of headers, and data units."""

@@ -1,0 +1,129 @@
+"""Plug-ins of other packages: each is loaded when it is needed, and one that does not work harms nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.mounts import Mounted, environment_in
+from support.samples import odd_file
+
+from asdffs.registry import KINDS
+
+BROKEN = {
+    "import": "import no_such_module_anywhere\n",
+    "attribute": "",
+    "exit": "raise SystemExit(3)\n",
+    "none": "PLUGIN = None\n",
+    "made": "class PLUGIN:\n    def __init__(self, *_):\n        raise RuntimeError('cannot be made')\n",
+    "answers": "class Odd:\n    ending = '.odd'\n    def __getattr__(self, name):\n        raise RuntimeError(name)\n"
+    "PLUGIN = Odd()\n",
+}
+WORKING = """
+class Words:
+    id, extra, ratio = b"word", "", 4
+    def available(self): return True
+    def memory(self, stored): return 0
+    def decode(self, stored, size): yield stored.read_at(0, stored.size).lower()
+    def encode(self, content): yield content.read_at(0, content.size).upper()
+PLUGIN = Words()
+"""
+
+
+def package(site: Path, name: str, module: str, points: dict[str, str]) -> None:
+    """A package in ``site``, with entry points: group -> name."""
+    (site / f"{name}.py").write_text(module)
+    info = site / f"{name}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    lines = [f"[asdffs.{group}]\n{point} = {name}:PLUGIN\n" for group, point in points.items()]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+
+
+def asdffs(site: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own: the registry reads what is installed once."""
+    environment = environment_in(site.parent) | {"PYTHONPATH": str(site)}
+    command = [sys.executable, "-m", "asdffs", *map(str, arguments)]
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, errors="replace", check=False
+    )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    (tmp_path / "site").mkdir()
+    return tmp_path / "site"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "data.asdf").write_bytes(odd_file())
+    return tmp_path / "data.asdf"
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_plugin_harms_nothing(site: Path, path: Path, how: str) -> None:
+    package(site, "broken", BROKEN[how], dict.fromkeys(KINDS, "aaa"))
+    package(site, "working", WORKING, {"codecs": "word"})
+    before = path.read_bytes()
+    for arguments in (
+        ("info", path),
+        ("check", path),
+        ("block", path, 0),
+        ("block", path, 0, "--compression", "word"),
+    ):
+        done = asdffs(site, *arguments)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert path.read_bytes() != before
+    done = asdffs(site, "block", path, 0, "--compression", "none")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.mount
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_mount_beside_broken_plugins(site: Path, path: Path, how: str) -> None:
+    package(site, "broken", BROKEN[how], dict.fromkeys(KINDS, "aaa"))
+    point = site.parent / "mnt"
+    point.mkdir()
+    done = asdffs(site, "mount", path, point)
+    assert done.returncode == 0, done.stderr
+    mount = Mounted(path, point, environment_in(site.parent))
+    try:
+        assert sorted(os.listdir(point)) == [".asdffs", "arrays", "blocks", "exploded", "tree.yaml"]
+        assert "data.npy" in os.listdir(point / "arrays")
+        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
+    finally:
+        done = asdffs(site, "umount", point)
+    assert done.returncode == 0, done.stderr
+    assert b"value: 2\n" in path.read_bytes()
+
+
+def test_a_broken_one_is_told_of_once_and_by_doctor(site: Path, path: Path) -> None:
+    package(site, "broken", BROKEN["import"], {"codecs": "word", "views": "aaa"})
+    done = asdffs(site, "block", path, 0, "--compression", "word")
+    assert done.returncode == 2
+    assert "has a plug-in that does not work: ModuleNotFoundError" in done.stderr
+    done = asdffs(site, "doctor", "--json")
+    found = {one["subject"]: one for one in json.loads(done.stdout)["found"]}
+    for subject in ("codecs: word", "views: aaa"):
+        assert "does not work: ModuleNotFoundError" in found[subject]["sentence"]
+        assert "pip uninstall broken" in found[subject]["advice"]
+
+
+def test_a_codec_is_named_by_its_compression(site: Path, path: Path) -> None:
+    package(site, "working", WORKING, {"codecs": "words"})
+    done = asdffs(site, "block", path, 0, "--compression", "words")
+    assert done.returncode == 2
+    assert "its id is b'word', not the name of its entry point" in done.stderr
+    found = {one["subject"]: one for one in json.loads(asdffs(site, "doctor", "--json").stdout)["found"]}
+    assert found["codecs: words"]["level"] == "missing"
+
+
+def test_only_what_is_needed_is_loaded(site: Path, path: Path) -> None:
+    package(site, "loud", "raise SystemExit('loaded')\n", dict.fromkeys(("codecs", "views", "formats"), "loud"))
+    done = asdffs(site, "block", path, 0, "--compression", "zlib")
+    assert (done.returncode, done.stderr) == (0, "")
