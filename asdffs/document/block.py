@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final, overload
 
-from asdffs.document.blocks.contents import Contents, Readable, Window
+from asdffs.document.blocks.contents import Contents, Readable
 from asdffs.document.state import FileState
 from asdffs.document.turn import in_turn
 from asdffs.errors import AsdffsError, InUseError
@@ -27,11 +27,10 @@ _LARGEST: Final = (1 << 63) - 1
 class Block:
     """Block ``number`` of ``file``.  Everything raises ``DamagedBlockError`` where its header cannot be read."""
 
-    __slots__ = ("_file", "_window", "number")
+    __slots__ = ("_file", "number")
 
     def __init__(self, file: FileState, number: int) -> None:
         self._file = file
-        self._window: Window | None = None
         self.number = number
 
     def __eq__(self, other: object) -> bool:
@@ -121,13 +120,7 @@ class Block:
 
     def read_extent(self, offset: int, length: int) -> bytes | Extent:
         """As ``read_at``, or where the bytes are now.  Who holds the turn reads them before giving it up."""
-        window = self._window
-        if window is None or window.epoch != self._file.table.epoch or window.table is not self._file.table:
-            window = self._window = self._contents.window(self.number)
-        if window is None or window.moving.taken:
-            return self._contents.read(self.number, offset, length)
-        length = min(length, window.size - offset)
-        return Extent(window.fd, window.start + offset, length) if length > 0 else b""
+        return self._contents.read(self.number, offset, length)
 
     @in_turn
     def buffer(self) -> memoryview:

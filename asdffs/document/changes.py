@@ -39,19 +39,19 @@ def stored(number: int) -> Subject:
 
 
 class Changes:
-    """Stamps of all subjects.  ``news``: what changed since ``take`` was last asked; for a quick look."""
+    """Stamps of all subjects; ``last``: the newest.  ``news``: what changed since ``take`` was last asked."""
 
     def __init__(self) -> None:
         self._stamps: dict[Subject, int] = {}
-        self._last = 0
+        self.last = 0
         self._floor = 0
         self.news: set[Subject] = set()
 
     def note(self, *subjects: Subject) -> None:
         """These changed now."""
-        self._last = max(time.time_ns(), self._last + 1)
+        self.last = max(time.time_ns(), self.last + 1)
         for subject in subjects:
-            self._stamps[subject] = self._last
+            self._stamps[subject] = self.last
         self.news.update(subjects)
 
     def note_content(self, number: int) -> None:
@@ -61,7 +61,7 @@ class Changes:
     def note_all(self) -> None:
         """Another program changed the file: whatever has been asked about may be another."""
         self.note(*self._stamps)
-        self._floor = self._last
+        self._floor = self.last
 
     def stamp(self, subject: Subject) -> int:
         """When it changed last, in ns; 0 when it did not since the document was opened."""

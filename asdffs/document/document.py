@@ -126,8 +126,8 @@ class Document(ForPrograms):
             raise failure
 
     def _finish(self) -> None:
-        self._transaction.check_healthy()
-        self._transaction.check_conflict()
+        self._transaction.mode.check_healthy()
+        self._transaction.mode.check_conflict()
         if not self._transaction.changed and not self.contents.pending:
             return
         self._transaction.check_unchanged()

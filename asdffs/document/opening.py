@@ -191,7 +191,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
     """Read a file again that another program changed in place, or replaced."""
     store: Store = current.store
-    if not current.writable:
+    if not current.mode.writable:
         store = _with_pending_record(folder, folder.open(name, writable=False))
     elif folder.signature(name).inode != store.signature().inode:
         store = open_locked(folder, name, patience=0)

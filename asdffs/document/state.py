@@ -110,7 +110,7 @@ class FileState:
     @property
     def writable(self) -> bool:
         """Whether the file may be changed."""
-        return self._transaction.writable
+        return self._transaction.mode.writable
 
     @property
     def pins(self) -> Pins:
@@ -141,7 +141,7 @@ class FileState:
     @property
     def failed(self) -> bool:
         """Whether nothing is written any more, and the journal stays for whoever opens the file next."""
-        return bool(self._transaction.failure)
+        return bool(self._transaction.mode.failure)
 
     @property
     def busy(self) -> bool:
@@ -151,7 +151,7 @@ class FileState:
     @property
     def pending(self) -> bool:
         """Whether blocks were written since the file was last finished, or cannot be any more."""
-        return self.contents.pending or bool(self._transaction.failure)
+        return self.contents.pending or bool(self._transaction.mode.failure)
 
     @property
     def written_blocks(self) -> tuple[int, ...]:
@@ -188,18 +188,18 @@ class FileState:
         if not self.was_changed():
             return
         if self.pending:
-            self.conflict = _MEANWHILE
+            self.note_conflict(_MEANWHILE)
             raise StaleFileError(_MEANWHILE, path=self.path)
         self.read_again()
 
     @property
     def conflict(self) -> str:
         """Why nothing is written any more: another program changed the file meanwhile; empty unless so."""
-        return self._transaction.conflict
+        return self._transaction.mode.conflict
 
-    @conflict.setter
-    def conflict(self, sentence: str) -> None:
-        self._transaction.conflict = sentence
+    def note_conflict(self, sentence: str) -> None:
+        """Another program changed the file while something was pending: nothing is written any more."""
+        self._transaction.mode.note_conflict(sentence)
 
     @property
     def generation(self) -> int:
@@ -208,12 +208,10 @@ class FileState:
 
     def read_again(self) -> None:
         """Read the file as another program left it.  Raises ``OSError`` and as ``open_document``."""
-        conflict = self.conflict
         parts = self._reopen(self._transaction)
         self.contents.close()
         self._adopt(parts)
         self.changes.note_all()
-        self.conflict = conflict
         logger.info("%s was changed by another program; read again", self.path)
 
     def note_owner(self, note: dict[str, Any]) -> None:

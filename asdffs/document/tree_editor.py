@@ -91,7 +91,7 @@ class TreeEditor:
         with self._relief.waiting():
             header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head)
         check(arrays)
-        self._transaction.check_healthy()
+        self._transaction.mode.check_healthy()
         self._transaction.check_unchanged()
         old = self.text()
         if old == new:

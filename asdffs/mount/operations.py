@@ -211,6 +211,11 @@ class Operations:
         return self.vfs.write(fh, offset, data, mapped=is_mapped_write(self._loop.request))
 
     @_changing
+    def overwrite(self, fh: int, offset: int, data: memoryview) -> bool:
+        """``write`` by a short way; False, and nothing is done, where there is none (``vfs/short_ways``)."""
+        return self.vfs.overwrite(fh, offset, data)
+
+    @_changing
     def truncate(self, path: str | None, length: int, fh: int | None = None) -> None:
         """Set the size."""
         self.vfs.truncate(path, length, fh)

@@ -21,7 +21,7 @@ FUSE_RENAME2: Final = 45
 #: Requests whose inode is that of the file that is asked for, and not of the directory that it is in.
 _ABOUT_FILES: Final = (FUSE_GETATTR, FUSE_SETATTR, FUSE_OPEN)
 #: Of ``struct fuse_write_in``: the pages are of a map.
-_WRITE_CACHE: Final = 1
+WRITE_CACHE: Final = 1
 
 #: ``struct fuse_open_in`` begins with 4 flags.
 _OPEN_FLAGS: Final = struct.Struct("=40xI")
@@ -30,16 +30,19 @@ _LENGTH: Final = struct.Struct("=I")
 _OPCODE: Final = struct.Struct("=4xI")
 _INODE: Final = struct.Struct("=16xQ")
 _PROCESS: Final = struct.Struct("=32xI")
-#: ``struct fuse_read_in`` behind the header: 8 handle, 8 offset, 4 size; ``fuse_flush_in`` begins with 8 handle.
-_READ: Final = struct.Struct("=4xIQ24xQQI")
+#: ``struct fuse_read_in`` and ``fuse_write_in`` behind the header: 8 handle, 8 offset, 4 size, 4 flags;
+#: ``fuse_flush_in`` begins with 8 handle.
+_READ: Final = struct.Struct("=4xIQ24xQQII")
 #: ``struct fuse_write_in``: 8 handle, 8 offset, 4 size, 4 flags.
 _WRITE_FLAGS: Final = struct.Struct("=60xI")
+#: Where the bytes of FUSE_WRITE begin, behind ``struct fuse_write_in``.
+_PAYLOAD: Final = 80
 #: Where the names of FUSE_RENAME begin: after 8 of the new directory; FUSE_RENAME2 has 8 of flags as well.
 _RENAME_NAMES: Final = 48
 
 
-#: opcode, unique, handle, offset, size = read_of(request): as if it were to read, what other opcodes do not have is
-#: rubbish.  ``unique``: what the answer refers to; ``handle``: of an open file.
+#: opcode, unique, handle, offset, size, flags = read_of(request): as if it were to read or write, what other opcodes
+#: do not have is rubbish.  ``unique``: what the answer refers to; ``handle``: of an open file.
 read_of: Final = _READ.unpack_from
 
 
@@ -65,7 +68,12 @@ def inode_of(request: memoryview) -> int:
 
 def is_mapped_write(request: memoryview) -> bool:
     """Whether FUSE_WRITE, a request of that kind, has pages of a map in it, and not what write(2) was passed."""
-    return bool(_WRITE_FLAGS.unpack_from(request)[0] & _WRITE_CACHE)
+    return bool(_WRITE_FLAGS.unpack_from(request)[0] & WRITE_CACHE)
+
+
+def payload_of(request: memoryview, size: int) -> memoryview:
+    """What FUSE_WRITE, a request of that kind, has for the file: ``size`` bytes.  Valid until the next request."""
+    return request[_PAYLOAD : _PAYLOAD + size]
 
 
 def rename_target_of(request: memoryview) -> bytes:

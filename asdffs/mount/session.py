@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 #: An offset that means: attributes only (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
 _NO_PAGES: Final = -1
 _FAILED: Final = 1
-#: Bytes of a request that are looked at here, at most: two names of 4 KiB.  libfuse always has room for more.
+#: Bytes of a request that are looked at, at least: two names of 4 KiB.  libfuse always has room for more.
 _WINDOW: Final = 16 << 10
 
 _libc = ctypes.CDLL(None)
@@ -99,10 +99,15 @@ class _Buffer3:
         self.buffer = _Buffer()
         self.reference = byref(self.buffer)
         self.request: memoryview | None = None
+        self._place = 0
 
     def look(self) -> memoryview:
-        """A window on the beginning of that memory."""
-        self.request = memoryview((c_char * _WINDOW).from_address(self.buffer.mem)).cast("B")
+        """A window on that memory, in which the request is, and rubbish behind it."""
+        buffer = self.buffer
+        if self.request is None or self._place != buffer.mem or len(self.request) < buffer.size:
+            self._place = buffer.mem
+            length = max(_WINDOW, buffer.size)  # libfuse always has room for more
+            self.request = memoryview((c_char * length).from_address(buffer.mem)).cast("B")
         return self.request
 
 
@@ -126,7 +131,7 @@ class _Session3:
         return bool(self._receive(self._session, buffer.reference) > 0)
 
     def request(self, buffer: Any) -> memoryview:
-        return buffer.request or buffer.look()  # type: ignore[no-any-return]
+        return buffer.look()  # type: ignore[no-any-return]
 
     def process(self, buffer: Any) -> None:
         self._process(self._session, buffer.reference)

@@ -13,6 +13,7 @@ import fcntl
 import os
 import resource
 from collections.abc import Iterator
+from typing import Any, Final
 
 from asdffs.errors import LockedError
 from asdffs.storage import linux_calls
@@ -26,23 +27,24 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 _NO_COPY_RANGE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
 
 
+_make: Final[Any] = tuple.__new__
+
+
 def _signature(status: os.stat_result) -> Signature:
-    access = Access(status.st_mode & 0o7777, status.st_uid, status.st_gid, status.st_nlink)
-    return Signature(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, access)
+    """Each write makes two: without the calls of Python that the classes themselves would make."""
+    access = _make(Access, (status.st_mode & 0o7777, status.st_uid, status.st_gid, status.st_nlink))
+    facts = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, access)
+    signature: Signature = _make(Signature, facts)
+    return signature
 
 
 class FileStore:
-    """One open file.  See ``Store``."""
+    """One open file, ``name`` in its folder.  See ``Store``."""
 
     def __init__(self, fd: int, name: str, *, writable: bool) -> None:
         self._fd = fd
-        self._name = name
+        self.name = name
         self._writable = writable
-
-    @property
-    def name(self) -> str:
-        """The file's name in its folder."""
-        return self._name
 
     @property
     def writable(self) -> bool:
@@ -154,10 +156,11 @@ class FileFolder:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
+        self._prefix = os.path.join(directory, "")
 
     def path(self, name: str) -> str:
         """Absolute path of ``name``."""
-        return os.path.join(self.directory, name)
+        return self._prefix + name
 
     def names(self) -> list[str]:
         """Names in the directory; raises ``OSError``."""

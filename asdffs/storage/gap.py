@@ -53,7 +53,7 @@ class Opened(NamedTuple):
 def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
     """Carry out ``plan``; ``growth`` forces one strategy.
 
-    When it returns the file is the new one, also where ``file.failure`` says that nothing more may
+    When it returns the file is the new one, also where ``file.mode`` says that nothing more may
     be written.  Raises ``NoRoomError``, ``StaleFileError``, ``LockedError``, ``FailedFileError`` or
     ``OSError``; the file is then the old one.
     """
@@ -65,7 +65,7 @@ def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
         except Unsuitable as err:
             reasons.append(f"{name}: {err}")
         except OSError as err:
-            file.check_healthy()
+            file.mode.check_healthy()
             if err.errno not in _FULL:
                 raise
             shortage = err

@@ -1,9 +1,8 @@
 """One open file and its journal: the steps that every change is made of, and what failed.
 
-Guarantee: once a sync, an undo or the retirement of a record has failed, ``failure`` says so for
-good, and every later step refuses; the journal stays for recovery (invariant 7).  While a step
-waits for the disk others have the turn.  Users: ``document/blocks/transaction`` and the strategies of
-``gap``.  One change at a time, by the holder of the exclusive lock.
+Guarantee: once a sync, an undo or the retirement of a record has failed, the mode is FAILED for good, and every
+later step refuses; the journal stays for recovery (invariant 7).  While a step waits for the disk others have the
+turn.  One change at a time, by the holder of the exclusive lock.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
 from asdffs.relief import Exclusive, Relief
+from asdffs.storage.file_mode import FileMode
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import Record
 from asdffs.storage.store import Folder, Signature, Store
@@ -24,9 +24,8 @@ logger = logging.getLogger(__name__)
 class OpenFile:
     """``journal`` is None where there is none: for reading only, or by the user's choice.
 
-    ``signature``: the file as we last left it.  ``conflict``: another program changed the file while
-    something of ours was pending, so nothing is written any more.  ``made``: the change under way is
-    in the file, whatever comes.  ``replacing(path)`` is called before a new file gets the name of the old one.
+    ``signature``: the file as we last left it.  ``mode``: whether it may be written.  ``made``: the change under way
+    is in the file, whatever comes.  ``replacing(path)`` is called before a new file gets the name of the old one.
     ``moving``: taken while bytes move within the file; who reads them waits for it.
     """
 
@@ -36,43 +35,35 @@ class OpenFile:
         store: Store,
         journal: Journal | None,
         relief: Relief,
+        mode: FileMode,
         replacing: Callable[[str], None],
+        known: Signature | None = None,
     ) -> None:
+        """``known``: the signature of what was read of it; None: of what it is now."""
         self.folder = folder
         self.store = store
         self.journal = journal
         self.relief = relief
         self.replacing = replacing
-        self.signature = store.signature()
+        self.mode = mode
+        self.signature = known or store.signature()
         self.moving = Exclusive(relief)
         self.made = False
-        self.failure = ""
-        self.conflict = ""
 
     @property
     def path(self) -> str:
         """Of the file, for messages."""
         return self.folder.path(self.store.name)
 
-    def check_healthy(self) -> None:
-        """Raise ``FailedFileError`` once something failed for good."""
-        if self.failure:
-            raise FailedFileError(self.failure, path=self.path)
-
     def check_unchanged(self) -> None:
         """Raise ``StaleFileError`` unless the name leads to the file as we left it (invariant 1)."""
-        self.check_conflict()
+        self.mode.check_conflict()
         try:
             current = self.is_ours(self.folder.signature(self.store.name))
         except FileNotFoundError as err:
             raise StaleFileError("the file was removed", path=self.path) from err
         if not current:
             raise self.stale()
-
-    def check_conflict(self) -> None:
-        """Raise ``StaleFileError`` after a conflict."""
-        if self.conflict:
-            raise StaleFileError(self.conflict, path=self.path)
 
     def is_ours(self, now: Signature) -> bool:
         """Whether it has the content that we left; after a chmod or a link it does, from now on with that ctime."""
@@ -96,7 +87,7 @@ class OpenFile:
 
     def sync(self) -> None:
         """Return when what was written is durable.  Raises ``FailedFileError`` (invariant 7)."""
-        self.check_healthy()
+        self.mode.check_healthy()
         try:
             with self.relief.waiting():
                 self.store.sync()
@@ -108,7 +99,7 @@ class OpenFile:
 
         Raises ``StaleFileError`` or ``OSError``; there is no record then.
         """
-        self.check_healthy()
+        self.mode.check_healthy()
         if self.journal is None:
             return
         try:
@@ -157,6 +148,6 @@ class OpenFile:
 
     def fail(self, reason: str) -> FailedFileError:
         """Nothing more is written, for ``reason``; what to raise."""
-        self.failure = f"{reason}; nothing more is written: unmount, and mount again to recover"
-        logger.error("%s: %s", self.path, self.failure)
-        return FailedFileError(self.failure, path=self.path)
+        failure = self.mode.note_failure(reason)
+        logger.error("%s", failure)
+        return failure

@@ -41,8 +41,9 @@ class Coherence:
             for node in nodes:
                 if node is not author:
                     self._stale[node] = self._stale.get(node, False) or node not in seen_to
-            # what is open may be mapped, and so read without a question
-            self._known[subject] = {node: None for node in nodes if node.opens}
+            if len(nodes) > 1 or author not in nodes:
+                # what is open may be mapped, and so read without a question
+                self._known[subject] = {node: None for node in nodes if node.opens}
 
     def has_open_kin(self, node: Node) -> bool:
         """Whether another node that shows some of the same is open."""

@@ -65,7 +65,7 @@ class ForeignChanges:
 
     def _conflict(self, foreign: Foreign) -> None:
         document = self._document
-        document.conflict = _SENTENCES[foreign]
+        document.note_conflict(_SENTENCES[foreign])
         # changed in place, the file has what was written to it; not what is only in the spool
         in_place = foreign is Foreign.CHANGED
         failures = self._keep(document.unstored_blocks if in_place else document.written_blocks)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from asdffs.vfs.namespace import DirectoryNode, FileNode
+from asdffs.vfs.short_ways import Way
 
 
 @dataclass(slots=True, eq=False)
@@ -13,7 +14,9 @@ class Handle:
     """One open file.  ``dirty``: written through since its last flush, fsync or release.
 
     ``snapshot``: what it reads, if that is made when it is opened.  ``generation``: of the document then.
-    ``direct``: the kernel keeps no pages of what is read and written through it, and does not map it.
+    ``direct``: the kernel keeps no pages of what is read and written through it, and does not map it.  ``way``: the
+    short way to its bytes, as ``short_ways`` found it last.  ``wrote``: the version of the tree at the last write
+    by the long way since its file was settled: so the file knows what must be settled; -1: there was none.
     """
 
     node: FileNode
@@ -22,6 +25,8 @@ class Handle:
     snapshot: bytes | None = None
     generation: int = 0
     direct: bool = False
+    way: Way | None = None
+    wrote: int = -1
 
     @property
     def mappable(self) -> bool:

@@ -94,6 +94,11 @@ class FileNode(Node):
             self.touch()
         self.version = version
 
+    def touched(self, version: int) -> None:
+        """As ``touch``, where the version that the file has now is known: the stamp of the change."""
+        self.mtime_ns = max(version, self.mtime_ns + 1)
+        self.version = version
+
     def touch(self) -> None:
         """It was changed through this node: what the file tells of that is no news."""
         Node.touch(self)  # super() does not know a class with slots

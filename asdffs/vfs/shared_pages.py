@@ -101,6 +101,10 @@ class SharedPages:
         self._open[node] = None
         return False
 
+    def is_alone(self, node: FileNode) -> bool:
+        """Whether no other file is open for writing: then nobody else's pages may have old bytes."""
+        return len(self._open) == 1 and node in self._open
+
     def closed(self, node: Node) -> None:
         """A handle on it is gone."""
         if isinstance(node, FileNode) and node in self._open and not node.mappers:

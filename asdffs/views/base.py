@@ -37,6 +37,8 @@ class ViewFile:
     stores_late = False
     #: Whether it can have several names, in a directory that is changeable.
     linkable = False
+    #: Whether ``window`` stays the same while tree and blocks do.
+    steady_window = False
 
     def size(self) -> int:
         """Size now.  Raises ``AsdffsError``, ``OSError``."""

@@ -30,6 +30,7 @@ class BlockFile(ViewFile):
     """One block."""
 
     writable = True
+    steady_window = True
 
     def __init__(self, document: Document, number: int) -> None:
         self._document = document

@@ -26,7 +26,7 @@ from asdffs.document.blocks.locks import BlockLocks
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
-from asdffs.document.changes import BLOCKS, Changes, stored
+from asdffs.document.changes import BLOCKS, Changes, content, stored
 from asdffs.document.progress import Progress
 from asdffs.errors import AsdffsError, DamagedBlockError, NotPermittedError, ReadOnlyError
 from asdffs.format.block_form import HeaderForm
@@ -57,18 +57,54 @@ class Readable(NamedTuple):
     read: Callable[[int, int], bytes]
 
 
-class Window(NamedTuple):
-    """``size`` bytes from ``start`` on of the open file ``fd`` are the content of a block.
+class Window:
+    """``size`` bytes from ``start`` on of the open file ``fd`` are the content of block ``number``.
 
-    As long as the document has this ``table``, of this ``epoch``, and while nothing is ``moving``.
+    It holds as long as the table has the same epoch and nothing is ``moving``.  ``begun``: the block was written
+    since the file was finished, so its header has no checksum.
     """
 
-    table: BlockTable
-    epoch: int
-    moving: Exclusive
-    fd: int
-    start: int
-    size: int
+    __slots__ = ("_change", "_epoch", "_lock", "_subjects", "_table", "begun", "fd", "moving", "size", "start")
+
+    def __init__(
+        self,
+        table: BlockTable,
+        number: int,
+        place: Extent,
+        size: int,
+        *,
+        moving: Exclusive,
+        lock: Exclusive,
+        change: Exclusive,
+        begun: bool,
+    ) -> None:
+        """``lock``: of the block; ``change``: held by whoever changes the file, and so by whoever moves blocks."""
+        self._table = table
+        self._epoch = table.epoch
+        self._subjects = (content(number), stored(number))
+        self._lock = lock
+        self._change = change
+        self.fd = place.fd
+        self.start = place.offset
+        self.size = size
+        self.moving = moving
+        self.begun = begun
+
+    def write(self, offset: int, payload: bytes | memoryview, transaction: Transaction, changes: Changes) -> int:
+        """Write content through ``transaction``; return the stamp of the change.
+
+        0, and nothing is done, where the block must be asked: it was not written yet, it grows, it is being changed.
+        Raises as ``Transaction.write_content``.
+        """
+        if not self.begun or self._table.epoch != self._epoch or offset + len(payload) > self.size:
+            return 0
+        if self._lock.taken or self._change.taken:
+            return 0
+        try:
+            transaction.write_content(self.start + offset, payload)
+        finally:  # a write that failed may have written something
+            changes.note(*self._subjects)
+        return changes.last
 
 
 class Contents:
@@ -191,7 +227,16 @@ class Contents:
         place = self._transaction.store.extent(start, 0)
         if not isinstance(place, Extent):  # it is in memory
             return None
-        return Window(self._table, self._table.epoch, self._transaction.moving, place.fd, start, size)
+        return Window(
+            self._table,
+            number,
+            place,
+            size,
+            moving=self._transaction.moving,
+            lock=self._locks.of(number),
+            change=self._change,
+            begun=self._editor.has_begun(number),
+        )
 
     def _read(self, number: int, offset: int, length: int) -> bytes | Extent:
         while True:
@@ -250,6 +295,10 @@ class Contents:
             with self._change.entered():
                 self._editor.write(number, offset, payload)
 
+    def overwrite(self, window: Window, offset: int, payload: bytes | memoryview) -> int:
+        """Write content inside a window, as ``Window.write``."""
+        return window.write(offset, payload, self._transaction, self._changes)
+
     def truncate(self, number: int, size: int) -> None:
         """Set the size of the content.  Raises as ``write``."""
         with self._changing(number):
@@ -266,7 +315,7 @@ class Contents:
 
     def settle(self, number: int, *, durable: bool) -> None:
         """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
-        self._transaction.check_conflict()  # what was written before it is beside the file, not in it
+        self._transaction.mode.check_conflict()  # what was written before it is beside the file, not in it
         with self._locks.of(number).entered():
             if number in self._compressed.dirty:
                 self._store(number, self._codecs.of(number))
@@ -413,8 +462,8 @@ class Contents:
         """The block if it is compressed, about to be written; ``_changing`` has looked whether it may be."""
         if not self._table.header(number).compressed:
             return None
-        self._transaction.check_healthy()
-        self._transaction.check_conflict()
+        self._transaction.mode.check_healthy()
+        self._transaction.mode.check_conflict()
         self._table.pinned = True
         return self._compressed.block(number)
 
@@ -455,8 +504,8 @@ class Contents:
     def _store(self, number: int, codec: Codec | None, new: Readable | None = None) -> None:
         """Encode the block, or ``new`` content, and overwrite it with that.  Under its lock."""
         self._transaction.pins.check(number)
-        self._transaction.check_healthy()
-        self._transaction.check_conflict()
+        self._transaction.mode.check_healthy()
+        self._transaction.mode.check_conflict()
         payload = self._transaction.create_payload(self._room.directory)
         try:
             needed = new is not None or self._compressed.is_dirty(number)
@@ -466,7 +515,7 @@ class Contents:
                 self._stored(number, same=new is None and encoded.compression != NO_COMPRESSION)
                 self._editor.return_room(number, kept)
         finally:
-            keep = bool(self._transaction.failure)
+            keep = bool(self._transaction.mode.failure)
             with self._relief.waiting():  # to free gigabytes takes a while
                 payload.discard(keep=keep)
 

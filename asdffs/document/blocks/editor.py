@@ -80,6 +80,10 @@ class BlockEditor:
         """The blocks that ``finish`` has something to do for."""
         return tuple(sorted(self._edits))
 
+    def has_begun(self, number: int) -> bool:
+        """Whether a change of the block is pending: its header has no checksum then."""
+        return number in self._edits
+
     def used(self, number: int) -> int:
         """Content size of an uncompressed block, pending changes included."""
         edit = self._edits.get(number)
@@ -252,6 +256,7 @@ class BlockEditor:
         self._put_finished(headers)
         for number in done:
             del self._edits[number]
+        self._table.touch()  # who writes next begins anew
         self._appended.clear()
 
     def _finished(self, number: int, edit: _Edit, checksum: bytes) -> BlockHeader:
@@ -272,7 +277,7 @@ class BlockEditor:
             self._room.put(last, headers[last])
 
     def _check_file_writable(self, number: int | None = None) -> None:
-        if not self._transaction.writable:
+        if not self._transaction.mode.writable:
             raise ReadOnlyError("the file is mounted read-only", block=number)
 
     def _begin(self, number: int) -> _Edit:

@@ -28,14 +28,11 @@ Invariants; each write and sync below and in ``storage`` names the one that it s
 11. The size that a record names is durable: a stream that was appended to is synced before.
 12. A payload and its name are durable before the record that names it, and stay until it is retired.
 
-| state  | reads | commit, write_content | left by                                      |
-|--------|-------|-----------------------|----------------------------------------------|
-| READY  | yes   | yes                   | a failed sync, undo or retire -> FAILED      |
-| FAILED | yes   | FailedFileError       | never (close and open again)                 |
+``storage/file_mode`` has the modes of the file, and what leads from one to another.
 
 Without a journal (the user's choice) invariants 2 to 4 hold as long as nothing is killed.
 While it waits for the disk others have the turn (``relief``); one change at a time, which
-``Document`` sees to.  Users: ``tree_editor``, ``block_editor``, ``document``; under the exclusive lock.
+``Document`` sees to, under the exclusive lock.
 """
 
 from __future__ import annotations
@@ -48,9 +45,10 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from asdffs.document.blocks.pins import Pins
-from asdffs.errors import ReadOnlyError, StorageError, UntrustedFileError
+from asdffs.errors import StorageError, UntrustedFileError
 from asdffs.format.plan import Plan
 from asdffs.relief import Alone, Exclusive, Relief
+from asdffs.storage.file_mode import FileMode
 from asdffs.storage.gap import AUTO, open_gap
 from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
@@ -105,13 +103,13 @@ class Transaction:
         relief: Relief | None = None,
         manner: Manner | None = None,
         known: Signature | None = None,
+        mode: FileMode | None = None,
     ) -> None:
-        """``known``: the signature of what was read of it; None: of what it is now."""
-        replacing = manner.replacing if manner is not None else Manner().replacing
-        self._file = OpenFile(folder, store, journal, relief or Alone(), replacing)
-        if known is not None:
-            self._file.signature = known
+        """``known``: the signature of what was read of it; None: of what it is now.  ``mode``: which it is in."""
         self._manner = manner or Manner(writable=journal is not None)
+        self.mode = mode or FileMode(folder.path(store.name), writable=self._manner.writable)
+        relief = relief or Alone()
+        self._file = OpenFile(folder, store, journal, relief, self.mode, self._manner.replacing, known)
         self.changed = False
         self._resized = False
         self.grown_by = ""
@@ -133,16 +131,6 @@ class Transaction:
     def moving(self) -> Exclusive:
         """Taken while blocks move within the file: who reads them waits."""
         return self._file.moving
-
-    @property
-    def writable(self) -> bool:
-        """Whether changes are possible at all."""
-        return self._manner.writable
-
-    @property
-    def failure(self) -> str:
-        """Why the state is FAILED; empty in READY."""
-        return self._file.failure
 
     def commit(self, plan: Plan, adopt: Callable[[], None]) -> None:
         """Carry out ``plan``, whole or not at all, and durably.
@@ -168,7 +156,7 @@ class Transaction:
 
     def _carry_out(self, plan: Plan, work: Callable[[], Store | None], adopt: Callable[[], None]) -> None:
         """``work`` may return a store that a new file replaced."""
-        self._check_ready()
+        self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         if plan.old_size != self.store.size():
             raise self._file.stale()
@@ -189,7 +177,7 @@ class Transaction:
         if replaced is not None:  # its last close frees its blocks, which takes a while
             with self._file.relief.waiting():
                 replaced.close()
-        self.check_healthy()
+        self.mode.check_healthy()
         if stale:  # it is in the file that was open, which another program changed or replaced meanwhile
             raise self._file.stale()
         self._note_growth()
@@ -201,7 +189,7 @@ class Transaction:
         ``fill`` may raise anything; the file is as it was then.
         """
         self.pins.check_all()
-        self._check_ready()
+        self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         file, before = self._file, self._file.store
         try:
@@ -212,25 +200,25 @@ class Transaction:
         self.changed = True
         before.close()
         adopt()
-        self.check_healthy()
+        self.mode.check_healthy()
 
     def write_content(self, offset: int, payload: bytes | memoryview) -> None:
         """Write bytes of a block at ``offset`` of the file, inside its allocation (invariant 6).
 
         Not durable before ``sync``.  Raises as ``commit`` does; a part may be written then.
         """
-        self._check_ready()
+        self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
-        size = self._file.signature.size
+        file, size = self._file, self._file.signature.size
         try:
-            self.store.write_at(offset, payload)
+            file.store.write_at(offset, payload)
         finally:
             self._note_change()
-            self._resized = self._resized or self._file.signature.size != size
+            self._resized = self._resized or file.signature.size != size
 
     def allocate(self, offset: int, length: int) -> None:
         """Reserve room on the disk inside the file.  Raises as ``commit`` does."""
-        self._check_ready()
+        self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         with self._file.relief.waiting():
             self._reserve(offset, length)
@@ -245,7 +233,7 @@ class Transaction:
 
     def truncate_stream(self, size: int) -> None:
         """Set the size of a file that ends with a streamed block.  Raises as ``commit`` does."""
-        self._check_ready()
+        self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         self.store.truncate(size)
         self._resized = True
@@ -255,10 +243,6 @@ class Transaction:
         """Return when all content is durable.  Raises ``FailedFileError`` when that failed (invariant 7)."""
         self._file.sync()
         self._resized = False
-
-    def check_healthy(self) -> None:
-        """Raise ``FailedFileError`` in the state FAILED."""
-        self._file.check_healthy()
 
     def foreign(self) -> Foreign:
         """What the name leads to now, compared with the file as we left it.  Raises ``OSError``."""
@@ -270,19 +254,6 @@ class Transaction:
         if file.is_ours(now):
             return Foreign.NO
         return Foreign.CHANGED if now.inode == file.signature.inode else Foreign.REPLACED
-
-    @property
-    def conflict(self) -> str:
-        """Why nothing may be written any more; see ``OpenFile.conflict``."""
-        return self._file.conflict
-
-    @conflict.setter
-    def conflict(self, sentence: str) -> None:
-        self._file.conflict = sentence
-
-    def check_conflict(self) -> None:
-        """Raise ``StaleFileError`` after a conflict."""
-        self._file.check_conflict()
 
     def check_unchanged(self) -> None:
         """Raise ``StaleFileError`` unless the file is as we left it (invariant 1)."""
@@ -312,10 +283,12 @@ class Transaction:
 
         Raises ``FailedFileError``: the journal stays, and whoever opens the file next needs it.
         """
-        self.check_healthy()
+        self.mode.check_healthy()
         if store is not self.store:
             self.store.close()
-        new = Transaction(self._file.folder, store, self._file.journal, self._file.relief, self._manner, known)
+        new = Transaction(
+            self._file.folder, store, self._file.journal, self._file.relief, self._manner, known, self.mode
+        )
         new._note = self._note
         self._file.journal = None
         return new
@@ -328,16 +301,11 @@ class Transaction:
         """Remove the journal (kept when FAILED) and close the file, which unlocks it."""
         journal, self._file.journal = self._file.journal, None
         if journal is not None:
-            if self.failure:
+            if self.mode.failure:
                 journal.close()
             else:
                 journal.discard()
         self.store.close()
-
-    def _check_ready(self) -> None:
-        self.check_healthy()
-        if not self.writable:
-            raise ReadOnlyError("the file is open read-only", path=self._file.path)
 
     def _in_place(self, plan: Plan) -> None:
         file = self._file
@@ -380,7 +348,7 @@ class Transaction:
     def _show_recovered(self, adopt: Callable[[], None]) -> None:
         """In the state FAILED: read on from what recovery would make of the file now."""
         file = self._file
-        if not file.failure or file.journal is None:
+        if not file.mode.failure or file.journal is None:
             return
         try:
             record = file.journal.pending()

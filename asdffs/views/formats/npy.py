@@ -44,6 +44,8 @@ def header_of(elements: Elements, *, growing: bool = False) -> bytes:
 class NpyFile(ArrayFile):
     """An ndarray."""
 
+    steady_window = True
+
     def __init__(self, document: FileState, find: Callable[[], Branch]) -> None:
         super().__init__(document, find)
         self._written: set[int] = set()

@@ -1,0 +1,220 @@
+"""Steady reads and writes ask few questions, and those that matter: calls of Python are counted, not seconds."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from support.samples import odd_file
+
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.saves.places import Places
+from asdffs.mount.direct import Direct
+from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.operations import Operations
+from asdffs.mount.relief import Loop
+from asdffs.mount.request import FUSE_READ, FUSE_WRITE
+from asdffs.storage.store import read_bytes
+from asdffs.vfs.vfs import Vfs
+
+HEADER = struct.Struct("=IIQQIIIHH")  # linux/fuse.h, struct fuse_in_header
+ARGUMENTS = struct.Struct("=QQIIQII")  # fuse_read_in and fuse_write_in: handle, offset, size, ...
+
+
+class Mount:
+    """What serves requests, with a file in the place of the kernel's queue, and nobody else to serve."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.loop = Loop()
+        document = open_document(str(path), writable=True, settings=Settings(relief=self.loop))
+        places = Places(spool=str(folder / "spool"), rejected=str(folder / "rejected"))
+        os.mkdir(places.spool)
+        self.vfs = Vfs(document, places)
+        nobody = cast(Invalidator, SimpleNamespace(tell=lambda *_, **__: None, is_helper=lambda pid: False))
+        self.operations = Operations(self.vfs, self.loop, nobody, ready=lambda: None, ended=lambda: None)
+        self.queue = os.open(folder / "queue", os.O_RDWR | os.O_CREAT)
+        self.direct = Direct(self.queue, self.operations)
+
+    def request(self, opcode: int, handle: int, offset: int, size: int, payload: bytes = b"") -> memoryview:
+        arguments = ARGUMENTS.pack(handle, offset, size, 0, 0, 0, 0) + payload
+        return memoryview(HEADER.pack(HEADER.size + len(arguments), opcode, 7, 5, 0, 0, 9, 0, 0) + arguments)
+
+    def write(self, handle: int, offset: int, payload: bytes) -> bool:
+        """Whether it was answered without libfuse."""
+        return self.direct.answer(self.request(FUSE_WRITE, handle, offset, len(payload), payload))
+
+    def read(self, handle: int, offset: int, size: int) -> None:
+        assert self.direct.answer(self.request(FUSE_READ, handle, offset, size))
+
+    def end(self) -> None:
+        self.vfs.document.close()
+        os.close(self.queue)
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mount]:
+    (tmp_path / "data.asdf").write_bytes(odd_file())
+    served = Mount(tmp_path / "data.asdf", tmp_path)
+    yield served
+    served.end()
+
+
+def calls(work: Callable[[], object]) -> list[str]:
+    """The functions of Python that ``work`` calls."""
+    found: list[str] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            found.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_code.co_qualname}")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found[1:]  # without ``work`` itself
+
+
+@pytest.mark.parametrize("path", ["/blocks/0000.bin", "/arrays/data.npy"])
+def test_steady_reads(mount: Mount, path: str) -> None:
+    handle = mount.vfs.open(path, write=False, truncate=False)
+    mount.read(handle, 0, 16)
+    offset = mount.vfs.attributes(path, None).size - 40
+    mount.read(handle, offset, 40)
+    asked = mount.request(FUSE_READ, handle, offset, 40)
+    found = calls(lambda: mount.direct.answer(asked))
+    assert len(found) <= 20, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", ["/blocks/0000.bin", "/arrays/data.npy"])
+def test_steady_writes(mount: Mount, path: str) -> None:
+    handle = mount.vfs.open(path, write=True, truncate=False)
+    offset = mount.vfs.attributes(path, None).size - 40
+    assert not mount.write(handle, offset, b"a" * 40)
+    mount.vfs.write(handle, offset, b"a" * 40)
+    assert mount.write(handle, offset, b"b" * 40)
+    asked = mount.request(FUSE_WRITE, handle, offset, 40, b"c" * 40)
+    found = calls(lambda: mount.direct.answer(asked))
+    assert len(found) <= 40, "\n".join(found)
+    assert mount.vfs.document.blocks[0].read_at(0, 1 << 20)[-40:] == b"c" * 40
+
+
+BLOCK, ARRAY = "/blocks/0000.bin", "/arrays/data.npy"
+
+
+def opened(mount: Mount, path: str) -> tuple[int, int]:
+    """A handle through which the last 40 bytes were written, so that there is a short way; their offset."""
+    handle = mount.vfs.open(path, write=True, truncate=False)
+    offset = mount.vfs.attributes(path, None).size - 40
+    mount.vfs.write(handle, offset, b"a" * 40)
+    assert mount.write(handle, offset, b"b" * 40)
+    return handle, offset
+
+
+def answer(mount: Mount) -> int:
+    """The errno of the answer that was sent last."""
+    size = os.lseek(mount.queue, 0, os.SEEK_END)
+    return -int(struct.unpack("=IiQ", os.pread(mount.queue, 16, size - 16))[1])
+
+
+@pytest.mark.parametrize("path", [BLOCK, ARRAY])
+def test_what_ends_a_short_way(mount: Mount, path: str) -> None:
+    handle, offset = opened(mount, path)
+    other = ARRAY if path == BLOCK else BLOCK
+    second = mount.vfs.open(other, write=True, truncate=False)
+    assert not mount.write(handle, offset, b"c" * 40), "another view may have pages"
+    mount.vfs.release(second)
+    mount.vfs.release(handle)
+    handle, _ = opened(mount, path)
+    mount.vfs.flush(handle, killed=False)
+    assert not mount.write(handle, offset, b"d" * 40), "the file must learn that there is something to settle"
+    mount.vfs.write(handle, offset, b"d" * 40)
+    assert mount.write(handle, offset, b"e" * 40)
+    mount.vfs.finish()
+    assert not mount.write(handle, offset, b"f" * 40), "the header has a checksum again"
+    mount.vfs.write(handle, offset, b"f" * 40)
+    assert mount.write(handle, offset, b"g" * 40)
+    text = mount.vfs.document.tree.text()
+    mount.vfs.document.commit_tree(text.replace(b"value: 1\n", b"value: 2\n"))
+    assert not mount.write(handle, offset, b"h" * 40), "the tree may have made it another array"
+    mount.vfs.write(handle, offset, b"h" * 40)
+    assert not mount.write(handle, offset, b"h" * 41), "it would grow"
+    with mount.vfs.document.change.entered():
+        assert not mount.write(handle, offset, b"h" * 40), "somebody changes the file"
+    with mount.vfs.document.contents.locked(0):
+        assert not mount.write(handle, offset, b"h" * 40), "somebody changes the block"
+
+
+def test_a_foreign_change_is_not_overwritten(mount: Mount) -> None:
+    handle, offset = opened(mount, BLOCK)
+    path = Path(mount.vfs.document.path)
+    with path.open("r+b") as file:
+        file.write(b"#")
+    before = path.read_bytes()
+    assert mount.write(handle, offset, b"c" * 40)
+    assert answer(mount) == errno.ESTALE
+    assert path.read_bytes() == before
+
+
+def test_what_was_written_is_synced_and_counts_as_a_change(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle, offset = opened(mount, ARRAY)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    before = mount.vfs.attributes(BLOCK, None).mtime_ns
+    assert mount.write(handle, offset, b"c" * 40)
+    assert mount.vfs.is_dirty(handle)
+    assert mount.vfs.attributes(BLOCK, None).mtime_ns > before
+    mount.vfs.fsync(handle)
+    assert synced
+    mount.vfs.finish()
+    assert mount.vfs.document.blocks[0].find_checksum_fault() == ""
+
+
+def test_random_writes_beside_a_model(mount: Mount) -> None:
+    """Through both views, in turn and at once, with flushes, commits and finishes between: a bytearray is right."""
+    chance = random.Random(4)
+    block = mount.vfs.document.blocks[0]
+    model = bytearray(block.read_at(0, 1 << 20))
+    head = mount.vfs.attributes(ARRAY, None).size - len(model)
+    handles: dict[int, int] = {}
+    short = 0
+    for step in range(1500):
+        kind = chance.choice("o" + "w" * 30 + "rccfst")
+        if kind == "o" and len(handles) < 3:
+            path = chance.choice([BLOCK, ARRAY])
+            handles[mount.vfs.open(path, write=True, truncate=False)] = 0 if path == BLOCK else head
+        elif handles and kind in "wrc":
+            handle, shift = chance.choice(list(handles.items()))
+            offset = chance.randrange(len(model))
+            size = chance.randrange(1, 1 + len(model) - offset)
+            if kind == "w":
+                payload = chance.randbytes(size)
+                done = mount.write(handle, offset + shift, payload)
+                short += done
+                if not done:
+                    mount.vfs.write(handle, offset + shift, payload)
+                model[offset : offset + size] = payload
+            elif kind == "r":
+                assert read_bytes(mount.vfs.read(handle, offset + shift, size)) == model[offset : offset + size]
+            else:
+                mount.vfs.release(handle)
+                del handles[handle]
+        elif kind == "f" and handles:
+            mount.vfs.flush(next(iter(handles)), killed=False)
+        elif kind == "s":
+            mount.vfs.finish()
+            assert block.find_checksum_fault() == ""
+        elif kind == "t":
+            text = mount.vfs.document.tree.text()
+            mount.vfs.document.commit_tree(re.sub(rb"value: \d+\n", b"value: %d\n" % (step * 1000), text))
+        assert block.read_at(0, 1 << 20) == model
+    assert short > 100
