@@ -1,0 +1,81 @@
+"""The floors hold: ``lint-imports`` passes, and sees each contract broken that is broken on purpose."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINT = Path(sys.executable).with_name("lint-imports")
+DOWN = "Imports go down only; siblings do not see each other"
+FUSE = "Only mount/ knows FUSE"
+PURE = "format/ and tree/ are pure: they open nothing and wait for nothing"
+CYCLES = "No module imports itself by way of others"
+
+#: A line that is added to a module, and the contract that it breaks.
+BREAKS = [
+    ("document/document.py", "import asdffs.workflows.checking", DOWN),
+    ("document/document.py", "import asdffs.vfs.vfs", DOWN),
+    ("tree/outline.py", "import asdffs.document.turn", DOWN),
+    ("storage/store.py", "import asdffs.codecs.base", DOWN),
+    ("vfs/vfs.py", "import asdffs.daf.store", DOWN),
+    ("errors.py", "import asdffs.relief", DOWN),
+    ("new_floor.py", "", DOWN),
+    ("vfs/vfs.py", "import mfusepy", FUSE),
+    ("document/turn.py", "import fuse", FUSE),
+    ("format/span.py", "import os", PURE),
+    ("tree/uris.py", "import subprocess", PURE),
+    ("dialects/base.py", "import io", PURE),
+    ("document/turn.py", "import asdffs.document.document", CYCLES),
+    ("document/blocks/pins.py", "import asdffs.document.blocks.transaction", CYCLES),
+    ("daf/loose.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import asdffs.daf.live", CYCLES),
+]
+
+
+def lint(folder: Path) -> dict[str, bool]:
+    """Of each contract, by name, whether it is kept in ``folder/asdffs``."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [LINT, "--no-cache", "--config", folder / "pyproject.toml"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.rsplit(" ", 1) for line in done.stdout.splitlines() if line.endswith((" KEPT", " BROKEN"))]
+    assert lines, done.stdout + done.stderr
+    found = {name: word == "KEPT" for name, word in lines}
+    assert (done.returncode == 0) == all(found.values())
+    return found
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("floors")
+    shutil.copytree(ROOT / "asdffs", folder / "asdffs", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def test_all_contracts_are_kept(copy: Path) -> None:
+    assert lint(copy) == dict.fromkeys((DOWN, FUSE, PURE, CYCLES), True)
+
+
+@pytest.mark.parametrize(("module", "line", "contract"), BREAKS, ids=lambda value: value.split(" ")[-1])
+def test_a_broken_contract_is_seen(copy: Path, module: str, line: str, contract: str) -> None:
+    path = copy / "asdffs" / module
+    before = path.read_text() if path.exists() else None
+    path.write_text(f"{before or ''}\n{line}\n")
+    try:
+        assert not lint(copy)[contract]
+    finally:
+        if before is None:
+            path.unlink()
+        else:
+            path.write_text(before)
