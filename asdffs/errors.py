@@ -1,9 +1,7 @@
 """Every error that asdffs raises on purpose.
 
-Purpose: one hierarchy whose members carry facts (file, offset, block, line)
-as attributes and whose text is one sentence: what was wrong, where, and what
-to do.  Users: every floor raises them; ``mount/errno_map.py`` and
-``cli/exit_codes.py`` translate them, each with one table.  No state.
+Purpose: one hierarchy whose members carry facts (file, offset, block, line) as attributes and whose text is one
+sentence: what was wrong, where, and what to do.  No state.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Relief: how slow code lets others be served while it waits.
 
-One thread at a time touches what a mount shares: whoever holds the turn.  Code that is about
-to be slow (decode, fsync, copy, validate) gives the turn up with ``waiting`` and takes it back
-for the moments in which it touches something shared with ``resumed``.  The floors below
-``mount`` only say where they wait; ``mount/relief`` is what serves others meanwhile,
-``Alone`` is for programs with nobody else to serve, ``Turns`` for several threads of one that work on one thing,
-``Calls`` for threads of programs that know nothing of turns.
-Users: ``storage``, ``document``, ``vfs``.
+One thread at a time touches what a mount shares: whoever holds the turn.  Code that is about to be slow (decode,
+fsync, copy, validate) gives the turn up with ``waiting`` and takes it back for the moments in which it touches
+something shared with ``resumed``.  The floors below ``mount`` only say where they wait; ``mount/relief`` is what
+serves others meanwhile, ``Alone`` is for programs with nobody else to serve, ``Turns`` for several threads of one
+that work on one thing, ``Calls`` for threads of programs that know nothing of turns.
 """
 
 from __future__ import annotations

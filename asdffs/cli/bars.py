@@ -1,7 +1,7 @@
 """Progress bars on the terminal, for work that takes longer than a second.
 
-Where the error output is no terminal, one line says what is waited for.  Users: ``umount``, ``check``.
-``rich`` is imported when the first second is over.
+Where the error output is no terminal, one line says what is waited for.  ``rich`` is imported when the first second
+is over.
 """
 
 from __future__ import annotations

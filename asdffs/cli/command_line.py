@@ -1,7 +1,7 @@
 """The command line as data: what man pages and completions are made of.
 
-argparse tells what it has by attributes whose names begin with an underscore; only this module looks at them.  Users:
-``manual``, ``completions``, tests.  Light to import.
+argparse tells what it has by attributes whose names begin with an underscore; only this module looks at them.  Light
+to import.
 """
 
 from __future__ import annotations

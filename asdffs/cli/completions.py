@@ -1,4 +1,4 @@
-"""Completions for bash, zsh and fish, from the parser.  User: ``setup.py``, when a wheel is built.
+"""Completions for bash, zsh and fish, from the parser.
 
 Words after ``asdffs`` are commands; after a command its options, choices of an option, and files.
 """

@@ -1,6 +1,6 @@
 """Exit codes of every command: a promise (README, docs/semantics.md).
 
-A test fails when a class of ``asdffs.errors`` is missing here.  Users: ``main``.
+A test fails when a class of ``asdffs.errors`` is missing here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``asdffs info --map``: a picture of a file, drawn to scale, and its legend.
 
 Every cell stands for as many bytes and shows what most of them are; what is smaller than a cell gets one all the
-same, so that nothing is left out.  Blocks that follow each other are drawn in two shades.  User: ``info``.
+same, so that nothing is left out.  Blocks that follow each other are drawn in two shades.
 """
 
 from __future__ import annotations

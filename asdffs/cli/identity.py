@@ -1,9 +1,8 @@
 """Which file a state directory belongs to: what was typed into a file stays with it when it is renamed.
 
-A state directory has its name from the path of the file.  ``identity`` in it says which file that was: inode and
-time of birth, a line for each that it had, because a growth may replace the file by a new one.  ``files/INODE-BIRTH``
+A state directory has its name from the path of the file.  ``identity`` in it says which file that was: inode and time
+of birth, a line for each that it had, because a growth may replace the file by a new one.  ``files/INODE-BIRTH``
 beside the state directories leads from a file to its directory, which has the name of the path that it had last.
-User: ``past``, under the lock of the file.
 """
 
 from __future__ import annotations

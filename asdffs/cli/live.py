@@ -1,4 +1,4 @@
-"""The mounts that are there now, and what each says of itself.  Users: ``ls``, ``umount``.
+"""The mounts that are there now, and what each says of itself.
 
 Any user may mount something that calls itself asdffs, never answers, or says anything.  So each mount is asked in a
 process of its own, which is left behind when it takes too long: a thread that waits for a mount keeps a process from

@@ -1,4 +1,4 @@
-"""Where a daemon's log goes, which has no terminal, and what commands log.  Users: ``mount``, ``edit``, ``check``."""
+"""Where a daemon's log goes, which has no terminal, and what commands log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Man pages, from the parser: ``asdffs.1`` and one for each command.  User: ``setup.py``, when a wheel is built."""
+"""Man pages, from the parser: ``asdffs.1`` and one for each command."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tells systemd how a mount is doing: sd_notify(3), ``READY=1`` on the socket that ``NOTIFY_SOCKET`` names.
 
-User: ``cli/mount``.  Does nothing where nobody listens.
+Does nothing where nobody listens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a command writes a new file, and how.  Users: ``implode``, ``repack``, ``upgrade``."""
+"""Where a command writes a new file, and how."""
 
 from __future__ import annotations
 

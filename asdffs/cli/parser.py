@@ -2,7 +2,6 @@
 
 Light on purpose: ``asdffs --help`` imports nothing of the floors below.  The arguments of a command are in
 ``cli/arguments``; its module, ``asdffs/cli/NAME.py``, has ``run(arguments)`` and is imported when it is asked for.
-Users: ``main``, ``manual`` (man pages), ``completions``.
 """
 
 from __future__ import annotations

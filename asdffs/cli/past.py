@@ -1,4 +1,4 @@
-"""What the last mount of a file had to say, and what a killed one left.  Users: ``mount``, ``recover``."""
+"""What the last mount of a file had to say, and what a killed one left."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Where a mount keeps drafts, scratch, log and report: under the user's state directory.
 
-``$XDG_STATE_HOME/asdffs/ID`` (default ``~/.local/state``), ID a hash of the file's path, so
-that the next command on the same file finds what a daemon left.  The history of trees stays
-there when the mount ends.  Falls back to the system's
-temporary directory where there is no home.  Users: ``mount``, ``umount``.
+``$XDG_STATE_HOME/asdffs/ID`` (default ``~/.local/state``), ID a hash of the file's path, so that the next command on
+the same file finds what a daemon left.  The history of trees stays there when the mount ends.  Falls back to the
+system's temporary directory where there is no home.
 """
 
 from __future__ import annotations

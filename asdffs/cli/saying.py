@@ -1,4 +1,4 @@
-"""Prints lines whose text may come from files, names and other programs.  Users: all commands."""
+"""Prints lines whose text may come from files, names and other programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The standard streams, as whoever started us left them.
 
 A descriptor 0, 1 or 2 that is closed would be given to the next file that is opened: to the ASDF file, into which
-libfuse would then write its messages.  User: ``main``, before anything is opened.
+libfuse would then write its messages.
 """
 
 from __future__ import annotations

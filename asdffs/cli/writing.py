@@ -1,7 +1,4 @@
-"""Opens a file for a command that changes it: under the lock, recovered, with what earlier ones left told.
-
-Users: ``edit``, ``block``, ``repack``, ``watch``.
-"""
+"""Opens a file for a command that changes it: under the lock, recovered, with what earlier ones left told."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a codec is: a four-byte id, and how content is decoded and encoded piece by piece.
 
-Users: ``document`` (decoding, encoding, attributes), ``views``.  A codec is stateless; an iterator
+A codec is stateless; an iterator
 that it returned belongs to one reader at a time.  Memory stays flat whatever the size of the
 block: pieces are a few MiB, and what a damaged block asks for beyond ``LARGEST_PIECE`` is refused.
 """

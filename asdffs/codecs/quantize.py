@@ -7,8 +7,7 @@ A stream of chunks, all numbers big-endian::
      1  8  offset, a double         17  8  nvalues
     25  (encoded_bits * nvalues) bits of signed integers, the first in the highest bits, padded to a byte
 
-A value is ``integer * scale + offset`` in double precision, then of the array's own.  User: ``chain``.  Imports numpy
-when called.
+A value is ``integer * scale + offset`` in double precision, then of the array's own.  Imports numpy when called.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The encoding ``tile`` of the draft of 2015 (section Built-in array-to-array encodings).
 
-An array of items is written tile by tile: the tiles in C order, the items of each in C order, those of the high
-edges padded to whole tiles; what is in the padding means nothing and is written as zeros.  Work goes on band by band,
-a band being what lies between two cuts of the first axis that is cut, or many of these if they are small, so memory
-is that of a band.  User: ``chain``.  Imports numpy when called.
+An array of items is written tile by tile: the tiles in C order, the items of each in C order, those of the high edges
+padded to whole tiles; what is in the padding means nothing and is written as zeros.  Work goes on band by band, a
+band being what lies between two cuts of the first axis that is cut, or many of these if they are small, so memory is
+that of a band.  Imports numpy when called.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Axes have no entry twice and none that is empty; lines are UTF-8; indices are within their axis, in order, each once;
 column pointers begin at 1, never go back, and end where the values do; a Bool is 0 or 1.
-Users: ``cli/daf``.  One thread.
+One thread.
 """
 
 from __future__ import annotations

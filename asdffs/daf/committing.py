@@ -5,7 +5,7 @@ log: 1. what is new goes into new blocks, or into free ones, durably; 2. the log
 old one; 3. the text of the tree is changed, by the document's journal; 4. the new log takes the old one's place;
 5. loose files that the tree has now are removed, and blocks that it has no more are emptied.
 An entry of the tree that did not change is not written again, comments included.
-User: ``live``.  Under its ``turn``; others are served while this waits for the disk.
+Under its ``turn``; others are served while this waits for the disk.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Version 1.0 has ``{"format":"sparse","eltype":T,"indtype":I}``; 1.1 describes each part of a sparse property as an
 array of its own.  Both may be in one store.  Numbers keep the text that they have.
-Users: all of this package.  Pure.
+Pure.
 """
 
 from __future__ import annotations

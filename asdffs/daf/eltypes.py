@@ -1,6 +1,6 @@
 """The types of FilesDaf (specification, appendix) and what each is in an ASDF tree.
 
-Elements are little-endian and have no padding; a Bool is one byte, 0 or 1.  Users: all of this package.  Pure.
+Elements are little-endian and have no padding; a Bool is one byte, 0 or 1.  Pure.
 """
 
 from __future__ import annotations

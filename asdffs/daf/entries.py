@@ -1,7 +1,7 @@
 """Looks at nodes of the tree: what a mapping has at a key, what a scalar says.
 
 What is not as it is expected is None, or nothing, where the reader goes on without it.
-Users: ``tree_files``, ``node_files``.  Pure.
+Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A store as files: paths, what each holds, and directories, wherever they are.
 
 A directory, a packed file and a mount are all such ``Files``; what their properties are is found by ``properties``.
-Paths are relative to the root of the store.  Users: all of this package.  One thread at a time.
+Paths are relative to the root of the store.  One thread at a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An empty store: in a new file, or beside what the tree of a file has.  Users: ``cli/daf``.  One thread."""
+"""An empty store: in a new file, or beside what the tree of a file has.  One thread."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 r"""Strings of a store: one a line, UTF-8, each ended by ``\n`` (specification, section 5).
 
-Users: all of this package.  Pure, but for reading.
+Pure, but for reading.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ the block at once.  ``committing`` makes nodes and blocks of loose files when a 
 
 Invariants.  1. What was done to names is in the log before the call returns, until the tree has it.  2. Only files
 that nobody has open for writing are committed.  3. A block is freed when neither the tree nor an open file has it.
-Users: ``view``, ``recovering``.  One thread at a time, whoever has the turn; ``turn`` is held by who changes names,
+One thread at a time, whoever has the turn; ``turn`` is held by who changes names,
 or commits.
 """
 

@@ -4,7 +4,7 @@ Each loose file is a file of the spool.  The log lists what was done to names si
 JSON list a line, so that the next mount, which begins with the committed tree, can do it again.  Its first line names
 that tree; before another is committed, the log that goes with it lies beside it, so at each instant one of them fits.
 Guarantee: what a program was told is done outlives a killed daemon.  Limit: not a machine that fails, unless it was
-synced.  Users: ``live``, ``recovering``.  One thread at a time, whoever has the turn.
+synced.  One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations

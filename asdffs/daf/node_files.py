@@ -2,7 +2,7 @@
 
 Numbers come from wherever their ndarray has them: a block of their own, or whatever another program made of it
 (compressed, inline, rows first, big-endian).  All raise ``InvalidStoreError`` for a node that FilesDaf cannot have,
-``AsdffsError``, ``OSError``.  User: ``tree_files``.  One thread at a time, whoever has the turn.
+``AsdffsError``, ``OSError``.  One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The nodes of the tree that properties and files become, as YAML text (docs/daf.md, The mapping).
 
-A node is a string, of one line and in flow style, or a dict of nodes, in block style, or ``KEPT``.  Numbers of
-arrays are in blocks; strings, and files that are kept as files, are written in the tree when they are short.  Users:
-``packing``, ``committing``.  Pure, but for reading short files.
+A node is a string, of one line and in flow style, or a dict of nodes, in block style, or ``KEPT``.  Numbers of arrays
+are in blocks; strings, and files that are kept as files, are written in the tree when they are short.  Pure, but for
+reading short files.
 """
 
 from __future__ import annotations

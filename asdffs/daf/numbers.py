@@ -1,6 +1,6 @@
 """The contents of a store as numpy's arrays: maps where the bytes are in a file as they are.
 
-Users: ``checking``, ``store``.  numpy is imported where it is needed.
+numpy is imported where it is needed.
 """
 
 from __future__ import annotations

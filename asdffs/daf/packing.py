@@ -2,7 +2,7 @@
 
 What is a whole property becomes nodes, everything else files that are kept as they are, so that unpacking gives every
 byte back (docs/daf.md).  Bytes do not pass through Python: the kernel copies or shares them.  A store in which a
-property is not whole is refused, unless it is to be kept all the same.  Users: ``cli/daf``.  One thread.
+property is not whole is refused, unless it is to be kept all the same.  One thread.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 | ``matrices/ROWS/COLS/NAME.PART``  | a matrix, of the parts ``MATRIX_PARTS``     |
 
 ``a.json`` and ``x.nzval`` are names like others: the last known suffix counts.  Paths are relative to the root of the
-store, with ``/``; bytes that are no UTF-8 are surrogates (``os.fsdecode``).  Users: all of this package.  Pure.
+store, with ``/``; bytes that are no UTF-8 are surrogates (``os.fsdecode``).  Pure.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A property is *whole* when all of its files are there and their sizes fit each other and the axes; only whole ones
 become nodes of a tree.  The files of others, and files that FilesDaf does not know, are kept as files.  What a size
-cannot tell (order of indices, duplicates) is for ``checking``.  Users: ``packing``, ``checking``, ``store``.
+cannot tell (order of indices, duplicates) is for ``checking``.
 """
 
 from __future__ import annotations

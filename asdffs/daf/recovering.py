@@ -1,6 +1,6 @@
 """What a killed mount had of a store and the tree did not have yet: done again, from the log, and committed.
 
-Users: ``cli/past``, before scratch of the spool is kept beside the file.  Under the file's lock.
+Under the file's lock.
 """
 
 from __future__ import annotations

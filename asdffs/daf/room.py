@@ -3,7 +3,7 @@
 A block is *dropped* when the tree has it no more, and *free* when it was emptied after that: then it is used again
 by what fits it.  Only blocks that a commit of the store took out of the tree are dropped: who edits the tree may undo
 that.
-Users: ``live``, ``committing``.  One thread at a time, whoever has the turn.
+One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ What is wanted is told as two trees of nodes (``nodes``), as it was and as it is
 differ are replaced, removed or added, at the end of their mapping.  Lines of comments above an entry go with it; keys
 that neither of the two knows stay.  A mapping in which something changes and that is in flow style, or an alias, is
 written anew, which cannot be where an entry is ``KEPT``; what the two do not know of it stays.  What an alias
-elsewhere means is written there when its anchor goes.  Users: ``committing``, ``initial``.  Pure.
+elsewhere means is written there when its anchor goes.  Pure.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 ...     store.vectors["cell"]["age"].mean(), store.matrices["cell", "gene"]["UMIs"].sum()
 
 Read-only.  Arrays of numbers are maps of the file where they can be; they hold what was there when the store was
-opened, and stay valid after ``close``.  Users: programs.  One thread at a time.
+opened, and stay valid after ``close``.  One thread at a time.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 | of another order of axes or bytes, strided                | computed where it is read                             |
 | inline, or in another file                                | computed, or read there                               |
 
-Users: ``tree_files``, ``live``.  One thread at a time, whoever has the turn.
+One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations

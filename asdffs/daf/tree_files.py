@@ -2,7 +2,7 @@
 
 Properties are read one by one (``node_files``); files that are kept as files, and spellings, which count as long as
 they say the same, come on top.  What the tree has there and FilesDaf cannot have is left out, with a fault.
-Users: ``unpacking``, ``checking``, ``store``.  One thread at a time, whoever has the turn.
+One thread at a time, whoever has the turn.
 """
 
 from __future__ import annotations

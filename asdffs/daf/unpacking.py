@@ -1,7 +1,7 @@
 """Unpacks the store of an ASDF file into a new directory: every file and directory, byte for byte.
 
 The directory gets its name when all of it is there; what fails leaves nothing.  Bytes of blocks are copied, or
-shared, by the kernel.  Users: ``cli/daf``.  One thread.
+shared, by the kernel.  One thread.
 """
 
 from __future__ import annotations

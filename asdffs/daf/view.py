@@ -1,7 +1,7 @@
 """``daf/``: the FilesDaf store that the file carries, if it carries one, to read and to write.
 
 It enters the mount through the registry, like a view of another package; the rest of this package is imported only
-where a file carries a store.  User: ``vfs``.
+where a file carries a store.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a dialect is: which header lines it claims, how its blocks are written, and how its ndarrays are described.
 
-Users: ``document/opening`` (recognition), ``tree/ndarrays`` and whoever reads a tree.  Stateless.
+Stateless.
 """
 
 from __future__ import annotations

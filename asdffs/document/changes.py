@@ -3,7 +3,7 @@
 A *subject* is what a view may depend on: the tree, the number of blocks, the content of one block, or its stored
 bytes (header and content as they are in the file).  Each change of a subject has a stamp: the time in ns, never
 the same twice.
-Users: ``contents``, ``block_table`` and ``tree_editor`` note changes, ``views`` and ``vfs`` ask.  One thread at a
+One thread at a
 time, whoever has the turn.
 """
 

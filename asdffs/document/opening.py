@@ -1,7 +1,6 @@
 """Opens a document: lock, recovery, scan, dialect.
 
-The one place that chooses real files; tests put a ``MemoryFolder`` in.  Users: ``cli``,
-``mount``.  Errors name the file.
+The one place that chooses real files; tests put a ``MemoryFolder`` in.  Errors name the file.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def open_document(path: str, *, writable: bool, settings: Settings | None = None
 
 
 def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
-    """As ``open_document``, for the threads of a program: their calls take turns.  User: ``asdffs.open``."""
+    """As ``open_document``, for the threads of a program: their calls take turns."""
     document = open_document(os.fspath(path), writable=writable, settings=Settings(relief=Calls()))
     if writable:
         document.note_owner({"pid": os.getpid(), "command": "a Python program"})

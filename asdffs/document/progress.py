@@ -1,6 +1,6 @@
 """What is under way and how far it has come, for ``status.json``, the log and ``asdffs umount``.
 
-Users: whatever may take longer than a second in ``document``; ``views/status`` shows it.  Steps may
+Steps may
 be told from any thread.
 """
 

@@ -1,7 +1,7 @@
 """Whether a tree fits the schemas of its tags, as the asdf library and its installed extensions have them.
 
-Tags that nobody there knows are not looked at: they may be right.  Users: ``document`` (``-o schema``), ``checking``.
-Imports asdf late; it is an extra.  Takes from a tenth of a second to several for a large tree.
+Tags that nobody there knows are not looked at: they may be right.  Imports asdf late; it is an extra.  Takes from a
+tenth of a second to several for a large tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Reads and replaces the text of the file: header, comments and tree.
 
-The text is the file's own bytes; a commit writes from the first to the last byte that
-differs.  Users: ``document``.  One thread.
+The text is the file's own bytes; a commit writes from the first to the last byte that differs.  One thread.
 """
 
 from __future__ import annotations

@@ -2,7 +2,4 @@
 
 Sans-I/O: nothing here opens, reads or writes a file.  ``scanner`` says which bytes it
 needs and is sent them; ``plan`` says which bytes must change and changes none.
-
-Level 0: constants span; 1: header tree_extent block_header block_index; 2: layout
-padding; 3: scanner plan.
 """

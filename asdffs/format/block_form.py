@@ -9,7 +9,7 @@
 
 The drafts left open what their checksum is, so it is not looked at, and made zeros, which means "none", when the
 content changes.
-Used by ``block_header`` and ``scanner``; dialects say which forms their files have.  Pure.
+Pure.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Byte sums of today's (all integers big-endian, offsets from the start of the blo
     10  4  compression              54  header_size - 48 more bytes, kept as they are
     14  8  allocated_size
 
-``block_form`` has the others.  Used by ``scanner`` and ``plan``.  Pure functions.
+``block_form`` has the others.  Pure functions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 r"""The header line and the comments after it (sections Header and Comments).
 
-    header  = "#ASDF" " " major "." minor "." micro ["\r"] "\n"
-    comment = "#" ... "\n"
+  header  = "#ASDF" " " major "." minor "." micro ["\r"] "\n"
+  comment = "#" ... "\n"
 
-Used by ``scanner`` and by the validation of drafts.  Pure functions.
+Pure functions.
 """
 
 from __future__ import annotations

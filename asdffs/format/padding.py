@@ -1,7 +1,7 @@
 """Padding policy: how much room to leave when something has to move anyway.
 
-Padding lies between regions (after the tree), slack inside a block's allocation.  A
-policy is asked for one number.  Used by ``plan`` and ``document``.  Immutable.
+Padding lies between regions (after the tree), slack inside a block's allocation.  A policy is asked for one number.
+Immutable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Plan: layout + wanted change + padding policy -> the fewest steps that make it.
 
-A plan is data: ``storage`` carries it out, a test applies it to a byte string.  Steps are
-in the order in which they may be applied to the old bytes: ``Move`` first, then ``Write``,
-then ``Truncate``.  Used by ``document/blocks/transaction``.  Pure functions.
+A plan is data: ``storage`` carries it out, a test applies it to a byte string.  Steps are in the order in which they
+may be applied to the old bytes: ``Move`` first, then ``Write``, then ``Truncate``.  Pure functions.
 """
 
 from __future__ import annotations

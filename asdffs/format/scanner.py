@@ -5,7 +5,7 @@ bytes from there, or ``b""`` at the end of the file; it returns a frozen result.
 answer is asked for again, so a scan may be fed byte by byte.  ``drive`` runs a scan
 against any ``read_at(offset, length)``.
 
-Used by ``document/opening`` and ``document/blocks/block``.  Cost of ``scan_layout`` with a valid
+Cost of ``scan_layout`` with a valid
 index: the text, the index, and two block headers, whatever the number and size of blocks.
 """
 

@@ -1,4 +1,4 @@
-"""Span: a half-open range of bytes.  Used by every floor; immutable."""
+"""Span: a half-open range of bytes."""
 
 from __future__ import annotations
 

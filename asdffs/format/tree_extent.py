@@ -2,7 +2,7 @@ r"""Where the comments end, and where the tree ends (section Tree).
 
 The tree has no stored size: it ends with the first line ``...`` after its start, which
 the standard finds with ``\r?\n...\r?\n``; at the end of a file that newline may be missing.
-Used by ``scanner`` (piece by piece) and by the validation of drafts.  Pure functions.
+Pure functions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Chooses the FUSE binding.  Both run the same ``operations`` on the loop of ``relief``.
 
-mfusepy on libfuse 3 first (on libfuse 2 where that is all there is), fusepy on libfuse 2 as
-the other one.  What they leave out is mended in ``mending``.  User: ``daemon``.  Called once
-per process.
+mfusepy on libfuse 3 first (on libfuse 2 where that is all there is), fusepy on libfuse 2 as the other one.  What they
+leave out is mended in ``mending``.  Called once per process.
 """
 
 from __future__ import annotations

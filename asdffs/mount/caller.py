@@ -1,4 +1,4 @@
-"""Whether the program behind a FUSE request was killed, or is gone.  Users: ``operations``, ``relief``.
+"""Whether the program behind a FUSE request was killed, or is gone.
 
 A killed editor still closes its files, with partial and perhaps valid YAML; such a close
 must not commit.  PF_EXITING alone is a normal exit.

@@ -1,8 +1,8 @@
 """Serves one mount from start to end, in the foreground or as a daemon.
 
-The child opens the document, so that every reason not to mount is printed before the parent
-returns; the parent waits for "ready" or for the child's exit status.  After the unmount the
-daemon finishes the file, still holding the lock, and leaves a report.  User: ``cli/mount``.
+The child opens the document, so that every reason not to mount is printed before the parent returns; the parent waits
+for "ready" or for the child's exit status.  After the unmount the daemon finishes the file, still holding the lock,
+and leaves a report.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ libfuse and the bindings take three quarters of the time of a small read, and a 
 libfuse 2 cannot answer with an extent.
 These requests name an open file, whose number is ours, so nothing that libfuse knows is needed, and all that it would
 do is to send the answer: ``struct fuse_out_header`` (16 bytes: 4 length, 4 minus errno, 8 unique) and the bytes.
-
-User: ``relief``, which has one of these for each of its threads; only that thread uses it.
 """
 
 from __future__ import annotations

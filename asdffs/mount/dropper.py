@@ -8,8 +8,8 @@ of the mount; when the daemon dies the kernel ends its wait.  The daemon answers
 Of a part of a file that nobody maps a helper drops only that part, which waits for nothing; whether pages are left
 it asks mincore(2), because a page that is being written for the first time is locked, but is no old one.
 
-There is one helper; while it is stuck at a page that is long in coming, more are started.  Each is fed by a thread
-of its own.  User: ``invalidate``.  All methods may be called from any thread.
+There is one helper; while it is stuck at a page that is long in coming, more are started.  Each is fed by a thread of
+its own.  All methods may be called from any thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The one table from errors to errno (docs/semantics.md, Errors).
 
-A test fails when a class of ``asdffs.errors`` is missing here.  Users: ``operations``.
+A test fails when a class of ``asdffs.errors`` is missing here.
 """
 
 from __future__ import annotations

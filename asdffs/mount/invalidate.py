@@ -4,7 +4,7 @@ Attributes are forgotten by a notification that waits for nothing; every read(2)
 mtime, and drops its pages.  An mmap asks nobody, so for files that are open a helper process (``dropper``) has the
 kernel drop its pages, before a change (``drop``) or after it (``tell``); see decisions 15 and 24.
 
-User: ``operations``, ``daemon``, and the vfs by ``drop``.  Called with the turn.
+Called with the turn.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 mfusepy on libfuse 3 drops the flags of rename and the handles of truncate, chmod, chown and
 utimens.  Both bindings copy what is written once more than needed, and start directories anew
 at every request.  (Reads do not come here: ``direct``.)
-User: ``binding``.  The callbacks run in whichever thread serves the request.
+The callbacks run in whichever thread serves the request.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Protocol adapter only: decode a FUSE request, call the vfs, encode the answer or the errno.
 
-Users: ``daemon``, through either binding, which finds the methods by name.  Any thread of the
+Any thread of the
 loop, one at a time: every method has the loop's turn.  Paths are absolute within the mount, or
 None where there is a handle; sizes and offsets in bytes, times in ns.
 """

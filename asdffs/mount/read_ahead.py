@@ -1,7 +1,4 @@
-"""Raises the kernel's read-ahead of a mount, where that is allowed: fewer, larger requests.
-
-User: ``daemon``, once per mount, right after the kernel has been answered.
-"""
+"""Raises the kernel's read-ahead of a mount, where that is allowed: fewer, larger requests."""
 
 from __future__ import annotations
 

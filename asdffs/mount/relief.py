@@ -11,8 +11,8 @@ Rules.  1. Callbacks, posted calls and ``resumed`` sections hold the *turn*, a f
 3. ``alone`` is true for a leader while nobody else answers a request: only then may an answer
 refer to bytes of the file (an extent), because nothing can move them before it is sent.
 
-A request that libfuse itself holds up (its locks on paths) makes its thread busy as well, and
-the next idle thread takes the lead.  Users: ``daemon``, ``operations``.
+A request that libfuse itself holds up (its locks on paths) makes its thread busy as well, and the next idle thread
+takes the lead.
 """
 
 from __future__ import annotations

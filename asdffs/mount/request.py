@@ -1,7 +1,7 @@
 """What a request of the kernel says, read from its bytes (linux/fuse.h).
 
 Every request begins with ``struct fuse_in_header``, 40 bytes: 4 length, 4 opcode, 8 unique, 8 inode, 4 user, 4 group,
-4 process, 4 padding.  Users: ``relief``, ``direct``.  Pure.  Only what the opcode promises may be asked for.
+4 process, 4 padding.  Pure.  Only what the opcode promises may be asked for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One FUSE session of libfuse 2 or 3: receive a request, answer it.
 
-libfuse's own loop has no place where another thread could take over (``relief``), so the
-binding's ``fuse_main_real`` is replaced by ``main_of``, which sets the session up with
-libfuse's documented functions, lets ``Loop`` serve it, and takes it down.  User:
-``binding``.  Each function of libfuse that is used here may be called from any thread.
+libfuse's own loop has no place where another thread could take over (``relief``), so the binding's ``fuse_main_real``
+is replaced by ``main_of``, which sets the session up with libfuse's documented functions, lets ``Loop`` serve it, and
+takes it down.  Each function of libfuse that is used here may be called from any thread.
 
 Nothing here, and nothing else in the daemon, may touch its own mount or have the kernel wait for
 its pages or names: a thread that waits for a lock in there keeps even SIGKILL from ending it.

@@ -1,8 +1,7 @@
 """Store and Folder on a real file system; where the system is not Linux, without what only Linux has.
 
-Guarantee: ``write_at`` writes all or raises; ``sync`` is fdatasync of the file, fsync of
-the directory.  Limit: a write is not atomic and not durable before ``sync``.  Users:
-``document/opening``.  One thread at a time per store.
+Guarantee: ``write_at`` writes all or raises; ``sync`` is fdatasync of the file, fsync of the directory.  Limit: a
+write is not atomic and not durable before ``sync``.  One thread at a time per store.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ The strategies, tried in this order until one suits the file and the file system
 | copy     | new file with copied blocks, and a rename        | room for a second copy, one name       |
 | shift    | the blocks are copied within the file, back first| the journal                            |
 
-``clone`` and ``insert`` need a gap of whole file-system blocks.  Guarantee of each: after a crash
-at any moment the file is the old or the new one, at once or after recovery
-(docs/design/journal.md).  User: ``document/blocks/transaction``, under the exclusive lock.
+``clone`` and ``insert`` need a gap of whole file-system blocks.  Guarantee of each: after a crash at any moment the
+file is the old or the new one, at once or after recovery (docs/design/journal.md).
 """
 
 from __future__ import annotations

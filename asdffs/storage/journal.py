@@ -1,8 +1,7 @@
 """The journal: a record beside the file that makes an in-place change atomic.
 
-Guarantee: after ``write`` returned, the change described by the record is made whole by
-``recovery`` whatever happens to the file; before, the file is untouched.  Limit: it says
-nothing about bytes that are not in the record.  Users: ``open_file`` and ``recovery``.  One
+Guarantee: after ``write`` returned, the change described by the record is made whole by ``recovery`` whatever happens
+to the file; before, the file is untouched.  Limit: it says nothing about bytes that are not in the record.  One
 thread; the holder of the exclusive lock on the file.
 
 The sidecar ``.NAME.asdffs-journal`` (integers big-endian; docs/design/journal.md)::

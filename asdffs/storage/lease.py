@@ -5,7 +5,7 @@ file open, holds an open by another program back (at most 45 s) and sends us a s
 what we are at and give the lease up.  It is taken again when the other program has closed the file.
 Nothing in the daemon may open the file a second time: it would wait for itself.
 
-Owns one thread, which only waits for the signal.  User: ``mount/daemon``.
+Owns one thread, which only waits for the signal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a crash, or a conflict, has left beside a file.  Reads only.
-
-Users: ``cli/check``.
-"""
+"""What a crash, or a conflict, has left beside a file.  Reads only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """System calls that Python has no function for: insert and collapse range, clones, extent maps; Linux only.
 
-Each takes descriptors and bytes and raises ``OSError``.  Limits (docs/design/journal.md): none of
-them is atomic across a crash.  Users: ``file_store``, ``document/blocks/decoding``.  No state.
+Each takes descriptors and bytes and raises ``OSError``.  Limits (docs/design/journal.md): none of them is atomic
+across a crash.  No state.
 """
 
 from __future__ import annotations

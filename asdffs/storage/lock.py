@@ -1,8 +1,7 @@
 """Opening the file under the lock that keeps two asdffs from writing one file.
 
-flock on the file itself: only other asdffs see it (the asdf library takes no lock).  A
-daemon whose mount was taken away goes on holding it while it finishes the file; whoever
-comes next waits for that.  Readers take no lock.  User: ``document/opening``.
+flock on the file itself: only other asdffs see it (the asdf library takes no lock).  A daemon whose mount was taken
+away goes on holding it while it finishes the file; whoever comes next waits for that.  Readers take no lock.
 """
 
 from __future__ import annotations

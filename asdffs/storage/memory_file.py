@@ -1,7 +1,5 @@
 """The bytes of a file in memory and where they would lie on a disk.
 
-Users: ``memory_store``, and the crash tests, which cut its range operations after any of their
-steps: as on XFS and ext4 they change the size first, then move one extent after the other.
 One thread.
 """
 

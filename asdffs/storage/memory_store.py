@@ -1,8 +1,7 @@
 """Store and Folder in memory: the same contract without a disk.
 
-Users: property tests, the crash tests, and anything that wants to try a change first.
-A ``MemoryFolder`` can log every step that changes it (``log``), which is what the crash
-tests replay.  One thread at a time.
+A ``MemoryFolder`` can log every step that changes it (``log``), which is what the crash tests replay.  One thread at
+a time.
 """
 
 from __future__ import annotations

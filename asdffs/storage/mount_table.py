@@ -1,7 +1,6 @@
 """What is mounted where: the kernel's list (proc(5), mountinfo).
 
-Reading it asks no file system anything, so a daemon may look its own mount up.  Users:
-``document/neighbours``, ``mount``, ``cli``.
+Reading it asks no file system anything, so a daemon may look its own mount up.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """A file that gets its name when all of it is there.
 
-Guarantee: at every instant, a crash of the program included, the name leads to what it led to before or to
-the whole new file; a temporary file that a crash leaves is removed by whoever next writes that name, mounts it or
-recovers it.
-Limit: unless ``durable``, when the machine itself fails, the new name may lead to a file that is not all there,
-as after cp(1).  A file that is replaced is always durable first.  Users: ``document`` (explode, implode, repack).
+Guarantee: at every instant, a crash of the program included, the name leads to what it led to before or to the whole
+new file; a temporary file that a crash leaves is removed by whoever next writes that name, mounts it or recovers it.
+Limit: unless ``durable``, when the machine itself fails, the new name may lead to a file that is not all there, as
+after cp(1).  A file that is replaced is always durable first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A read-only store that shows a file as recovery will leave it.
 
-Users: a read-only open of a file whose writer died (or lives): the journal is never replayed
-without the exclusive lock, it is laid over the bytes in memory.  And a mount whose disk failed in
+And a mount whose disk failed in
 the middle of a change: reads go on.
 """
 

@@ -1,9 +1,8 @@
 """Payloads: what a block is overwritten with, whole and durable in a file of its own before.
 
-A payload lies beside the file it is for, as ``.asdffs-HASH-N.payload``, from when it is made until the
-record that names it is retired.  Without a journal there is no such record, and the payload has
-no name.  Also the names of all temporary files.  Users: ``transaction``, ``document/recompression``
-(writes), ``recovery`` and ``document/opening`` (read).  One thread at a time.
+A payload lies beside the file it is for, as ``.asdffs-HASH-N.payload``, from when it is made until the record that
+names it is retired.  Without a journal there is no such record, and the payload has no name.  Also the names of all
+temporary files.  One thread at a time.
 """
 
 from __future__ import annotations

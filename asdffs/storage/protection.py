@@ -2,7 +2,7 @@
 
 A copy that is made beside a file has the group of whoever made it, and maybe entries of the directory's default ACL:
 with the same permission bits other people could read it.  Where owner, group and ACL of the file cannot be given to
-the copy, only its owner may read it.  Users: ``document/saves/keeping``.
+the copy, only its owner may read it.
 """
 
 from __future__ import annotations

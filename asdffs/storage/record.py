@@ -1,8 +1,7 @@
 """The record of one pending change: what the journal holds (docs/design/journal.md).
 
-A record says how the bytes were and how they will be, so that recovery can tell a change of
-ours from somebody else's.  Users: ``journal``, ``recovery``, the strategies of ``gap``.
-Immutable, pure but for reading the file.
+A record says how the bytes were and how they will be, so that recovery can tell a change of ours from somebody
+else's.  Immutable, pure but for reading the file.
 
 Body (integers big-endian): nonce, inode, old size, new size, witness offset, witness length (6 x 8
 bytes), witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset,

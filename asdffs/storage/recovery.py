@@ -19,8 +19,8 @@ cut anywhere.
 | a record in the sidecar of another name of the file, or  | the same, then that sidecar is removed     |
 | in one that was set aside                                |                                            |
 
-Then the file is synced and the record retired.  A file replaced by growth needs no record: the
-rename is atomic; its temporary is removed.  Users: ``document/opening``, ``cli/recover``.
+Then the file is synced and the record retired.  A file replaced by growth needs no record: the rename is atomic; its
+temporary is removed.
 """
 
 from __future__ import annotations

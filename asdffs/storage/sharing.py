@@ -2,7 +2,7 @@
 
 Sharing (reflinks, on XFS, btrfs, bcachefs) needs bytes that lie at the same place of a file-system block in both
 files; what is left over at both ends is copied.  Guarantee: the bytes are there; nothing is durable before a sync.
-Users: ``workflows/assembling``, ``workflows/exploding``.  Any thread, one at a time for each target.
+Any thread, one at a time for each target.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the strategies of ``gap`` have in common.  Users: ``replace``, ``insert``, ``shift``, ``gap``."""
+"""What the strategies of ``gap`` have in common."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A journal says which bytes of the file are to be others, and recovery obeys it.  So a journal, or a payload, is only
 believed when nobody wrote it who could not have written the file itself: it belongs to this user or to the owner of
 the file, others may write it only where they may write the file, and it has one name, so that it is no other file.
-Users: ``journal``, ``payload``, ``recovery``.  Reads only.
+Reads only.
 """
 
 from __future__ import annotations

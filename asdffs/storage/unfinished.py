@@ -1,7 +1,6 @@
 """A change that was interrupted: what of it is done, how to finish it, how it will look.
 
-Each function is idempotent and may be cut anywhere and run again.  Users: ``recovery`` at an open,
-the strategies when a step fails, ``document/opening`` and ``cli`` for reading without the lock.
+Each function is idempotent and may be cut anywhere and run again.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ says nothing of the new.  It hears of closes after writing, of names moved and r
 directory; what really changed the signature tells.  Limits: a map that is written is heard of when it
 is closed; a network file system says nothing of other machines.
 
-Its threads only call what they are given, which must not block.  Users: ``mount/daemon``, ``cli/watch``.
+Its threads only call what they are given, which must not block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Branches of a tree: its mappings and sequences, what of them leads to arrays, and how they are joined.
 
 An alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so branches
-may be joined, but have no cycles.  Users: ``outline``, which makes them, ``array_index``, ``elements``, ``views``.
-Not changed once the outline is read, but for ``stamp`` and ``listing``.
+may be joined, but have no cycles.  Not changed once the outline is read, but for ``stamp`` and ``listing``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Datatypes of the tree as numpy writes them in its files: ``>f4``, ``|S5``, ``[('a', '<i4'), ...]``.
 
 Implements the schema core/ndarray (``datatype``, ``byteorder``): names of numbers, ``[ascii, n]``, ``[ucs4, n]``, and
-records whose fields may have a byteorder and a shape of their own.  Users: ``elements``, ``views``.  Pure; no numpy.
+records whose fields may have a byteorder and a shape of their own.  Pure; no numpy.
 """
 
 from __future__ import annotations

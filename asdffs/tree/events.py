@@ -1,8 +1,7 @@
 """Reads a tree as YAML events, not nodes: no construction, tags and anchors stay text.
 
-One pass over the text checks that it is one YAML 1.1 document which the asdf library can
-construct, and collects the small part that asdffs looks at: mappings and sequences with a
-wanted tag.  Memory is O(what is collected).  Users: ``arrays`` and ``validation``.  Pure.
+One pass over the text checks that it is one YAML 1.1 document which the asdf library can construct, and collects the
+small part that asdffs looks at: mappings and sequences with a wanted tag.  Memory is O(what is collected).  Pure.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Implements the schema core/ndarray: ``data`` (nested lists, or the array's short form), ``datatype``, ``shape``.
 Values are read as the asdf library reads them: YAML 1.1 scalars, ``core/complex``, null for what is masked.
-User: ``views``.  Imports numpy when called.
+Imports numpy when called.
 """
 
 from __future__ import annotations

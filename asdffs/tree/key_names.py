@@ -1,7 +1,7 @@
 """Names of files for the keys of a tree, and back.
 
 What a file system cannot hold in a name is percent-encoded: ``/``, control characters, ``%`` itself; an empty key is
-``%``; one that is too long ends in ``%~`` and a checksum.  User: ``arrays``.  Pure.
+``%``; one that is too long ends in ``%~`` and a checksum.  Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The ndarrays of a tree: where each is, and which bytes of which block it means.
 
-Implements what section Tree in-depth and the schema core/ndarray say about ``source``,
-``shape``, ``datatype``, ``offset`` and ``strides``, as far as sizes are concerned.  Users:
-``validation``, ``cli/info``.  Pure functions.
+Implements what section Tree in-depth and the schema core/ndarray say about ``source``, ``shape``, ``datatype``,
+``offset`` and ``strides``, as far as sizes are concerned.  Pure functions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The outline of a tree: its mappings and sequences, where its arrays are, and the short scalars beside them.
 
-One pass of YAML events, more lenient than ``tree``: the text has been committed already, or is what the file has.
-An alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so the
-outline may be joined, but has no cycles: a ``$ref`` or alias to a branch that holds it is left out.  A ``$ref`` to
-another file stays a branch of its own, ``elsewhere``.  Marks are
-character offsets in the decoded text.  Users: ``array_index``, ``exploding``, ``views``.  Pure; built once a tree.
+One pass of YAML events, more lenient than ``tree``: the text has been committed already, or is what the file has.  An
+alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so the outline
+may be joined, but has no cycles: a ``$ref`` or alias to a branch that holds it is left out.  A ``$ref`` to another
+file stays a branch of its own, ``elsewhere``.  Marks are character offsets in the decoded text.  Pure; built once a
+tree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Edits a tree where the sources of its arrays are written; everything else of the text stays as it is.
 
-Users: ``exploding`` (numbers become URIs), ``imploding``, ``mirroring`` (and back), ``repacking`` (other numbers).
 Pure functions.
 """
 

@@ -12,7 +12,7 @@
 | chains of encodings                            | entries of ``history``                                           |
 
 Implements sections Tree, ndarray and References of both.  What is written is read again: unless it means just what
-the draft meant, nothing is upgraded.  User: ``upgrading``.  Pure functions.
+the draft meant, nothing is upgraded.  Pure functions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """URIs for sources: the files on this machine that they lead to (section Exploded form).
 
-A source that is a URI means the first block of the file it leads to, relative to the file it is in.  Users:
-``external``, ``exploding``, ``imploding``, ``mirroring``.  Pure functions.
+A source that is a URI means the first block of the file it leads to, relative to the file it is in.  Pure functions.
 """
 
 from __future__ import annotations

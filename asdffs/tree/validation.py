@@ -1,8 +1,7 @@
 """Whether a draft may become the tree, and what is odd about it though it may.
 
-Errors refuse the draft (``InvalidTreeError``): it would not open.  Warnings are told in
-``.asdffs/status.json``: it opens, and something in it points nowhere.  Users: ``document``.
-Pure functions; the rules are those of sections Header, Comments and Tree.
+Errors refuse the draft (``InvalidTreeError``): it would not open.  Warnings are told in ``.asdffs/status.json``: it
+opens, and something in it points nowhere.  Pure functions; the rules are those of sections Header, Comments and Tree.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Plain scalars are read as YAML 1.1 has them (``1.0`` is ``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``), others
 are their text; a tag that is written is a part of the value.  An alias stands for what it means, and a merge key for
-what it adds.  Users: ``comparing``, ``daf``.  Pure; memory is O(text): what aliases mean is there once.
+what it adds.  Pure; memory is O(text): what aliases mean is there once.
 """
 
 from __future__ import annotations

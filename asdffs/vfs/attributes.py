@@ -1,6 +1,6 @@
 """What stat shows of a node, and whose the nodes are.
 
-Users: ``vfs``, ``names``, ``mount/operations``, ``mount/options``.  One thread.
+One thread.
 """
 
 from __future__ import annotations

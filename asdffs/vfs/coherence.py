@@ -1,8 +1,8 @@
 """Which nodes show the same bytes, so that a change through one of them is told of all.
 
-The kernel keeps attributes and content of what it was told about (``learn``).  When a subject changes, the nodes
-that show it and of which the kernel knows something are *stale*, except the one through which it was changed:
-that one the kernel minds itself.  ``mount/invalidate`` tells the kernel of them.  User: ``vfs``.  One thread.
+The kernel keeps attributes and content of what it was told about (``learn``).  When a subject changes, the nodes that
+show it and of which the kernel knows something are *stale*, except the one through which it was changed: that one the
+kernel minds itself.  ``mount/invalidate`` tells the kernel of them.  One thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Entries of views that come, go, and are written over by a rename: blocks.
 
-What they are and may be called is the view's; here they meet nodes and scratch.  User: ``names``.
-One thread at a time, whoever has the turn.
+What they are and may be called is the view's; here they meet nodes and scratch.  One thread at a time, whoever has
+the turn.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 Nothing is ever written over the other program's change.  Bytes written into a block before the
 other program rewrote the same file in place are its to keep or lose: they were in the file.
-Users: ``vfs``; ``look`` is called by the watch, at opens, and at the end.  One thread at a time.
+One thread at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Nodes and names: directories, files and symbolic links of the mount.
 
-A node is what an open file refers to; names come and go.  Users: ``vfs``, ``staging``.
-One thread.
+A node is what an open file refers to; names come and go.  One thread.
 """
 
 from __future__ import annotations

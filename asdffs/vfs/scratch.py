@@ -2,7 +2,7 @@
 
 ``SpoolFile`` keeps its bytes in a named file of the spool, so that they outlive a daemon
 that is killed; as the clean tree it has no spool file and shows the committed text.
-Users: ``vfs``, ``staging``, ``ending``.  One thread.
+One thread.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ Invariants (docs/design/decisions/0024):
    read(2) and write(2) work, mmap(2) says ENODEV.  So two programs cannot store into two mmaps of one byte.
 
 Offsets and lengths in bytes of the file that a view shows.  One thread at a time, whoever has the turn.
-Users: ``vfs``; ``entries`` and ``drafts`` through it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ name ``tree.yaml`` leads to now, or None between an unlink and the create that f
 | draft    | means                                               | left by                         |
 |----------|-----------------------------------------------------|---------------------------------|
 | CLEAN    | the node shows the committed text                   | a write -> DIRTY                |
-| DIRTY    | written since the last judgement                    | judged -> CLEAN or REJECTED;    |
+| DIRTY    | written since the last judgement                    | judged -> CLEAN or REJECTED;  |
 |          |                                                     | writer killed -> CUT_OFF        |
 | REJECTED | judged invalid, or not committed; text kept in spool| a write -> DIRTY                |
 | CUT_OFF  | its writer was killed in the middle                 | a write -> DIRTY                |
@@ -14,7 +14,7 @@ name ``tree.yaml`` leads to now, or None between an unlink and the create that f
 An empty draft is never judged: ``>`` and O_TRUNC make one before the first write.
 A judgement may wait, and then others have the turn: whoever touches the tree's name, or the
 node that is the tree or is about to be (``concerns``), first enters ``turn``.
-Users: ``vfs``, ``names``.  One thread at a time.
+One thread at a time.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ copy is the page as the kernel has it, if it still does: the bytes that a progra
 the copy.  No copy means that a page of the kernel is as new as the block.
 
 Offsets and lengths in bytes of the file that the view shows.  One thread at a time, whoever has the turn.
-User: ``shared_pages``.
 """
 
 from __future__ import annotations

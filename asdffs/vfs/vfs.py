@@ -1,7 +1,7 @@
 """Vfs: the operations of the mount in terms of nodes, handles and documents.
 
 Raises domain errors (``asdffs.errors``) and ``OSError``; only the adapter knows errno.
-User: ``mount/operations``.  One thread at a time, whoever has the turn (``asdffs.relief``).
+One thread at a time, whoever has the turn (``asdffs.relief``).
 """
 
 from __future__ import annotations

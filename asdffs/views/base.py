@@ -2,7 +2,7 @@
 
 A view offers one directory of the mount.  Its files read and write through the document;
 a read returns bytes, or an extent that the adapter reads without copying through Python.
-Users: ``vfs``.  A new view is one file in this package with ``PLUGIN = its class``.
+A new view is one file in this package with ``PLUGIN = its class``.
 One thread.
 """
 

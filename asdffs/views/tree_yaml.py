@@ -1,8 +1,4 @@
-"""The committed text of the file as a read-only file.
-
-Users: ``status`` shows it as ``.asdffs/committed.yaml``; ``vfs/staging`` lays the draft
-``tree.yaml`` over it.
-"""
+"""The committed text of the file as a read-only file."""
 
 from __future__ import annotations
 

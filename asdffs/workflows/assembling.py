@@ -2,8 +2,7 @@
 
 The stored bytes of a block come from another file and do not pass through Python: they are shared where the file
 system can (reflinks: the content then begins at the same place of a file-system block as in its source, by padding
-after the tree and by slack in the block before), else copied by the kernel.  Users: ``imploding``, ``repacking``.
-One thread.
+after the tree and by slack in the block before), else copied by the kernel.  One thread.
 """
 
 from __future__ import annotations

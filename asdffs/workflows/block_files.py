@@ -1,7 +1,7 @@
 """The files of blocks in a directory that mirrors an ASDF file: compared with the blocks, and carried into them.
 
-Of a block that differs little those bytes are written, as by a mount; else all of it is replaced, or nothing.  A
-file is carried only when all of it can be read.  User: ``mirroring``.  One thread.
+Of a block that differs little those bytes are written, as by a mount; else all of it is replaced, or nothing.  A file
+is carried only when all of it can be read.  One thread.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The layout must tile the file, the index must lead to the blocks, the tree must be valid, its arrays must fit their
 blocks and its references lead somewhere, and checksums must be those of the bytes (section Blocks: of the bytes as
 they are stored; files exist that have them of the decoded bytes).
-Users: ``cli/check``.  One thread.
+One thread.
 """
 
 from __future__ import annotations

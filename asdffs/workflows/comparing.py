@@ -1,6 +1,6 @@
 """What differs between two files: the trees as text and by value, the blocks by their bytes.
 
-User: ``cli/diff``.  One thread.  Changes nothing.
+One thread.  Changes nothing.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Guarantee: all of it is written under temporary names first, so that where that fails, or is interrupted, what was
 there is as it was.  Then an old ``STEM.asdf`` is taken away, the block files get their names, and ``STEM.asdf`` the
 last: when it is there all of it is, and no more.  What is exploded is never written over.  Stored bytes do not pass
-through Python (``storage/sharing``).  Users: ``cli``, ``mirroring``.  Block files are written by several threads,
-each its own; one explosion at a time in a directory.
+through Python (``storage/sharing``).  Block files are written by several threads, each its own; one explosion at a
+time in a directory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The exploded form of a document: the tree with URIs for sources, and one ASDF file for each block.
 
-Implements section Exploded form.  The text is edited where sources are written, so comments and everything else
-stay.  A block's file is the shortest that readers accept: a header line, the standard's version, and the block with
-its stored bytes.  Users: ``views/exploded``, ``exploded_files``, ``imploding``.  Pure, but for what it reads of the
-document.
+Implements section Exploded form.  The text is edited where sources are written, so comments and everything else stay.
+A block's file is the shortest that readers accept: a header line, the standard's version, and the block with its
+stored bytes.  Pure, but for what it reads of the document.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrays whose bytes lie in another file: where that is, and whether it has them (section Exploded form).
 
 A source that is a URI means the first block of the file it leads to, relative to the file it is in.
-Users: ``checking``, ``cli/info``.  Reads other files, changes none.
+Reads other files, changes none.
 """
 
 from __future__ import annotations

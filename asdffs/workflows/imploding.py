@@ -1,10 +1,10 @@
 """One file from an exploded form: what ``STEM.asdf`` refers to becomes its blocks (section Exploded form).
 
-Order: the blocks that ``STEM.asdf`` has itself, ``STEM0000.asdf`` ... by their numbers, other files as the tree comes
-to them.  The text is edited where sources are written, so what asdffs exploded comes back to the byte, and so do the
-stored bytes of the blocks.  A URI that is no file on this machine stays.  A file of a number that the tree does not
-refer to comes along when it is a block's and nothing else's, and no number is left out before it.  Users:
-``cli/implode``, ``mirroring``.  One thread.
+Order: the blocks that ``STEM.asdf`` has itself, ``STEM0000.asdf`` ...  by their numbers, other files as the tree
+comes to them.  The text is edited where sources are written, so what asdffs exploded comes back to the byte, and so
+do the stored bytes of the blocks.  A URI that is no file on this machine stays.  A file of a number that the tree
+does not refer to comes along when it is a block's and nothing else's, and no number is left out before it.  One
+thread.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 So that the next watch knows which of the two was changed meanwhile.  A record is there whole or not at all.  It is
 written before something is carried, and again after, so that a carry that was interrupted is known as one.  One for
-each directory, in the state directory of the ASDF file.  Users: ``cli/watch``, ``cli/explode``.
+each directory, in the state directory of the ASDF file.
 """
 
 from __future__ import annotations

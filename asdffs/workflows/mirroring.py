@@ -11,8 +11,7 @@
 |                                      | beside the file as a conflict copy                                        |
 
 Blocks are carried before the tree that may refer to them.  A file that changes while it is read is read again.  Once
-another program has changed the ASDF file, nothing is carried before the directory has that.  User: ``cli/watch``,
-which says when.  One thread.
+another program has changed the ASDF file, nothing is carried before the directory has that.  One thread.
 """
 
 from __future__ import annotations

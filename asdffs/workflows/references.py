@@ -1,7 +1,7 @@
 """Whether each ``$ref`` of a tree leads somewhere: in it, forward or back, or in another file (section References).
 
 A reference is a mapping with the key ``$ref``, whose URI may have a JSON Pointer as its fragment (RFC 6901); one that
-leads to another reference, or through one, is followed on.  User: ``checking``.  Reads other files, changes none.
+leads to another reference, or through one, is followed on.  Reads other files, changes none.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What the file says stays: comments and all of the text, unless blocks that no array refers to are dropped, which
 renumbers the sources where they are written.  Blocks that keep their compression are not read, but shared or copied
 by the kernel; others are encoded by several threads at once.  The old file is what it was until the new one is whole
-and durable.  User: ``cli/repack``.  The threads take ``Turns``.
+and durable.  The threads take ``Turns``.
 """
 
 from __future__ import annotations

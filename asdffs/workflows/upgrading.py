@@ -3,7 +3,7 @@
 The text is edited where it must be (``upgraded_text``), chains of encodings are decoded and what was compressed is
 compressed again, everything else of the blocks is copied, with checksums and an index.  A block whose encoding nobody
 knows keeps its stored bytes, under a compression that no library has, so that nobody takes them for elements.  The
-old file is only read.  User: ``cli/upgrade``.  The threads take ``Turns``.
+old file is only read.  The threads take ``Turns``.
 """
 
 from __future__ import annotations

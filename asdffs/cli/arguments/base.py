@@ -1,4 +1,4 @@
-"""How a command is added to the parser.  Users: the other modules here, ``cli/parser``."""
+"""How a command is added to the parser."""
 
 from __future__ import annotations
 

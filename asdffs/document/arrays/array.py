@@ -1,9 +1,8 @@
 """One array of the tree, live: what numpy sees of it now, wherever its elements are.
 
-``document.arrays["roman/data"]`` keeps no elements: each access reads the tree and the block as they are then, and
-an assignment goes into the block at once, as a write to the array's ``.npy`` file in a mount does.  Only a selection
-is read, however large the array is.  Implements the schema core/ndarray.  Users: ``views/formats``, programs.
-Threads: as ``Document``.  Imports numpy late.
+``document.arrays["roman/data"]`` keeps no elements: each access reads the tree and the block as they are then, and an
+assignment goes into the block at once, as a write to the array's ``.npy`` file in a mount does.  Only a selection is
+read, however large the array is.  Implements the schema core/ndarray.  Threads: as ``Document``.  Imports numpy late.
 """
 
 from __future__ import annotations

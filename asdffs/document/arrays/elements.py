@@ -7,8 +7,8 @@
 | in the tree (inline data, a mask by value)               | made by numpy once per array; read-only                |
 | in another file, by a URI as source                      | as of an array there; read-only                        |
 
-Implements the schema core/ndarray: source, shape, strides, offset, datatype, data, mask.  Users: ``views``.  What an
-array needs is looked at anew at each use, because blocks change; numpy is imported where elements are computed.
+Implements the schema core/ndarray: source, shape, strides, offset, datatype, data, mask.  What an array needs is
+looked at anew at each use, because blocks change; numpy is imported where elements are computed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Regions of an array: what integers, slices and ``...`` select of it, as offset, shape and strides.
 
-Pure arithmetic, as numpy does it for its views.  User: ``array``.
+Pure arithmetic, as numpy does it for its views.
 """
 
 from __future__ import annotations

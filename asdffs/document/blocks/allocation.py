@@ -1,8 +1,8 @@
 """Where blocks lie and how much room each has: every change of the layout but the tree's own.
 
-Each method commits one or more plans, each whole or not at all.  The last block grows at the end of
-the file, any other by a gap behind it; the block index is removed before the first such change
-and written again by ``document`` at the end.  Users: ``block_editor``, ``document``.  One change at a time.
+Each method commits one or more plans, each whole or not at all.  The last block grows at the end of the file, any
+other by a gap behind it; the block index is removed before the first such change and written again by ``document`` at
+the end.  One change at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checksums of blocks: whether the bytes are those that the header vouches for (section Block header).
 
-The standard's MD5 is of the bytes as they are stored; files exist that have it of the decoded bytes, so
-either is right.  Users: ``contents`` (``-o verify``), ``checking``.
+The standard's MD5 is of the bytes as they are stored; files exist that have it of the decoded bytes, so either is
+right.
 """
 
 from __future__ import annotations

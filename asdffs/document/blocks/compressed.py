@@ -1,8 +1,7 @@
 """The compressed blocks of a document: read and written decoded, or shown as they are stored.
 
-A block whose compression is not known, or whose library is not installed, shows its stored bytes,
-read-only.  What is written stays in the spool until ``document`` has it stored.  User: ``document``.
-One thread at a time has the turn.
+A block whose compression is not known, or whose library is not installed, shows its stored bytes, read-only.  What is
+written stays in the spool until ``document`` has it stored.  One thread at a time has the turn.
 """
 
 from __future__ import annotations

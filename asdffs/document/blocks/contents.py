@@ -5,7 +5,7 @@ changes the file, holds the document's ``change``, so a long recompression holds
 2. While a block is overwritten its readers wait; readers of others do not.  3. What is dirty in
 the spool is stored at the last close, fsync or finish (``settle``, ``store_all``).
 
-User: ``document``.  One thread at a time has the turn.
+One thread at a time has the turn.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Compressed blocks, decoded as far as somebody asked, into unlinked spool files.
 
-A sequential reader never waits for more than the piece it reads; a second pass reads the spool.
-Memory is bounded by the pieces, the disk by ``SpoolRoom``: who was used least recently gives way, and a
-block that is larger than all of the room keeps only what lies around its reader.  A block that
-was written is kept whole until it is stored.  User: ``compressed``.  One thread at a time has the
-turn; one reader of a block at a time decodes, and others are served meanwhile.
+A sequential reader never waits for more than the piece it reads; a second pass reads the spool.  Memory is bounded by
+the pieces, the disk by ``SpoolRoom``: who was used least recently gives way, and a block that is larger than all of
+the room keeps only what lies around its reader.  A block that was written is kept whole until it is stored.  One
+thread at a time has the turn; one reader of a block at a time decodes, and others are served meanwhile.
 """
 
 from __future__ import annotations

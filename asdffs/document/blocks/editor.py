@@ -7,7 +7,7 @@ durable.  Room is reserved with the journalled header before content is written 
 (``allocation``).  ``finish`` returns what was reserved too much for the last block and writes the
 checksums.  Content that was encoded elsewhere is put in place whole (``store``).
 
-Users: ``document``.  One thread.
+One thread.
 """
 
 from __future__ import annotations

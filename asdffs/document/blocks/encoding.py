@@ -1,6 +1,6 @@
 """Encodes the content of a block into a payload: what is then written over its old bytes.
 
-Others are served meanwhile.  User: ``document``.
+Others are served meanwhile.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 | reads bytes of the file            | an overwrite of that block, and any move of blocks |
 | reads a header                     | any move of blocks                                 |
 
-User: ``contents``.  One thread at a time has the turn; who waits here gives it up.
+One thread at a time has the turn; who waits here gives it up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which blocks programs have mapped, so that what would change under a map is refused.
 
-The precedent is Python's own: who exports a buffer keeps its owner from being resized.  Users: ``blocks`` (mapping),
-``transaction`` and ``contents`` (asking).  One thread at a time has the turn; a map may go away in any.
+The precedent is Python's own: who exports a buffer keeps its owner from being resized.  One thread at a time has the
+turn; a map may go away in any.
 """
 
 from __future__ import annotations

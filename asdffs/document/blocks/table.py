@@ -4,7 +4,7 @@ Opening a file with a valid index reads two headers; every other entry of the in
 that the block does not reach into the next, is checked here when it is first asked for.  When
 the index lies, the blocks are found by skipping along instead (section Block index), unless
 that finds fewer: then a block is damaged, and the index still leads to the others.
-Users: ``document``.  One thread.
+One thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A text that is to become the tree: committed, or kept where nothing of it is lost.
 
 The one way from what a person typed to the file: the tree that it replaces goes into the history first, a refused
-text goes into ``rejected``, durably.  Users: ``vfs/staging`` (the mount), ``cli/edit``, ``mirroring``.  One thread at
-a time.
+text goes into ``rejected``, durably.  One thread at a time.
 """
 
 from __future__ import annotations

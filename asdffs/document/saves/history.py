@@ -1,9 +1,8 @@
 """The last trees that saves replaced, for what no check can see: a save that was valid and still wrong.
 
-``.asdffs/history/N.yaml``, the oldest first; they stay in the state directory when the mount
-ends.  A tree is there whole or not at all, the one that a save replaces before that save
-begins.  Not synced: the file itself is, and a ring that cannot be written never refuses a save.
-User: ``drafts``.
+``.asdffs/history/N.yaml``, the oldest first; they stay in the state directory when the mount ends.  A tree is there
+whole or not at all, the one that a save replaces before that save begins.  Not synced: the file itself is, and a ring
+that cannot be written never refuses a save.
 """
 
 from __future__ import annotations

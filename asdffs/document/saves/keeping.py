@@ -1,10 +1,9 @@
 """What is kept beside the file when a mount ends, or an edit, so that nothing typed or copied in is lost.
 
-``NAME.rejected-N.yaml`` for each draft that is not in the file, ``NAME.leftover/`` for
-scratch that is no editor's, ``NAME.unsaved-N.block-NNNN.bin`` for a block that was written and
-could not be stored, ``NAME.conflict-N.yaml`` and ``NAME.conflict-N.block-NNNN.bin`` for
-what another program's change of the file has overtaken.  Nothing is ever overwritten.  Users: ``vfs``, ``cli/edit``,
-``mirroring``, ``cli/past`` (for the spool of a daemon that was killed).
+``NAME.rejected-N.yaml`` for each draft that is not in the file, ``NAME.leftover/`` for scratch that is no editor's,
+``NAME.unsaved-N.block-NNNN.bin`` for a block that was written and could not be stored, ``NAME.conflict-N.yaml`` and
+``NAME.conflict-N.block-NNNN.bin`` for what another program's change of the file has overtaken.  Nothing is ever
+overwritten.
 """
 
 from __future__ import annotations

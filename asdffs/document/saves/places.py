@@ -1,4 +1,4 @@
-"""Where a mount keeps what is not the file.  Users: ``vfs``, ``cli``, which chooses them."""
+"""Where a mount keeps what is not the file."""
 
 from __future__ import annotations
 

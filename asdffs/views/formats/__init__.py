@@ -1,1 +1,1 @@
-"""Formats of the files in ``arrays/``: ``npy``, and ``fits``, imported when it is wanted.  User: ``arrays``."""
+"""Formats of the files in ``arrays/``: ``npy``, and ``fits``, imported when it is wanted."""

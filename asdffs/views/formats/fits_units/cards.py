@@ -1,9 +1,9 @@
 """Cards of FITS headers: formatted by astropy, and which metadata of a tree become cards.
 
 Scalars beside an array, and those of the nearest ``meta``, are shown where they fit a card of 80 characters: under
-their own name where that can be a keyword, else as ``HIERARCH meta.instrument.name``.  A ``wcsinfo`` mapping
-with the FITS keywords of a linear or a TAN projection becomes those keywords, when it is complete.  Implements
-FITS 4.0, sections 4 (headers) and 8 (WCS).  User: ``fits``.  Needs the extra ``fits``.
+their own name where that can be a keyword, else as ``HIERARCH meta.instrument.name``.  A ``wcsinfo`` mapping with the
+FITS keywords of a linear or a TAN projection becomes those keywords, when it is complete.  Implements FITS 4.0,
+sections 4 (headers) and 8 (WCS).  Needs the extra ``fits``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The data of FITS HDUs, computed from arrays piece by piece: images and binary tables.
 
-Implements FITS 4.0, sections 5 (data formats), 7.1 (image) and 7.3 (binary table): big-endian; unsigned integers
-and int8 by BZERO and TZERO, float16 as float32, bool as 8-bit integers in images and as T and F in tables, Unicode
-as ASCII.  An image of contiguous big-endian numbers is a window on its block.  User: ``fits``.  Imports numpy late.
+Implements FITS 4.0, sections 5 (data formats), 7.1 (image) and 7.3 (binary table): big-endian; unsigned integers and
+int8 by BZERO and TZERO, float16 as float32, bool as 8-bit integers in images and as T and F in tables, Unicode as
+ASCII.  An image of contiguous big-endian numbers is a window on its block.  Imports numpy late.
 """
 
 from __future__ import annotations
