@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from asdffs.cli.logs import told_here
+from asdffs.cli.places import Held
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
@@ -22,7 +23,7 @@ from asdffs.document.report import raise_report
 from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import Keeper
-from asdffs.document.saves.places import DRAFT, Places
+from asdffs.document.saves.places import DRAFT
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, InvalidTreeError, StaleFileError, UnfinishedError, UsageError
 
@@ -39,16 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.schema:
         check_available()
     told_here("asdffs.document.report")
-    with opened_to_write(arguments.file, "edit", Settings(strict=arguments.strict, schema=arguments.schema)) as (
-        document,
-        places,
-    ):
-        document.report.settled = False
-        session = _Session(document, places, editor)
-        try:
-            changed = session.edit()
-        finally:
-            document.report.settled = session.settled
+    settings = Settings(strict=arguments.strict, schema=arguments.schema)
+    with opened_to_write(arguments.file, "edit", settings, typing=True) as (document, held):
+        changed = _Session(document, held, editor).edit()
         for warning in document.report.warnings if changed else ():
             logger.warning("%s: %s", document.path, warning)
     say(f"{arguments.file}: {'the tree is saved' if changed else 'nothing was changed'}")
@@ -70,28 +64,27 @@ def _editor() -> list[str]:
 
 @dataclass(slots=True)
 class _Session:
-    """One edit.  ``settled``: the text is in the file, or beside it, or as it was."""
+    """One edit."""
 
     document: Document
-    places: Places
+    held: Held
     editor: list[str]
     line: int | None = None
-    settled: bool = False
 
     def edit(self) -> bool:
         """Whether the tree was changed.  Raises ``KeptEditsError``, ``UnfinishedError``, ``OSError``."""
-        before = self.document.tree.text()
-        folder = os.path.join(self.places.editing, str(os.getpid()))  # the editor of one that was killed may live
+        before, places = self.document.tree.text(), self.held.places
+        folder = os.path.join(places.editing, str(os.getpid()))  # the editor of one that was killed may live
         os.makedirs(folder, mode=0o700, exist_ok=True)
         path = os.path.join(folder, DRAFT)
         with open(path, "wb") as file:
             file.write(before)
-        drafts = Drafts(self.document, self.places.rejected, History(self.places.history, []))
+        drafts = Drafts(self.document, places.rejected, History(places.history, []))
         while True:
             failure = self._run_editor(path)
             text = _read(path)
             if not text or text == before:
-                self.settled = True
+                self.held.settle()
                 if failure or not text:
                     why = failure or "the editor left no text, so nothing was committed"
                     raise UnfinishedError(why, path=self.document.path)
@@ -124,7 +117,7 @@ class _Session:
             self._keep(path, str(err))
         except (AsdffsError, OSError) as err:
             self._keep(path, str(err), conflict=isinstance(err, StaleFileError))
-        self.settled = True
+        self.held.settle()
         self.document.finish()
         return True
 
@@ -132,7 +125,8 @@ class _Session:
         """Keep the text beside the file, and raise."""
         keeper = Keeper(self.document.path)
         (keeper.keep_conflict if conflict else keeper.keep_draft)(path)
-        self.settled = not keeper.failures
+        if not keeper.failures:
+            self.held.settle()
         raise_report(self.document.path, keeper.kept, [why, *keeper.failures])
 
 

@@ -18,6 +18,7 @@ from asdffs.cli.logs import check_log, log_to
 from asdffs.cli.notify import notify
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import (
+    Held,
     clear,
     places_of,
     private_places,
@@ -137,15 +138,24 @@ def _serve(
     )
     # the spool belongs to whoever holds the lock: it is touched only after the file is open
     document = open_document(path, writable=not options.read_only, settings=settings)
+    held = Held(places)
     try:
         if not options.read_only:
-            document.report.settled = False
             for sentence in tell_the_past(document, places):
                 logger.warning("%s: %s", document.path, sentence)
-        serve(document, mountpoint, options, binding, places, loop, ready=ready, leaving=lambda: _say_leaving(path))
+        serve(
+            document,
+            mountpoint,
+            options,
+            binding,
+            places,
+            loop,
+            ready=ready,
+            leaving=lambda: _say_leaving(path),
+            settled=held.settle,
+        )
     finally:
-        if document.report.settled:
-            clear(places)
+        held.close()
         document.close()  # last: it gives the lock away, and with it the spool
 
 

@@ -113,6 +113,27 @@ def make(places: Places) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
 
 
+class Held:
+    """The places of a file, for the process that has its lock.
+
+    What is in them is somebody's work.  ``close`` empties them only if ``settle`` was called: then all of it is in
+    the file, or beside it.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self._settled = False
+
+    def settle(self) -> None:
+        """All that was typed or copied in is in the file, or beside it."""
+        self._settled = True
+
+    def close(self) -> None:
+        """Before the lock is given away."""
+        if self._settled:
+            clear(self.places)
+
+
 def clear(places: Places) -> None:
     """Remove drafts and scratch: all of it is in the file or beside it.  The log and the report stay."""
     shutil.rmtree(places.spool, ignore_errors=True)

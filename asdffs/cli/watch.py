@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from asdffs.cli.explode import make_directory
 from asdffs.cli.logs import told_here
+from asdffs.cli.places import Held
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
@@ -28,7 +29,6 @@ from asdffs.document.report import raise_report
 from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
-from asdffs.document.saves.places import Places
 from asdffs.errors import AsdffsError, MissingFileError, StaleFileError, UsageError
 from asdffs.storage.new_file import default_mode
 from asdffs.storage.store import Signature
@@ -52,9 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     directory = os.path.realpath(arguments.directory)
     if directory == os.path.dirname(path):
         raise UsageError("the file itself lies in it; watch another directory", path=arguments.directory)
-    with opened_to_write(path, "watch", Settings(strict=arguments.strict)) as (document, places):
-        document.report.settled = False
-        _Watching(document, places, directory).run(arguments)
+    with opened_to_write(path, "watch", Settings(strict=arguments.strict), typing=True) as (document, held):
+        _Watching(document, held, directory).run(arguments)
     return 0
 
 
@@ -101,9 +100,10 @@ class _News:
 class _Watching:
     """One directory and one file."""
 
-    def __init__(self, document: Document, places: Places, directory: str) -> None:
+    def __init__(self, document: Document, held: Held, directory: str) -> None:
         self._document = document
-        self._places = places
+        self._held = held
+        places = self._places = held.places
         drafts = Drafts(document, places.rejected, History(places.history, document.report.history))
         self._mirror = Mirror(directory, stem_of(document.path), document, drafts, self._announce)
         self._error = os.path.join(directory, ".asdffs", "error")
@@ -292,7 +292,8 @@ class _Watching:
             document.finish()
             self._look()
         self._tell()
-        keep_beside(document, list, list, list, self._places.spool)
+        if keep_beside(document, list, list, list, self._places.spool):
+            self._held.settle()
         if not mirror.owed:
             self._remember()
         raise_report(document.path, document.report.kept, [*document.report.failures, *self._troubles()])

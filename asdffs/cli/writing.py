@@ -10,34 +10,36 @@ from dataclasses import replace
 
 from asdffs.cli.identity import note_replacement
 from asdffs.cli.past import tell_the_past
-from asdffs.cli.places import clear, places_of
+from asdffs.cli.places import Held, places_of
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
-from asdffs.document.saves.places import Places
 
 logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def opened_to_write(path: str, command: str, settings: Settings | None = None) -> Iterator[tuple[Document, Places]]:
+def opened_to_write(
+    path: str, command: str, settings: Settings | None = None, *, typing: bool = False
+) -> Iterator[tuple[Document, Held]]:
     """The document, and where its command may keep drafts and spool; closed, and these emptied, at the end.
 
-    Others are told that ``command`` holds the file.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
+    ``typing``: something may be typed meanwhile, and these are emptied only if the command says ``settle``.  Others
+    are told that ``command`` holds the file.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
     """
     real = os.path.join(*resolve(path))
     places = places_of(real)
     chosen = replace(settings or Settings(spool=places.spool), replacing=lambda new: note_replacement(real, new))
     document = open_document(real, writable=True, settings=chosen)
+    held = Held(places)
     try:
-        document.report.settled = False
         for sentence in tell_the_past(document, places):
             logger.warning("%s: %s", document.path, sentence)
         document.note_owner({"pid": os.getpid(), "command": command})
-        document.report.settled = True
-        yield document, places
+        if not typing:
+            held.settle()
+        yield document, held
     finally:
-        if document.report.settled:
-            clear(places)
+        held.close()
         _close(document)  # last: it gives the lock away, and with it the places
 
 

@@ -58,8 +58,7 @@ class LiveStore:
         self.tree = TreeStore.empty(document)
         self.held: dict[LiveFile, None] = {}
         self.room = Room(document)
-        self._spool = spool or LooseFiles(document.contents.spool)
-        self._spool.begin = document.tree.text
+        self._spool = spool or LooseFiles(document.contents.spool, lambda: document.tree.text())
         self._version = -1
         self._generation = document.generation
         self._carried = False

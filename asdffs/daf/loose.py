@@ -84,12 +84,12 @@ class LooseFiles:
     ``begin()``: the text of the tree that a new log goes with.
     """
 
-    def __init__(self, spool: str, *, logged: bool = True) -> None:
+    def __init__(self, spool: str, begin: Callable[[], bytes], *, logged: bool = True) -> None:
         self._spool = spool
+        self._text_of_tree = begin
         self._logged = logged
         self._count = 0
         self._logs: list[int] = []
-        self.begin: Callable[[], bytes] = bytes
 
     def create(self, path: str) -> Loose:
         """An empty file for ``path`` of the store.  Raises ``OSError``."""
@@ -147,7 +147,7 @@ class LooseFiles:
     def _begin(self) -> None:
         """Have a log, of the tree as it is."""
         if not self._logs:
-            self._logs.append(self._opened(LOG, [("tree", _digest(self.begin()))]))
+            self._logs.append(self._opened(LOG, [("tree", _digest(self._text_of_tree()))]))
 
     def _opened(self, name: str, first: list[tuple[str, ...]]) -> int:
         """A log, which begins with the lines ``first``."""

@@ -16,6 +16,7 @@ from asdffs.document.block import Blocks
 from asdffs.document.blocks.transaction import Foreign, Transaction
 from asdffs.document.for_programs import ForPrograms
 from asdffs.document.neighbours import Neighbours
+from asdffs.document.report import Report
 from asdffs.document.schema import check_schemas
 from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
@@ -35,7 +36,8 @@ __all__ = ["Document", "Foreign", "Parts"]
 class Document(ForPrograms):
     """One open file.  ``blocks``, ``arrays``: what is in it.
 
-    ``strict``: warnings about a tree refuse it; ``schema``: a tree must fit the schemas of its tags.
+    ``strict``: warnings about a tree refuse it; ``schema``: a tree must fit the schemas of its tags; ``recovery``:
+    what a recovery has done, a sentence.
     """
 
     def __init__(
@@ -49,8 +51,17 @@ class Document(ForPrograms):
         neighbours: Neighbours[FileState] | None = None,
         strict: bool = False,
         schema: bool = False,
+        recovery: str = "",
     ) -> None:
-        super().__init__(path, parts, setup, reopen=reopen, open_other=open_other, neighbours=neighbours)
+        super().__init__(
+            path,
+            parts,
+            setup,
+            reopen=reopen,
+            open_other=open_other,
+            neighbours=neighbours,
+            report=Report(recovery=recovery),
+        )
         self._strict = strict
         self._schema = schema
         self.blocks = Blocks(self)

@@ -119,7 +119,7 @@ def open_in_folder(
 
     with _naming(folder.path(name)):
         parts = _open_parts(folder, name, story, chosen, writable=writable)
-    document = Document(
+    return Document(
         folder.path(name),
         parts,
         Setup(
@@ -134,9 +134,8 @@ def open_in_folder(
         neighbours=neighbours,
         strict=chosen.strict,
         schema=chosen.schema,
+        recovery="; ".join(story),
     )
-    document.report.recovery = "; ".join(story)
-    return document
 
 
 def _open_other(path: str, settings: Settings, neighbours: Neighbours[FileState]) -> FileState:

@@ -22,8 +22,7 @@ class Report:
     """Sentences for ``.asdffs/`` and for whoever unmounts.
 
     ``error``: the last refusal, empty after a save that succeeded.  ``warnings``: of the
-    committed tree.  ``settled``: all that was typed or copied in is in the file or beside it,
-    so that the spool may be emptied.  ``conflict``: of what was kept beside the file because
+    committed tree.  ``conflict``: of what was kept beside the file because
     another program changed it meanwhile.  ``rejected``: absolute paths of refused drafts in the
     spool.  ``history``: of trees that were committed, the oldest first.  ``kept``: of what was
     kept beside the file at the end.  ``unkept``: blocks of which a conflict copy
@@ -34,7 +33,6 @@ class Report:
     error: str = ""
     warnings: tuple[str, ...] = ()
     recovery: str = ""
-    settled: bool = True
     draft: str = "clean"
     conflict: list[str] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
@@ -44,6 +42,31 @@ class Report:
     failures: list[str] = field(default_factory=list)
     mount: dict[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
+
+    def note_saved(self) -> None:
+        """A save succeeded: the last refusal is history."""
+        self.error = ""
+
+    def note_served_again(self, conflict: str) -> None:
+        """The file can be read again after another program's change; ``conflict``: why it is not written."""
+        self.error = conflict
+
+    def note_warnings(self, warnings: tuple[str, ...]) -> None:
+        """These are those of the committed tree."""
+        self.warnings = warnings
+
+    def note_kept(self, kept: list[str], failures: list[str]) -> None:
+        """Files were kept beside the ASDF file, or could not be."""
+        self.kept += kept
+        self.failures += failures
+
+    def note_draft(self, state: str) -> None:
+        """The draft is in this state."""
+        self.draft = state
+
+    def note_mount(self, facts: dict[str, Any]) -> None:
+        """These are facts about the serving process."""
+        self.mount = facts
 
     def refuse(self, error: Exception) -> None:
         """Remember why something was refused, and log it."""

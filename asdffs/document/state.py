@@ -77,9 +77,10 @@ class FileState:
         reopen: Callable[[Transaction], Parts],
         open_other: Callable[[str, Neighbours[FileState]], FileState],
         neighbours: Neighbours[FileState] | None = None,
+        report: Report | None = None,
     ) -> None:
         self.path = path
-        self.report = Report()
+        self.report = report or Report()
         self.relief = setup.relief
         self.changes = Changes()
         self.change = Exclusive(setup.relief)

@@ -94,7 +94,7 @@ class TreeFit:
 
     def warn(self, arrays: tuple[Ndarray, ...]) -> None:
         """Have the warnings in the report, and in the log."""
-        self._report.warnings = self._find_warnings(arrays)
+        self._report.note_warnings(self._find_warnings(arrays))
         for warning in self._report.warnings:
             logger.warning("%s: %s", self._path, warning)
 

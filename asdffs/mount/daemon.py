@@ -27,6 +27,7 @@ from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.relief import Loop
+from asdffs.mount.session import Session
 from asdffs.storage.lease import Lease
 from asdffs.storage.mount_table import pid_namespace
 from asdffs.storage.watch import Watch
@@ -56,10 +57,12 @@ def serve(
     *,
     ready: Callable[[], None],
     leaving: Callable[[], None] = lambda: None,
+    settled: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve ``document``, whose relief is ``loop``, until it is unmounted, then finish it; the caller closes it.
 
-    ``ready`` is called when it can be used, ``leaving`` when it cannot any more.  Raises ``MountError`` when FUSE
+    ``ready`` is called when it can be used, ``leaving`` when it cannot any more, ``settled`` when all that was typed
+    is in the file or beside it.  Raises ``MountError`` when FUSE
     refuses, ``KeptEditsError`` or ``UnfinishedError`` when not everything that was typed is in the file.
     """
     invalidator = Invalidator(loop, mountpoint)
@@ -68,10 +71,8 @@ def serve(
         _reserve_report(places.report)
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     more = {"namespace": pid_namespace(), "log": places.log, "report": places.report}
-    document.report.mount = note | more
+    document.report.note_mount(note | more)
     document.note_owner({**note, "state": "serving"})
-
-    others = _OtherWriters(vfs, loop, lease=options.lease)
 
     def started() -> None:
         raise_read_ahead(mountpoint)
@@ -87,19 +88,20 @@ def serve(
         invalidator.stop()
         with contextlib.suppress(OSError):  # the note is information for others, the end is not
             document.note_owner({**note, "state": "finishing"})
-        vfs.end()
+        if vfs.end():
+            settled()
 
     large = document.tree.size > _LARGE_TREE
     if not large:
         document.check_tree()
     operations = Operations(vfs, loop, invalidator, ready=started, ended=ended)
-    loop.shortcut = lambda device: Direct(device, operations)
-    others.changed = lambda: operations.tell_changes(wait=False)
+    others = _OtherWriters(vfs, loop, lambda: operations.tell_changes(wait=False), lease=options.lease)
+
+    def served(session: Session) -> None:
+        loop.serve(session, lambda: Direct(session.fd, operations))
 
     try:
-        binding.run(
-            operations, mountpoint, loop.serve, **fuse_options(options, document.path, libfuse2=binding.libfuse2)
-        )
+        binding.run(operations, mountpoint, served, **fuse_options(options, document.path, libfuse2=binding.libfuse2))
     except RuntimeError as err:
         raise MountError(f"FUSE refused the mount (status {err}); see the message above", path=mountpoint) from err
     _conclude(document, places)
@@ -114,14 +116,17 @@ def _look_at_tree(document: Document) -> None:
 
 
 class _OtherWriters:
-    """Has the loop look when the directory changes; with ``lease`` others' opens wait until the file is finished."""
+    """Has the loop look when the directory changes; with ``lease`` others' opens wait until the file is finished.
 
-    def __init__(self, vfs: Vfs, loop: Loop, *, lease: bool) -> None:
+    ``changed`` is called after each look.
+    """
+
+    def __init__(self, vfs: Vfs, loop: Loop, changed: Callable[[], None], *, lease: bool) -> None:
         self._vfs = vfs
         self._loop = loop
         self._watch = Watch(vfs.document.path, lambda: loop.post(self._look))
-        self.changed: Callable[[], None] = lambda: None
-        self._lease = Lease(vfs.document.descriptor, self._finish_soon) if lease else None
+        self._changed = changed
+        self._lease = Lease(vfs.document.descriptor, self._finish_soon, loop.post) if lease else None
 
     def start(self) -> None:
         """Once the mount is ready."""
@@ -138,7 +143,7 @@ class _OtherWriters:
     def _look(self) -> None:
         """With the turn."""
         settled = self._vfs.foreign.look()
-        self.changed()
+        self._changed()
         if not settled:  # a change of ours is under way: look again when it is over
             again = threading.Timer(_AGAIN, self._loop.post, (self._look,))
             again.daemon = True

@@ -100,10 +100,7 @@ class Turn:
 
 
 class Loop:
-    """Serves one session.  Implements ``asdffs.relief.Relief``.
-
-    ``shortcut``: makes, for one thread and the descriptor of the kernel's queue, what answers without libfuse.
-    """
+    """Serves one session.  Implements ``asdffs.relief.Relief``."""
 
     def __init__(self) -> None:
         self.turn = Turn()
@@ -121,7 +118,7 @@ class Loop:
         self._stopping = False
         self._posting = 0
         self._looked: dict[int, float] = {}
-        self.shortcut: Callable[[int], Shortcut] = lambda device: NoShortcut()
+        self._new_shortcut: Callable[[], Shortcut] = NoShortcut
 
     @property
     def alone(self) -> bool:
@@ -220,8 +217,12 @@ class Loop:
 
     # -- serving ------------------------------------------------------------
 
-    def serve(self, session: Session) -> None:
-        """Serve until the mount is gone or a signal ends it.  In the main thread."""
+    def serve(self, session: Session, new_shortcut: Callable[[], Shortcut] = NoShortcut) -> None:
+        """Serve until the mount is gone or a signal ends it.  In the main thread.
+
+        ``new_shortcut``: makes what answers without libfuse, for one thread.
+        """
+        self._new_shortcut = new_shortcut
         os.set_blocking(session.fd, False)  # a request may be withdrawn between poll and receive
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._session = session
@@ -241,7 +242,7 @@ class Loop:
     def _work(self) -> None:
         """Lead, or be idle, until the end."""
         session = self._serving
-        buffer, shortcut = session.new_buffer(), self.shortcut(session.fd)
+        buffer, shortcut = session.new_buffer(), self._new_shortcut()
         try:
             self._serve_requests(session, buffer, shortcut, threading.get_ident())
         finally:

@@ -89,7 +89,8 @@ class ForeignChanges:
             self._unreadable, self._refused = True, _signature_of(document.path)
             return
         if self._unreadable:
-            self._unreadable, document.report.error = False, document.conflict
+            self._unreadable = False
+            document.report.note_served_again(document.conflict)
         self._coherence.note_all()
         now = time.time_ns()
         for node in (self._root, *self._root.fixed.values()):
@@ -108,8 +109,7 @@ class ForeignChanges:
             if not keeper.keep_conflict_block(number, document):
                 document.report.unkept.append(number)
         document.report.conflict += keeper.kept
-        document.report.kept += keeper.kept
-        document.report.failures += keeper.failures[:drafts]
+        document.report.note_kept(keeper.kept, keeper.failures[:drafts])
         return keeper.failures[drafts:]
 
 

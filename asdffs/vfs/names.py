@@ -54,6 +54,7 @@ class Names:
         owner: Owner,
         coherence: Coherence,
         pages: SharedPages,
+        staging: Staging,
         options: Options | None = None,
     ) -> None:
         self._document = document
@@ -62,7 +63,7 @@ class Names:
         self._views: dict[DirectoryNode, View] = {}
         self.entries = Entries(self._views, document.relief, coherence, pages)
         self._replaced: dict[str, str] = {}
-        self._staging: Staging
+        self._staging = staging
         self._layout = (options or Options()).layout
         self.root = self._directory(None)
         views = views_of(document, options or Options())
@@ -76,22 +77,18 @@ class Names:
         if self._layout:
             status = next(node for node, view in self._views.items() if view.directory == STATUS)
             self.root.fixed, self.root.hidden = {}, {STATUS: status}
+        elif staging.node is not None:
+            self.root.fixed[TREE] = staging.node
 
     @property
     def views(self) -> Collection[View]:
         """All views."""
         return self._views.values()
 
-    def bind(self, staging: Staging) -> None:
-        """Give the name ``tree.yaml`` to the node of ``staging``."""
-        self._staging = staging
-        if staging.node is not None and not self._layout:
-            self.root.fixed[TREE] = staging.node
-
-    def file_node(self, file: SpoolFile, mode: int) -> FileNode:
-        """A new node of the mount's owner, of now, or of the file's time where it shows the file."""
-        now = time.time_ns() if file.spooled else self._owner.mtime_ns
-        return FileNode(mode, self._owner.uid, self._owner.gid, now, now, file=file)
+    def _file_node(self, name: str, mode: int) -> FileNode:
+        """A new node of scratch, of the mount's owner, of now."""
+        now = time.time_ns()
+        return FileNode(mode, self._owner.uid, self._owner.gid, now, now, file=SpoolFile(self._spool, name))
 
     def find(self, path: str) -> Node:
         """The node at ``path``.  Raises ``NoSuchNameError``, ``NotDirectoryError``."""
@@ -117,7 +114,7 @@ class Names:
             return changing.create(view, folder, name, mode & 0o7777)
         if self.entries.takes(folder, name):
             return self.entries.add(folder, name)
-        node = self.file_node(SpoolFile(self._spool, name), mode & 0o7777)
+        node = self._file_node(name, mode & 0o7777)
         if self._is_tree(folder, name):
             folder.fixed[TREE] = node
             self._staging.enter(node)

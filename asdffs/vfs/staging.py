@@ -64,7 +64,7 @@ class Staging:
     @state.setter
     def state(self, state: Draft) -> None:
         self._state = state
-        self._document.report.draft = state.value
+        self._document.report.note_draft(state.value)
 
     def concerns(self, node: Node) -> bool:
         """Whether a judgement under way may be about ``node``."""

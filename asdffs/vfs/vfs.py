@@ -60,15 +60,14 @@ class Vfs:
         self._spool = Spool(places.spool, document.relief)
         self._coherence = Coherence()
         self._pages = SharedPages(self._coherence, document.relief, dropper)
-        self.names = Names(document, self._spool, owner, self._coherence, self._pages, chosen.views)
-        tree = self.names.file_node(SpoolFile(self._spool, TREE, CommittedTree(document)), owner.mode)
+        shown_tree = SpoolFile(self._spool, TREE, CommittedTree(document))
+        tree = FileNode(owner.mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, file=shown_tree)
         history = History(places.history, document.report.history)
         drafts = Drafts(document, places.rejected, history, committing=self._pages.committing)
         self.staging = Staging(document, drafts, tree)
-        self.names.bind(self.staging)
+        self.names = Names(document, self._spool, owner, self._coherence, self._pages, self.staging, chosen.views)
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()
-        document.report.settled = False
 
     # -- attributes ---------------------------------------------------------
 
@@ -375,8 +374,10 @@ class Vfs:
         if self.staging.state in (Draft.DIRTY, Draft.REJECTED) and not writing:
             self.staging.judge()
 
-    def end(self) -> None:
-        """Finish, and keep what is not in the file beside it.  Failures go into the report.
+    def end(self) -> bool:
+        """Finish, and keep what is not in the file beside it; return whether all of it was kept.
+
+        Failures go into the report.
 
         The document stays open, and so locked: whoever owns the spool empties it before the next mount may use it.
         """
@@ -392,7 +393,9 @@ class Vfs:
             logger.exception("the file could not be finished")
             report.failures.append(str(err))
         names = self.names
-        keep_beside(self.document, self.staging.unsaved, names.scratch_files, names.unsaved_files, self._spool.path)
+        return keep_beside(
+            self.document, self.staging.unsaved, names.scratch_files, names.unsaved_files, self._spool.path
+        )
 
     def _dirtied(self, opened: Handle, seen_to: Collection[Node] = ()) -> None:
         """It was written through ``opened``; no old pages of ``seen_to`` will be left."""

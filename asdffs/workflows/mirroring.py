@@ -305,7 +305,7 @@ class Mirror:
         keeper = Keeper(self._document.path)
         for name in names:
             keeper.keep_conflict_file(self.folder.path(name))
-        self._document.report.kept += keeper.kept
+        self._document.report.note_kept(keeper.kept, [])
         for kept in keeper.kept:
             logger.warning("another program changed %s; what was saved is kept: %s", self._document.path, kept)
         if keeper.failures:

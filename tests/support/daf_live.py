@@ -22,7 +22,7 @@ class Client:
     def __init__(self, document: Document, spool: Path) -> None:
         self.document = document
         self.spool = spool
-        self.live = LiveStore(document, spool=LooseFiles(str(spool)))
+        self.live = LiveStore(document, spool=LooseFiles(str(spool), lambda: document.tree.text()))
         self.live.refresh()
 
     def folder(self, path: str) -> tuple[LiveDirectory, str]:

@@ -53,7 +53,7 @@ class Drafts:
             self._document.report.refuse(err)
             self.keep(text)
             raise
-        self._document.report.error = ""
+        self._document.report.note_saved()
 
     def keep(self, text: bytes) -> None:
         """Keep ``text``, durably, unless it is empty, the committed one, or kept already.

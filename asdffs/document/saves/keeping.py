@@ -40,8 +40,8 @@ def keep_beside(
     scratch: Callable[[], Sequence[tuple[str, str]]],
     files: Callable[[], Sequence[tuple[str, str]]],
     spool: str,
-) -> None:
-    """At the end of a mount: keep what is not in the file, and report it.
+) -> bool:
+    """At the end of a mount: keep what is not in the file, and report it; return whether all of it was kept.
 
     ``drafts()``: paths of those that were not judged; ``scratch()``: names and paths; ``files()``: of files of views,
     which somebody misses whatever they are called; all lie in ``spool``.
@@ -61,9 +61,8 @@ def keep_beside(
             keeper.keep_scratch(name, source, missed=True)
     except OSError as err:
         keeper.failures.append(f"what was saved stays in {spool} ({err.strerror})")
-    report.kept += keeper.kept
-    report.failures += keeper.failures
-    report.settled = not keeper.failures
+    report.note_kept(keeper.kept, keeper.failures)
+    return not keeper.failures
 
 
 class Keeper:
