@@ -10,10 +10,11 @@ that work on one thing, ``Calls`` for threads of programs that know nothing of t
 from __future__ import annotations
 
 import contextlib
+import enum
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Relief(Protocol):
@@ -139,6 +140,39 @@ class Calls(Alone):
                 self._holder = before
 
 
+class Rank(enum.IntEnum):
+    """The order in which one thread enters locks, from the top; docs/design/concurrency.md says what each is for."""
+
+    NODE = 1
+    SAVE = 2
+    STORE = 3
+    PAGES = 4
+    BLOCK = 5
+    DECODER = 6
+    OVERWRITE = 7
+    OUTLINE = 8
+    NEIGHBOURS = 9
+    FILE = 10
+    MOVE = 11
+
+
+class _Held(threading.local):
+    """The ranks that this thread has entered, while that is checked."""
+
+    def __init__(self) -> None:
+        self.ranks: list[Rank] = []
+
+
+_held: Final = _Held()
+_checked = False
+
+
+def check_ranks() -> None:
+    """From now on raise ``RuntimeError`` in a thread that enters locks in another order than ``Rank``: for tests."""
+    global _checked
+    _checked = True
+
+
 class Exclusive:
     """One at a time does something that may wait half-way; the others queue.
 
@@ -146,8 +180,9 @@ class Exclusive:
     to go first: not mere readers.
     """
 
-    def __init__(self, relief: Relief) -> None:
+    def __init__(self, relief: Relief, rank: Rank) -> None:
         self._relief = relief
+        self._rank = rank
         self._lock = threading.Lock()
         self._queue = 0
 
@@ -164,6 +199,8 @@ class Exclusive:
     @contextlib.contextmanager
     def entered(self, *, patiently: bool = False) -> Iterator[None]:
         """Be the one inside; ``patiently``: without being ``wanted``."""
+        if _checked:
+            self._check_rank()
         if not self._lock.acquire(blocking=False):
             self._queue += not patiently  # the turn is held here and below: no race
             try:
@@ -171,7 +208,15 @@ class Exclusive:
                     self._lock.acquire()
             finally:
                 self._queue -= not patiently
+        _held.ranks.append(self._rank)
         try:
             yield
         finally:
+            _held.ranks.remove(self._rank)
             self._lock.release()
+
+    def _check_rank(self) -> None:
+        """Also where nobody is inside: two threads in different orders wait for each other for ever, some day."""
+        if _held.ranks and self._rank <= max(_held.ranks):
+            before = ", ".join(rank.name for rank in _held.ranks)
+            raise RuntimeError(f"the lock {self._rank.name} is entered under {before}")

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support.samples import write_sample
+
+from asdffs.relief import check_ranks
+
+# Locks are entered in one order: here, and in every command and daemon that a test starts.
+os.environ["ASDFFS_CHECK_LOCKS"] = "1"
+check_ranks()
 
 settings.register_profile("asdffs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("asdffs")

@@ -16,6 +16,7 @@ from asdffs.cli.parser import COMMANDS, build_parser
 from asdffs.cli.saying import SafeFormatter, say
 from asdffs.cli.standard import forget_output, settle_streams
 from asdffs.errors import AsdffsError, UsageError
+from asdffs.relief import check_ranks
 
 _MOUNT_WORDS = 2
 #: What to do about errors of the system.
@@ -36,6 +37,8 @@ def main(argv: list[str] | None = None) -> int:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(SafeFormatter("asdffs: %(message)s"))
     logging.basicConfig(handlers=[handler], level=level)
+    if os.environ.get("ASDFFS_CHECK_LOCKS"):
+        check_ranks()
     command = _imported(f"asdffs.cli.{arguments.command}", alone=argv is None)
     try:
         return _run(command, arguments)

@@ -29,7 +29,7 @@ from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore, carries_store, read_store
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, FailedFileError, LockedError, StaleFileError, TreeChangedError
-from asdffs.relief import Exclusive
+from asdffs.relief import Exclusive, Rank
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class LiveStore:
         self, document: Document, root: LiveDirectory | None = None, spool: LooseFiles | None = None
     ) -> None:
         self.document = document
-        self.turn = Exclusive(document.relief)
+        self.turn = Exclusive(document.relief, Rank.STORE)
         self.root = RootDirectory(self) if root is None else root
         self.committed: dict[str, LiveFile] = {}
         self.tree = TreeStore.empty(document)

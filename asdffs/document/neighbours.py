@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from asdffs.document.blocks.transaction import Foreign
 from asdffs.document.outlines import Outlines
 from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError
-from asdffs.relief import Exclusive, Relief
+from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.storage.mount_table import outside
 from asdffs.tree.branch import Branch
 from asdffs.tree.events import Path
@@ -59,7 +59,7 @@ class Neighbours(Generic[F]):
         self._open_other = open_other
         self._relief = relief
         self._opened: dict[str, F] = {}
-        self._opening = Exclusive(relief)
+        self._opening = Exclusive(relief, Rank.NEIGHBOURS)
         self._told: set[str] = set()
 
     def find(self, uri: str, base: F) -> F:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from asdffs.document.changes import TREE, Changes
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InvalidTreeError
-from asdffs.relief import Exclusive, Relief
+from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.tree.branch import Branch, Outline
 from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import float_orders
@@ -38,7 +38,7 @@ class Outlines:
         self._relief = relief
         self._change = change
         self._changes = changes
-        self._reading = Exclusive(relief)
+        self._reading = Exclusive(relief, Rank.OUTLINE)
         self._version = -1
         self._outline = _EMPTY
         self._facts: dict[Path, tuple[Any, int]] = {}

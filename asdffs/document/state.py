@@ -29,7 +29,7 @@ from asdffs.document.tree_fit import TreeFit
 from asdffs.errors import StaleFileError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
-from asdffs.relief import Exclusive, Relief
+from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.storage.store import Extent, Signature
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class FileState:
         self.report = report or Report()
         self.relief = setup.relief
         self.changes = Changes()
-        self.change = Exclusive(setup.relief)
+        self.change = Exclusive(setup.relief, Rank.FILE)
         self._setup = setup
         self._reopen = reopen
         self._generation = 0

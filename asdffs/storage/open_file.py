@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
-from asdffs.relief import Exclusive, Relief
+from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.storage.file_mode import FileMode
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import Record
@@ -47,7 +47,7 @@ class OpenFile:
         self.replacing = replacing
         self.mode = mode
         self.signature = known or store.signature()
-        self.moving = Exclusive(relief)
+        self.moving = Exclusive(relief, Rank.MOVE)
         self.made = False
 
     @property

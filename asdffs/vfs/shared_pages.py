@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, Protocol
 
 from asdffs.document.changes import TREE
 from asdffs.errors import AsdffsError, StaleFileError
-from asdffs.relief import Exclusive, Relief
+from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.storage.store import read_bytes
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import FileNode, Node
@@ -211,7 +211,7 @@ class SharedPages:
     # -- the kernel -----------------------------------------------------------
 
     def _gate(self, block: int) -> Exclusive:
-        return self._gates.setdefault(block, Exclusive(self._relief))
+        return self._gates.setdefault(block, Exclusive(self._relief, Rank.PAGES))
 
     def _kin(self, node: FileNode, offset: int, length: int, *, own: bool = False) -> tuple[FileNode, ...]:
         """The other views that show these bytes and may be mapped for writing; ``own``: and ``node`` itself."""

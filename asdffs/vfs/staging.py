@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager
 from asdffs.document.document import Document
 from asdffs.document.saves.drafts import Drafts
 from asdffs.errors import AsdffsError, InvalidTreeError
-from asdffs.relief import Exclusive
+from asdffs.relief import Exclusive, Rank
 from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.scratch import SpoolFile
 from asdffs.views.tree_yaml import CommittedTree
@@ -53,7 +53,7 @@ class Staging:
         self._committed = CommittedTree(document)
         self.node: FileNode | None = node
         self.adopting: FileNode | None = None
-        self.turn = Exclusive(document.relief)
+        self.turn = Exclusive(document.relief, Rank.SAVE)
         self._state = Draft.CLEAN
 
     @property

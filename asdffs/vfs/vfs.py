@@ -26,7 +26,7 @@ from asdffs.errors import (
     ReadOnlyError,
     StaleFileError,
 )
-from asdffs.relief import Exclusive
+from asdffs.relief import Exclusive, Rank
 from asdffs.storage.store import Extent
 from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
@@ -410,7 +410,7 @@ class Vfs:
     def _changing(self, node: FileNode) -> Iterator[None]:
         """Changes of one node happen one after the other, and not while it is judged."""
         if node.changing is None:
-            node.changing = Exclusive(self.document.relief)
+            node.changing = Exclusive(self.document.relief, Rank.NODE)
         with node.changing.entered(), self.staging.guard(node):
             yield
 

@@ -74,7 +74,9 @@ class Kernel:
         self.calls.append(sorted(region.node.path for region in regions))
         for region in regions if self.answers else ():
             if region.node.path in self.dirty:
-                self.mount.send(*self.dirty.pop(region.node.path))
+                sending = threading.Thread(target=self.mount.send, args=self.dirty.pop(region.node.path))
+                sending.start()  # another request, while this one waits
+                sending.join()
         if self.then:
             self.then.pop()()
         return {region.node for region in regions} if self.answers else set()

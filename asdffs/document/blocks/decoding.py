@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, DamagedBlockError
-from asdffs.relief import Exclusive, Relief
+from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.storage.file_store import write_all
 from asdffs.storage.linux_calls import punch_hole
 from asdffs.storage.store import Extent
@@ -67,7 +67,7 @@ class DecodedBlock:
         self.dirty = False
         self.ended = False
         self.reader = 0
-        self.exclusive = Exclusive(relief)
+        self.exclusive = Exclusive(relief, Rank.DECODER)
         self._relief = relief
         self._progress = progress
         self._memory = 0

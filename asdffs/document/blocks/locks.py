@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from asdffs.relief import Exclusive, Relief
+from asdffs.relief import Exclusive, Rank, Relief
 
 
 class BlockLocks:
@@ -33,12 +33,12 @@ class BlockLocks:
 
     def of(self, number: int) -> Exclusive:
         """The lock of a block."""
-        return self._locks.setdefault(number, Exclusive(self._relief))
+        return self._locks.setdefault(number, Exclusive(self._relief, Rank.BLOCK))
 
     @contextlib.contextmanager
     def overwriting(self, number: int) -> Iterator[None]:
         """Its bytes in the file are neither the old nor the new ones inside."""
-        with self._overwritten.setdefault(number, Exclusive(self._relief)).entered():
+        with self._overwritten.setdefault(number, Exclusive(self._relief, Rank.OVERWRITE)).entered():
             yield
 
     def unsteady(self, number: int) -> bool:

@@ -1,0 +1,37 @@
+"""What the pages about the design say is so."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+from asdffs import relief
+from asdffs.relief import Alone, Exclusive, Rank
+
+DESIGN = Path(__file__).parents[2] / "docs/design"
+
+
+def test_the_table_of_locks_has_the_ranks_in_their_order() -> None:
+    rows = re.findall(r"^\| ([A-Z]+) \| ", (DESIGN / "concurrency.md").read_text(), re.MULTILINE)
+    assert rows == [rank.name for rank in Rank]
+
+
+def test_another_order_of_locks_is_an_error() -> None:
+    upper, lower, again = Exclusive(Alone(), Rank.BLOCK), Exclusive(Alone(), Rank.FILE), Exclusive(Alone(), Rank.FILE)
+    with upper.entered(), lower.entered():
+        pass
+    for other in (upper, again):
+        with lower.entered(), pytest.raises(RuntimeError, match="is entered under FILE"), other.entered():
+            pass
+    with lower.entered():
+        thread = threading.Thread(target=lambda: upper.entered().__enter__())
+        thread.start()
+        thread.join()
+    assert upper.taken, "another thread has an order of its own"
+
+
+def test_tests_check_the_order() -> None:
+    assert relief._checked
