@@ -26,11 +26,17 @@ def test_another_order_of_locks_is_an_error() -> None:
     for other in (upper, again):
         with lower.entered(), pytest.raises(RuntimeError, match="is entered under FILE"), other.entered():
             pass
+    entered: list[bool] = []
+
+    def enter() -> None:
+        with upper.entered():
+            entered.append(upper.taken)
+
     with lower.entered():
-        thread = threading.Thread(target=lambda: upper.entered().__enter__())
+        thread = threading.Thread(target=enter)
         thread.start()
         thread.join()
-    assert upper.taken, "another thread has an order of its own"
+    assert entered == [True], "another thread has an order of its own"
 
 
 def test_tests_check_the_order() -> None:
