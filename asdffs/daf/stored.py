@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from asdffs.daf.eltypes import Eltype
 from asdffs.document.arrays.array import Array
-from asdffs.document.arrays.elements import BlockElements, Elements, packed, understood
+from asdffs.document.arrays.elements import BlockElements, Elements, array_errors
+from asdffs.document.arrays.placement import packed
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
@@ -83,7 +84,7 @@ def stored_content(document: Document, path: Path, array: Ndarray, eltype: Eltyp
 
     Raises ``InvalidStoreError`` when it cannot be a file, ``InvalidArrayError``, ``AsdffsError``, ``OSError``.
     """
-    with understood(array.line):
+    with array_errors(array.line):
         if array.source is None or isinstance(array.source, str):
             return _made(document, path, array, eltype, axes)
         _check_axes(array.shape_in(0), axes)

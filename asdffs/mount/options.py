@@ -70,7 +70,7 @@ Setter = Callable[[MountOptions, str], MountOptions]
 
 
 def parse_options(texts: list[str]) -> MountOptions:
-    """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming what is not understood."""
+    """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming what is not array_errors."""
     chosen = MountOptions()
     values = _VALUES | {name: ("on|off", _set_format(name)) for name in registry.names("formats")}
     for word in (word for text in texts for word in text.split(",") if word):

@@ -1,4 +1,4 @@
-"""Man pages and completions: complete, and understood by the programs that read them."""
+"""Man pages and completions: complete, and array_errors by the programs that read them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from support.arrays import tree_file
 from support.samples import block_bytes
 
-from asdffs.document.arrays.elements import gather, packed
+from asdffs.document.arrays.gathering import gather
+from asdffs.document.arrays.placement import packed
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
 from asdffs.storage.store import read_bytes

@@ -133,7 +133,7 @@ FACTS = {
 
 @pytest.mark.parametrize("facts", FACTS)
 def test_facts_of_arrays_are_read_as_the_asdf_library_reads_them(facts: str) -> None:
-    """Numbers in every form of YAML 1.1, aliases, merge keys; what is not understood is told, not left out."""
+    """Numbers in every form of YAML 1.1, aliases, merge keys; what is not array_errors is told, not left out."""
     anchors = "n: &n 7\ns: &s [2, 3]\nd: &d [{name: x, datatype: int8}]\nm: &m {source: 3, shape: *s, offset: 5}\n"
     array = outline_of(f"{anchors}a: {ARRAY} {{{facts}}}\n").arrays[0].array
     assert array is not None

@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.document.arrays.elements import BlockElements, Elements, ValueMask, block_of, elements_of, understood
+from asdffs.document.arrays.elements import BlockElements, Elements, array_errors, elements_of
+from asdffs.document.arrays.masks import ValueMask
+from asdffs.document.arrays.placement import block_of
 from asdffs.document.arrays.region import Region, is_packed, packed_runs, select
 from asdffs.document.block import Block
 from asdffs.document.state import FileState
@@ -163,7 +165,7 @@ class Array:
     def elements(self) -> Elements:
         """Its elements as they are now; the same object as long as they are the same."""
         branch = self.branch
-        with understood(branch.line):
+        with array_errors(branch.line):
             key = (branch, *self._changing(branch))
             if self._known is None or self._known[0] != key:
                 self._known = key, self._make(branch)

@@ -15,135 +15,27 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import math
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import yaml
 
+from asdffs.document.arrays.gathering import gather
+from asdffs.document.arrays.placement import place
 from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.relief import Relief
 from asdffs.storage.store import Extent, read_bytes
-from asdffs.tree.branch import Branch, Scalar
+from asdffs.tree.branch import Branch
 from asdffs.tree.datatypes import Descr, descr_of
 from asdffs.tree.inline import inline_array
-from asdffs.tree.ndarrays import Ndarray, item_size
-
-#: How much of a block is read to gather what is scattered in it, in bytes, before rows are taken one by one.
-_SPAN: Final = 4 << 20
-#: Unwanted bytes that are read along, per wanted one.
-_WASTE: Final = 16
-#: Sizes of files have 63 bits, header included.
-_LARGEST: Final = 1 << 62
-#: numpy's limit.
-_MOST_AXES: Final = 64
-
-Fetch = Callable[[int, int], bytes]
-
-
-class Placement(NamedTuple):
-    """Where the elements of an array are now.
-
-    ``offset``, ``strides``: in bytes, of block ``number``; ``item``: bytes of an element.  ``fortran``: they are
-    written columns first.  ``window``: they lie in the block as they are written.
-    """
-
-    number: int
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    item: int
-    fortran: bool
-    window: bool
-
-    @property
-    def size(self) -> int:
-        """Bytes of all elements."""
-        return self.item * math.prod(self.shape)
-
-
-def block_of(file: FileState, array: Ndarray) -> int:
-    """Number of the block that has the array.  Raises ``InvalidArrayError``."""
-    count = len(file.table)
-    number = array.block_in(count)
-    if number is not None:
-        return number
-    if array.source is None:
-        raise InvalidArrayError("it states neither a source nor data")
-    if isinstance(array.source, str):
-        raise InvalidArrayError(f"its source is {array.source[:60]!r}, which is no block of this file")
-    raise InvalidArrayError(f"its source is {str(array.source)[:20]}, and the file has {count} blocks")
-
-
-def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Placement:
-    """Where the elements are; ``rows_first``: written in C order even if they lie columns first.
-
-    Raises ``InvalidArrayError`` when the array cannot be, ``DamagedBlockError``.
-    """
-    number, item = block_of(file, array), item_size(array.datatype)
-    obstacle = file.contents.obstacle(number)
-    if array.odd or obstacle:
-        raise InvalidArrayError(f"its {array.odd}, which means nothing" if array.odd else obstacle)
-    if item is None:
-        descr_of(array.datatype, array.byteorder)  # says what is wrong with it
-        raise InvalidArrayError("its datatype is not known")
-    size = file.contents.size(number)
-    shape = array.shape_in(size)
-    if shape is None or len(shape) > _MOST_AXES or min(shape, default=0) < 0:
-        raise InvalidArrayError("its shape is not one that an array can have")
-    if item * math.prod(shape) > _LARGEST:
-        raise InvalidArrayError("it has more bytes than a file can have")
-    strides = array.strides if array.strides is not None else packed(shape, item)
-    if len(strides) != len(shape):
-        raise InvalidArrayError(f"it has {len(shape)} axes and {len(strides)} strides")
-    placement = Placement(
-        number, array.offset, shape, strides, item, *_order(shape, strides, item, rows_first=rows_first)
-    )
-    _check_inside(placement, size)
-    return placement
-
-
-def packed(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """The strides of a contiguous array, rows first."""
-    strides, step = [], item
-    for length in reversed(shape):
-        strides.append(step)
-        step *= max(1, length)
-    return tuple(reversed(strides))
-
-
-def _order(shape: tuple[int, ...], strides: tuple[int, ...], item: int, *, rows_first: bool) -> tuple[bool, bool]:
-    """Whether elements are written columns first, and whether they lie as they are written."""
-    if _lies(shape, strides, packed(shape, item)):
-        return False, True
-    columns = _lies(shape, strides, tuple(reversed(packed(tuple(reversed(shape)), item))))
-    if rows_first:
-        return False, False
-    steps = [abs(step) for length, step in zip(shape, strides, strict=True) if length > 1]
-    return columns or (len(steps) > 1 and steps == sorted(steps)), columns
-
-
-def _lies(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether an array of ``strides`` is one of the ``wanted`` ones; axes of one element step nowhere."""
-    steps = zip(shape, strides, wanted, strict=True)
-    return 0 in shape or all(length == 1 or have == want for length, have, want in steps)
-
-
-def _check_inside(where: Placement, size: int) -> None:
-    if 0 in where.shape:
-        return
-    steps = [(length - 1) * step for length, step in zip(where.shape, where.strides, strict=True)]
-    first = where.offset + sum(step for step in steps if step < 0)
-    last = where.offset + sum(step for step in steps if step > 0) + where.item
-    if first < 0 or last > size:
-        raise InvalidArrayError(f"it needs bytes {first} to {last} of block {where.number}, which has {size}")
+from asdffs.tree.ndarrays import Ndarray
 
 
 @contextlib.contextmanager
-def understood(line: int) -> Iterator[None]:
+def array_errors(line: int) -> Iterator[None]:
     """What a tree states may be anything: where numpy, YAML or astropy refuse it, say so, with the line.
 
     Raises ``InvalidArrayError``.
@@ -238,49 +130,6 @@ class OtherElements(Elements):
         return self._inner.read(offset, length)
 
 
-def gather(
-    shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, part: tuple[int, int], fetch: Fetch
-) -> bytes:
-    """Elements ``part[0]`` to ``part[1]`` of a strided array, rows first, each of ``item`` bytes.
-
-    ``fetch(offset, length)`` reads of where the array lies; ``offset`` is that of its first element.
-    """
-    first, last = part
-    if first >= last:
-        return b""
-    if not shape:
-        return fetch(offset, item)
-    row = math.prod(shape[1:])
-    below, above = -(-first // row), last // row
-    if below > above:  # within one row
-        at, start = offset + (below - 1) * strides[0], (below - 1) * row
-        return gather(shape[1:], strides[1:], item, at, (first - start, last - start), fetch)
-    inner = shape[1:], strides[1:], item
-    head = gather(*inner, offset + (below - 1) * strides[0], (row - (below * row - first), row), fetch)
-    tail = gather(*inner, offset + above * strides[0], (0, last - above * row), fetch)
-    return head + _whole_rows((above - below, *shape[1:]), strides, item, offset + below * strides[0], fetch) + tail
-
-
-def _whole_rows(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, fetch: Fetch) -> bytes:
-    """All of an array: by one read where it is dense enough, else row by row."""
-    if 0 in shape:
-        return b""
-    if not shape:
-        return fetch(offset, item)
-    steps = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
-    low, high = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0) + item
-    if high - low <= min(_SPAN, _WASTE * item * math.prod(shape)):
-        return _picked(shape, strides, item, fetch(offset + low, high - low), -low)
-    parts = (_whole_rows(shape[1:], strides[1:], item, offset + n * strides[0], fetch) for n in range(shape[0]))
-    return b"".join(parts)
-
-
-def _picked(shape: tuple[int, ...], strides: tuple[int, ...], item: int, raw: bytes, offset: int) -> bytes:
-    import numpy as np
-
-    return bytes(np.ndarray(shape, np.dtype((np.void, item)), raw, offset, strides).tobytes())
-
-
 class MadeElements(Elements):
     """Elements that numpy made: inline data, or a mask by value.  ``array``: of any order."""
 
@@ -295,37 +144,6 @@ class MadeElements(Elements):
     def read(self, offset: int, length: int) -> bytes:
         """Bytes of the array."""
         return self._raw[offset : offset + length]
-
-
-class ValueMask(Elements):
-    """A bool for each of ``data``'s elements: whether it is the ``value`` that means "masked"."""
-
-    descr = "|b1"
-
-    def __init__(self, data: Elements, value: Scalar) -> None:
-        self._data = data
-        self._value = yaml.safe_load(value.text) if value.plain else value.text
-        self.shape = data.shape
-        self.fortran = data.fortran
-        self.size = math.prod(data.shape)
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Compared as numpy's ``masked_values`` does; with NaN, where it is not a number."""
-        import numpy as np
-
-        dtype = np.dtype(self._data.descr)
-        length = max(0, min(length, self.size - offset))
-        raw = read_bytes(self._data.read(offset * dtype.itemsize, length * dtype.itemsize))
-        try:
-            return bytes(_masked(np, np.frombuffer(raw, dtype), self._value).tobytes())
-        except (TypeError, ValueError) as err:
-            raise InvalidArrayError(f"its elements cannot be compared with the mask {self._value!r}") from err
-
-
-def _masked(np: Any, data: Any, value: Any) -> Any:
-    if isinstance(value, float) and math.isnan(value):
-        return np.isnan(data)
-    return np.ma.getmaskarray(np.ma.masked_values(data, value))
 
 
 def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) -> Elements:

@@ -20,14 +20,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
-from asdffs.document.arrays.elements import (
-    Elements,
-    ValueMask,
-    elements_of,
-    import_numpy,
-    subjects_of,
-    understood,
-)
+from asdffs.document.arrays.elements import Elements, array_errors, elements_of, import_numpy, subjects_of
+from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
@@ -129,7 +123,7 @@ class FitsFile(ArrayFile):
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Bytes of one unit after the other."""
-        with understood(self.branch.line):
+        with array_errors(self.branch.line):
             return self._read(offset, length)
 
     def _read(self, offset: int, length: int) -> bytes | Extent:
@@ -153,7 +147,7 @@ class FitsFile(ArrayFile):
     def _units(self) -> list[Unit]:
         branch = self.branch
         document = self._document
-        with understood(branch.line):
+        with array_errors(branch.line):
             sizes = [
                 document.contents.size(subject.number) for subject in self._own() if _is_there(document, subject)
             ]

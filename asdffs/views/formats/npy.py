@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from asdffs.document.arrays.array import Mask
-from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, understood
+from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, array_errors
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
 from asdffs.storage.store import Extent, read_bytes
@@ -76,7 +76,7 @@ class NpyFile(ArrayFile):
         """Bytes of the header, and of the block."""
         elements, header = self._parts()
         head = header[offset : offset + length]
-        with understood(self.branch.line):
+        with array_errors(self.branch.line):
             rest = elements.read(max(0, offset - len(header)), length - len(head))
         return head + read_bytes(rest) if head else rest
 
@@ -144,7 +144,7 @@ class NpyFile(ArrayFile):
         elements = self._array.elements()
         if self._known is None or self._known[0] is not elements:
             branch = self.branch
-            with understood(branch.line):
+            with array_errors(branch.line):
                 growing = branch.array is not None and branch.array.row is not None
                 self._known = elements, header_of(elements, growing=growing)
         return self._known

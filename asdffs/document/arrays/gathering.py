@@ -1,0 +1,59 @@
+"""Gathers the elements of a strided array, in the order in which numpy's files have them.
+
+Pure, but for ``fetch``, which reads where the array lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+#: How much of a block is read to gather what is scattered in it, in bytes, before rows are taken one by one.
+_SPAN: Final = 4 << 20
+#: Unwanted bytes that are read along, per wanted one.
+_WASTE: Final = 16
+Fetch = Callable[[int, int], bytes]
+
+
+def gather(
+    shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, part: tuple[int, int], fetch: Fetch
+) -> bytes:
+    """Elements ``part[0]`` to ``part[1]`` of a strided array, rows first, each of ``item`` bytes.
+
+    ``fetch(offset, length)`` reads of where the array lies; ``offset`` is that of its first element.
+    """
+    first, last = part
+    if first >= last:
+        return b""
+    if not shape:
+        return fetch(offset, item)
+    row = math.prod(shape[1:])
+    below, above = -(-first // row), last // row
+    if below > above:  # within one row
+        at, start = offset + (below - 1) * strides[0], (below - 1) * row
+        return gather(shape[1:], strides[1:], item, at, (first - start, last - start), fetch)
+    inner = shape[1:], strides[1:], item
+    head = gather(*inner, offset + (below - 1) * strides[0], (row - (below * row - first), row), fetch)
+    tail = gather(*inner, offset + above * strides[0], (0, last - above * row), fetch)
+    return head + _whole_rows((above - below, *shape[1:]), strides, item, offset + below * strides[0], fetch) + tail
+
+
+def _whole_rows(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, fetch: Fetch) -> bytes:
+    """All of an array: by one read where it is dense enough, else row by row."""
+    if 0 in shape:
+        return b""
+    if not shape:
+        return fetch(offset, item)
+    steps = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
+    low, high = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0) + item
+    if high - low <= min(_SPAN, _WASTE * item * math.prod(shape)):
+        return _picked(shape, strides, item, fetch(offset + low, high - low), -low)
+    parts = (_whole_rows(shape[1:], strides[1:], item, offset + n * strides[0], fetch) for n in range(shape[0]))
+    return b"".join(parts)
+
+
+def _picked(shape: tuple[int, ...], strides: tuple[int, ...], item: int, raw: bytes, offset: int) -> bytes:
+    import numpy as np
+
+    return bytes(np.ndarray(shape, np.dtype((np.void, item)), raw, offset, strides).tobytes())

@@ -1,0 +1,117 @@
+"""Where the elements of an array lie in its block: shape, strides and offset of the schema core/ndarray, checked.
+
+Pure arithmetic on what the tree states and how large the block is now.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from asdffs.document.state import FileState
+from asdffs.errors import InvalidArrayError
+from asdffs.tree.datatypes import descr_of
+from asdffs.tree.ndarrays import Ndarray, item_size
+
+#: Sizes of files have 63 bits, header included.
+_LARGEST: Final = 1 << 62
+#: numpy's limit.
+_MOST_AXES: Final = 64
+
+
+class Placement(NamedTuple):
+    """Where the elements of an array are now.
+
+    ``offset``, ``strides``: in bytes, of block ``number``; ``item``: bytes of an element.  ``fortran``: they are
+    written columns first.  ``window``: they lie in the block as they are written.
+    """
+
+    number: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    item: int
+    fortran: bool
+    window: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of all elements."""
+        return self.item * math.prod(self.shape)
+
+
+def block_of(file: FileState, array: Ndarray) -> int:
+    """Number of the block that has the array.  Raises ``InvalidArrayError``."""
+    count = len(file.table)
+    number = array.block_in(count)
+    if number is not None:
+        return number
+    if array.source is None:
+        raise InvalidArrayError("it states neither a source nor data")
+    if isinstance(array.source, str):
+        raise InvalidArrayError(f"its source is {array.source[:60]!r}, which is no block of this file")
+    raise InvalidArrayError(f"its source is {str(array.source)[:20]}, and the file has {count} blocks")
+
+
+def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Placement:
+    """Where the elements are; ``rows_first``: written in C order even if they lie columns first.
+
+    Raises ``InvalidArrayError`` when the array cannot be, ``DamagedBlockError``.
+    """
+    number, item = block_of(file, array), item_size(array.datatype)
+    obstacle = file.contents.obstacle(number)
+    if array.odd or obstacle:
+        raise InvalidArrayError(f"its {array.odd}, which means nothing" if array.odd else obstacle)
+    if item is None:
+        descr_of(array.datatype, array.byteorder)  # says what is wrong with it
+        raise InvalidArrayError("its datatype is not known")
+    size = file.contents.size(number)
+    shape = array.shape_in(size)
+    if shape is None or len(shape) > _MOST_AXES or min(shape, default=0) < 0:
+        raise InvalidArrayError("its shape is not one that an array can have")
+    if item * math.prod(shape) > _LARGEST:
+        raise InvalidArrayError("it has more bytes than a file can have")
+    strides = array.strides if array.strides is not None else packed(shape, item)
+    if len(strides) != len(shape):
+        raise InvalidArrayError(f"it has {len(shape)} axes and {len(strides)} strides")
+    placement = Placement(
+        number, array.offset, shape, strides, item, *_order(shape, strides, item, rows_first=rows_first)
+    )
+    _check_inside(placement, size)
+    return placement
+
+
+def packed(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    """The strides of a contiguous array, rows first."""
+    strides, step = [], item
+    for length in reversed(shape):
+        strides.append(step)
+        step *= max(1, length)
+    return tuple(reversed(strides))
+
+
+def _order(shape: tuple[int, ...], strides: tuple[int, ...], item: int, *, rows_first: bool) -> tuple[bool, bool]:
+    """Whether elements are written columns first, and whether they lie as they are written."""
+    if _lies(shape, strides, packed(shape, item)):
+        return False, True
+    columns = _lies(shape, strides, tuple(reversed(packed(tuple(reversed(shape)), item))))
+    if rows_first:
+        return False, False
+    steps = [abs(step) for length, step in zip(shape, strides, strict=True) if length > 1]
+    return columns or (len(steps) > 1 and steps == sorted(steps)), columns
+
+
+def _lies(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether an array of ``strides`` is one of the ``wanted`` ones; axes of one element step nowhere."""
+    steps = zip(shape, strides, wanted, strict=True)
+    return 0 in shape or all(length == 1 or have == want for length, have, want in steps)
+
+
+def _check_inside(where: Placement, size: int) -> None:
+    if 0 in where.shape:
+        return
+    steps = [(length - 1) * step for length, step in zip(where.shape, where.strides, strict=True)]
+    first = where.offset + sum(step for step in steps if step < 0)
+    last = where.offset + sum(step for step in steps if step > 0) + where.item
+    if first < 0 or last > size:
+        raise InvalidArrayError(f"it needs bytes {first} to {last} of block {where.number}, which has {size}")
