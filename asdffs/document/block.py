@@ -11,7 +11,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final, overload
 
-from asdffs.document.blocks.contents import Contents, Readable
+from asdffs.document.blocks.contents import Contents
+from asdffs.document.blocks.storing import Readable
 from asdffs.document.state import FileState
 from asdffs.document.turn import in_turn
 from asdffs.errors import AsdffsError, InUseError

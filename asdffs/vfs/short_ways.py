@@ -7,7 +7,7 @@ nothing is asked again.  Whatever is not known to be the same goes the long way.
 
 from __future__ import annotations
 
-from asdffs.document.blocks.contents import Window
+from asdffs.document.blocks.windows import Window
 from asdffs.document.changes import content
 from asdffs.document.document import Document
 from asdffs.storage.store import Extent

@@ -1,0 +1,194 @@
+"""Stores blocks anew: in another compression, with other content, or what was written to a compressed one.
+
+Rules.  1. Whoever changes a block, or stores it anew, holds its lock; only the last step, which changes the file,
+holds ``change``, so a long recompression holds up nobody else.  2. While a block is overwritten its readers wait;
+readers of others do not.  3. What is dirty in the spool is stored at the last close, fsync or finish (``settle``,
+``store_all``).
+
+The caller has the turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from asdffs.codecs.base import Codec
+from asdffs.document.blocks.encoding import Encoded, encode
+from asdffs.document.blocks.reading import BlockParts, BlockReader
+from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.changes import stored
+from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError
+from asdffs.format.constants import NO_COMPRESSION
+from asdffs.storage.payload import Payload
+from asdffs.storage.store import read_bytes
+
+
+class Readable(NamedTuple):
+    """What is to be in a block: ``size`` bytes, that ``read(offset, length)`` gives."""
+
+    size: int
+    read: Callable[[int, int], bytes]
+
+
+class BlockStorer:
+    """Stores the blocks that ``reader`` reads; ``room``: where encoded bytes are kept meanwhile."""
+
+    def __init__(self, parts: BlockParts, reader: BlockReader, room: SpoolRoom) -> None:
+        self._transaction = parts.transaction
+        self._table = parts.table
+        self._editor = parts.editor
+        self._codecs = parts.codecs
+        self._compressed = parts.compressed
+        self._locks = parts.locks
+        self._change = parts.change
+        self._changes = parts.changes
+        self._relief = parts.relief
+        self._progress = parts.progress
+        self._reader = reader
+        self._room = room
+
+    def settle(self, number: int, *, durable: bool) -> None:
+        """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
+        self._transaction.mode.check_conflict()  # what was written before it is beside the file, not in it
+        with self._locks.of(number).entered():
+            if number in self._compressed.dirty:
+                self._store(number, self._codecs.of(number))
+                return
+            with self._change.entered():
+                self._editor.settle(number, durable=durable)
+
+    def set_compression(self, number: int, name: str) -> None:
+        """Store the block in another compression, or in none, durably.
+
+        Raises ``NotSupportedError``, ``NotPermittedError``, ``ReadOnlyError``, ``DamagedBlockError``,
+        ``NoRoomError``, ``OSError`` or as ``Transaction``; the block is as it was then.
+        """
+        with self.changing(number, content=False):
+            header = self._table.header(number)
+            codec = self._codecs.named(name, header.form)
+            if header.streamed:
+                raise NotPermittedError("a streamed block cannot be compressed", block=number)
+            if self._codecs.of(number) != codec or number in self._compressed.dirty:
+                self._reader.check_sound(number)
+                self._store(number, codec)
+
+    def replace(self, number: int, content: Readable) -> None:
+        """Have ``content`` in the block: all of it or what was there, durably.
+
+        In the block's own compression.  Raises as ``set_compression``.
+        """
+        with self.changing(number):
+            header = self._table.header(number)
+            if header.streamed:
+                raise NotPermittedError("a streamed block is not replaced as a whole; append to it", block=number)
+            self._store(number, self._codecs.of(number), content)
+
+    def encoded(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
+        """The block in another compression, in ``payload``; the file stays as it is.
+
+        Raises ``DamagedBlockError``, ``NotSupportedError``, ``AbandonedError``, ``OSError``.
+        """
+        self._reader.check_sound(number)
+        return self._encode(number, codec, self._own(number), payload, needed=False)
+
+    def store_all(self) -> None:
+        """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``settle``."""
+        failure: AsdffsError | OSError | None = None
+        for number in self._compressed.dirty:
+            try:
+                self.settle(number, durable=True)
+            except (AsdffsError, OSError) as err:
+                failure = failure or err
+        if failure is not None:
+            raise failure
+
+    def _own(self, number: int) -> Readable:
+        """The content of the block as it is."""
+        return Readable(
+            self._reader.size(number),
+            lambda offset, length: read_bytes(self._reader.read_decoded(number, offset, length)),
+        )
+
+    def _encode(
+        self, number: int, codec: Codec | None, content: Readable, payload: Payload, *, needed: bool
+    ) -> Encoded:
+        return encode(
+            number,
+            codec,
+            content.size,
+            content.read,
+            payload,
+            relief=self._relief,
+            progress=self._progress,
+            needed=needed,
+        )
+
+    def _store(self, number: int, codec: Codec | None, new: Readable | None = None) -> None:
+        """Encode the block, or ``new`` content, and overwrite it with that.  Under its lock."""
+        self._transaction.pins.check(number)
+        self._transaction.mode.check_healthy()
+        self._transaction.mode.check_conflict()
+        payload = self._transaction.create_payload(self._room.directory)
+        try:
+            needed = new is not None or self._compressed.is_dirty(number)
+            encoded = self._encode(number, codec, new or self._own(number), payload, needed=needed)
+            with self._overwriting(number), self._change.entered():
+                kept = self._editor.store(number, encoded)
+                self._stored(number, same=new is None and encoded.compression != NO_COMPRESSION)
+                self._editor.return_room(number, kept)
+        finally:
+            keep = bool(self._transaction.mode.failure)
+            with self._relief.waiting():  # to free gigabytes takes a while
+                payload.discard(keep=keep)
+
+    @contextlib.contextmanager
+    def _overwriting(self, number: int) -> Iterator[None]:
+        """Readers of the block wait, unless all of it is in the spool; nobody is decoding it."""
+        decoded = self._compressed.block(number) if self._table.header(number).compressed else None
+        with contextlib.ExitStack() as stack:
+            if decoded is not None:  # first: who decodes may have to wait for an overwrite, for its next piece
+                stack.enter_context(decoded.exclusive.entered())
+            stack.enter_context(self._locks.overwriting(number))
+            self._table.touch()
+            yield
+
+    def _stored(self, number: int, *, same: bool) -> None:
+        """The file has the block: what the spool has of it is right, or about bytes that are gone."""
+        if same and self._compressed.is_dirty(number):
+            self._compressed.saved(number)
+        else:
+            self._compressed.forget(number)
+        self._changes.note(stored(number))
+
+    @contextlib.contextmanager
+    def changing(self, number: int, *, content: bool = True) -> Iterator[None]:
+        """It is written, or (without ``content``) stored in another way: its old checksum says nothing any more."""
+        with self._locks.of(number).entered():
+            if content:
+                self.check_writable(number)
+            else:
+                self.check_storable(number)
+            try:
+                yield
+            finally:  # a write that failed may have written something
+                self._table.touch()
+                if content:
+                    self._changes.note_content(number)
+            self._reader.trust(number)
+
+    def check_storable(self, number: int) -> None:
+        """As ``check_writable``, but for how it is stored now."""
+        self._locks.await_move()
+        self._editor.check_writable(number)
+        obstacle = self._reader.obstacle(number)
+        if obstacle:
+            raise ReadOnlyError(obstacle, block=number)
+
+    def check_writable(self, number: int) -> None:
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
+        self.check_storable(number)
+        why = self._codecs.read_only(number)
+        if why:
+            raise ReadOnlyError(why, block=number)
