@@ -7,11 +7,8 @@ turn.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
-from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Collection
 
 from asdffs.document.document import Document
 from asdffs.errors import (
@@ -21,7 +18,6 @@ from asdffs.errors import (
     NameTooLongError,
     NoSuchNameError,
     NotDirectoryError,
-    NotEmptyError,
     NotPermittedError,
     ReadOnlyError,
 )
@@ -30,11 +26,13 @@ from asdffs.vfs.attributes import Owner
 from asdffs.vfs.changeable import changeable
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.entries import Entries
-from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node, walk
+from asdffs.vfs.namespace import DirectoryNode, FileNode, Node, walk
 from asdffs.vfs.scratch import Spool, SpoolFile
+from asdffs.vfs.scratch_names import ScratchNames
 from asdffs.vfs.shared_pages import SharedPages
 from asdffs.vfs.shown_views import check_alone, views_of
 from asdffs.vfs.staging import TREE, Staging, spooled
+from asdffs.vfs.tree_name import TreeName
 from asdffs.views.base import Options, View
 
 _LONGEST_NAME = 255
@@ -58,37 +56,32 @@ class Names:
         options: Options | None = None,
     ) -> None:
         self._document = document
-        self._spool = spool
         self._owner = owner
+        self._scratch = ScratchNames(spool, owner)
         self._views: dict[DirectoryNode, View] = {}
         self.entries = Entries(self._views, document.relief, coherence, pages)
         self._replaced: dict[str, str] = {}
-        self._staging = staging
-        self._layout = (options or Options()).layout
-        self.root = self._directory(None)
-        views = views_of(document, options or Options())
+        self.root = self._show(options or Options())
+        self._tree = TreeName(self.root, staging, shown=not (options and options.layout))
+
+    def _show(self, options: Options) -> DirectoryNode:
+        """Make the views' directories; return the root, in which they are, or which is the only one that is shown."""
+        views = views_of(self._document, options)
         nodes = {name: self._directory(view) for name, view in views.items()}
         self._views.update((nodes[name], view) for name, view in views.items())
-        if self._layout:
-            check_alone(self._layout, views.get(self._layout), document)
-            self.root = nodes[self._layout]
-        for name, view in views.items():
-            self.root.fixed[view.directory] = nodes[name]
-        if self._layout:
-            status = next(node for node, view in self._views.items() if view.directory == STATUS)
-            self.root.fixed, self.root.hidden = {}, {STATUS: status}
-        elif staging.node is not None:
-            self.root.fixed[TREE] = staging.node
+        if not options.layout:
+            root = self._directory(None)
+            root.fixed.update((view.directory, nodes[name]) for name, view in views.items())
+            return root
+        check_alone(options.layout, views.get(options.layout), self._document)
+        root = nodes[options.layout]
+        root.hidden[STATUS] = next(node for node, view in self._views.items() if view.directory == STATUS)
+        return root
 
     @property
     def views(self) -> Collection[View]:
         """All views."""
         return self._views.values()
-
-    def _file_node(self, name: str, mode: int) -> FileNode:
-        """A new node of scratch, of the mount's owner, of now."""
-        now = time.time_ns()
-        return FileNode(mode, self._owner.uid, self._owner.gid, now, now, file=SpoolFile(self._spool, name))
 
     def find(self, path: str) -> Node:
         """The node at ``path``.  Raises ``NoSuchNameError``, ``NotDirectoryError``."""
@@ -104,7 +97,7 @@ class Names:
 
         Raises ``NameExistsError``, ``NotPermittedError``, ``NameRefusedError``, ``ReadOnlyError``, ``OSError``.
         """
-        with self._guard(path):
+        with self._tree.guard(path):
             return self._create(path, mode)
 
     def _create(self, path: str, mode: int) -> FileNode:
@@ -114,10 +107,9 @@ class Names:
             return changing.create(view, folder, name, mode & 0o7777)
         if self.entries.takes(folder, name):
             return self.entries.add(folder, name)
-        node = self._file_node(name, mode & 0o7777)
-        if self._is_tree(folder, name):
-            folder.fixed[TREE] = node
-            self._staging.enter(node)
+        node = self._scratch.new_file(name, mode & 0o7777)
+        if self._tree.is_at(folder, name):
+            self._tree.create(node)
         else:
             folder.scratch[name] = node
         folder.touch()
@@ -130,10 +122,8 @@ class Names:
         if view is not None:
             changing.mkdir(view, folder, name)
             return
-        if self._is_tree(folder, name):
-            raise NotPermittedError(f"{TREE} cannot be a directory")
-        now, owner = time.time_ns(), self._owner
-        folder.scratch[name] = DirectoryNode(mode & 0o7777, owner.uid, owner.gid, now, now, created=True)
+        self._tree.check_free(folder, name, "a directory")
+        self._scratch.mkdir(folder, name, mode & 0o7777)
         folder.touch()
 
     def rmdir(self, path: str) -> None:
@@ -146,12 +136,8 @@ class Names:
         if view is not None and name not in folder.hidden:
             changing.rmdir(view, folder, name, node)
             return
-        if not isinstance(node, DirectoryNode):
-            raise NotDirectoryError("is no directory", path=path)
-        if not node.created:
-            raise NotPermittedError("a directory of the mount cannot be removed", path=path)
-        _check_empty(node, path)
-        self._take_name(folder, name)
+        self._scratch.check_removable(node, path)
+        self._scratch.take_name(folder, name)
         folder.touch()
 
     def symlink(self, path: str, target: str) -> None:
@@ -159,15 +145,13 @@ class Names:
         folder, name = self._place(path)
         if changeable(folder) is not None:
             changing.refuse_link(name)
-        if self._is_tree(folder, name):
-            raise NotPermittedError(f"{TREE} cannot be a symbolic link")
-        now = time.time_ns()
-        folder.scratch[name] = LinkNode(0o777, self._owner.uid, self._owner.gid, now, now, target=target)
+        self._tree.check_free(folder, name, "a symbolic link")
+        self._scratch.symlink(folder, name, target)
         folder.touch()
 
     def link(self, existing: str, path: str) -> None:
         """Another name for a scratch file or the tree.  Raises as ``create``."""
-        with self._guard(existing):
+        with self._tree.guard(existing):
             self._link(self.find(existing), path)
 
     def _link(self, node: Node, path: str) -> None:
@@ -175,18 +159,16 @@ class Names:
         if changeable(folder) is not None or _is_of_changeable(node):
             changing.link(node, folder, name)
             return
-        if self._is_tree(folder, name) or not isinstance(node, FileNode) or not isinstance(node.file, SpoolFile):
-            raise NotPermittedError("only scratch files and the tree can have a second name, in scratch")
-        folder.scratch[name] = node
+        self._tree.check_free(folder, name, "another file's second name")
+        self._scratch.link(node, folder, name)
         folder.touch()
-        node.names += 1
 
     def unlink(self, path: str) -> None:
         """Take a name away.  The ASDF file is never touched by it.
 
         Raises ``InUseError``, ``NotPermittedError``, ``FileExpectedError``, ``ReadOnlyError``.
         """
-        with self._guard(path):
+        with self._tree.guard(path):
             self._unlink(path)
 
     def _unlink(self, path: str) -> None:
@@ -197,11 +179,11 @@ class Names:
             return
         if isinstance(node, DirectoryNode):
             raise FileExpectedError("is a directory of the mount", path=path)
-        if self._is_tree(folder, name):
-            self._staging.leave()
+        if self._tree.is_at(folder, name):
+            self._tree.leave()
         elif name not in folder.scratch and name not in folder.hidden:
             self.entries.remove(folder, name, node)
-        self._take_name(folder, name)
+        self._scratch.take_name(folder, name)
         folder.touch()
 
     def rename(self, old: str, new: str, *, replace: bool = True) -> None:
@@ -209,7 +191,7 @@ class Names:
 
         Raises as ``create``, ``unlink``, ``rmdir`` and ``Staging.adopt``.
         """
-        with self._guard(old, new):
+        with self._tree.guard(old, new):
             self._rename_guarded(old, new, replace=replace)
 
     def _rename_guarded(self, old: str, new: str, *, replace: bool) -> None:
@@ -229,13 +211,13 @@ class Names:
         target.touch()
 
     def _rename(self, folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, new_name: str) -> None:
-        is_tree = self._is_tree(folder, name)
+        is_tree = self._tree.is_at(folder, name)
         if not is_tree and name not in folder.scratch:
             raise NotPermittedError(f"{name} is not scratch and cannot be renamed")
-        if self._is_tree(target, new_name):
-            self._save(node)
-            self._take_name(target, new_name)
-            target.fixed[TREE] = node
+        if self._tree.is_at(target, new_name):
+            self._tree.save(node)
+            self._scratch.take_name(target, new_name)
+            self._tree.put(node)
         elif self.entries.has(target, new_name) or self.entries.takes(target, new_name):
             if is_tree:
                 raise NotPermittedError(f"{TREE} cannot become a block")
@@ -246,29 +228,14 @@ class Names:
             self.discard(node)
         else:
             self._check_new(target, new_name)
-            self._check_replaceable(node, target, new_name)
+            self._scratch.check_replaceable(node, self._try_find(target, new_name), new_name)
             if is_tree:
-                self._staging.leave()
-            self._take_name(target, new_name)
+                self._tree.leave()
+            self._scratch.take_name(target, new_name)
             target.scratch[new_name] = node
             if isinstance(node, FileNode):
                 spooled(node).rename(new_name)
         (folder.fixed if is_tree else folder.scratch).pop(name)
-
-    def _save(self, node: Node) -> None:
-        if not isinstance(node, FileNode):
-            raise NotPermittedError(f"only a file can become {TREE}")
-        self._staging.adopt(node)
-
-    def _check_replaceable(self, node: Node, target: DirectoryNode, name: str) -> None:
-        """What rename(2) asks of a name that exists."""
-        found = self._try_find(target, name)
-        if isinstance(found, DirectoryNode):
-            if not isinstance(node, DirectoryNode):
-                raise FileExpectedError("is a directory", path=name)
-            _check_empty(found, name)
-        elif found is not None and isinstance(node, DirectoryNode):
-            raise NotDirectoryError("is a file", path=name)
 
     def hide(self, path: str, hidden: str, *, replaced: bool) -> None:
         """libfuse asks for this when an open file is unlinked or replaced: the node gets a hidden name.
@@ -276,11 +243,11 @@ class Names:
         With ``replaced`` the visible one stays until the rename that follows, which may be refused.
         Raises ``InUseError``, ``ReadOnlyError``.
         """
-        with self._guard(path):
+        with self._tree.guard(path):
             folder, name, node = self._named(path)
             target, hidden_name = self._split(hidden)
             view = changeable(folder)
-            if view is None and not self._is_tree(folder, name) and name not in folder.scratch:
+            if view is None and not self._tree.is_at(folder, name) and name not in folder.scratch:
                 raise InUseError(f"{name} is open and cannot be removed or replaced")
             target.hidden[hidden_name] = node
             node.names += 1
@@ -291,40 +258,22 @@ class Names:
             elif view is not None:
                 changing.unlink(view, folder, name, node)
             else:
-                if self._is_tree(folder, name):
-                    self._staging.leave()
-                self._take_name(folder, name)
+                if self._tree.is_at(folder, name):
+                    self._tree.leave()
+                self._scratch.take_name(folder, name)
                 folder.touch()
-
-    def _take_name(self, folder: DirectoryNode, name: str) -> None:
-        """Remove a name that may not be there; a node without names and handles gives its spool file back."""
-        for names in (folder.fixed, folder.scratch, folder.hidden):
-            node = names.pop(name, None)
-            if node is None:
-                continue
-            node.names -= 1
-            self.discard(node)
-            if isinstance(node, DirectoryNode):  # libfuse has no path any more by which to unlink these
-                for hidden in list(node.hidden):
-                    self._take_name(node, hidden)
 
     def discard(self, node: Node) -> None:
         """Give the spool file of ``node`` back if nothing leads to it any more."""
-        if node.names <= 0 and node.opens == 0 and isinstance(node, FileNode) and isinstance(node.file, SpoolFile):
-            node.file.drop()
+        self._scratch.discard(node)
 
     def scratch_files(self) -> list[tuple[str, str]]:
         """Path within its directory, and path in the spool, of every scratch file that has bytes."""
-        return [found for folder in (self.root, *self._views) for found in _files_in(folder, "")]
+        return self._scratch.files((self.root, *self._views))
 
     def unsaved_files(self) -> list[tuple[str, str]]:
         """The same of the files of views that the ASDF file does not have."""
         return [(f"{view.directory}/{path}", file) for view in self.views for path, file in view.unsaved()]
-
-    def _guard(self, *paths: str) -> AbstractContextManager[None]:
-        """To be entered before the tree's name is touched, because a judgement may be under way."""
-        concerned = any(path == f"/{TREE}" for path in paths)
-        return self._staging.turn.entered() if concerned else contextlib.nullcontext()
 
     def _directory(self, view: View | None) -> DirectoryNode:
         owner = self._owner
@@ -346,7 +295,7 @@ class Names:
         folder, name = self._split(path)
         if self._exists(folder, name):
             raise NameExistsError("exists", path=path)
-        if not self._is_tree(folder, name):
+        if not self._tree.is_at(folder, name):
             self._check_new(folder, name)
         if not of_view and self.entries.takes(folder, name):
             raise NotPermittedError("only a file can be created under this name", path=path)
@@ -375,9 +324,6 @@ class Names:
         if len(os.fsencode(name)) > _LONGEST_NAME:
             raise NameTooLongError("a name has at most 255 bytes")
 
-    def _is_tree(self, folder: DirectoryNode, name: str) -> bool:
-        return folder is self.root and name == TREE and not self._layout
-
     def _exists(self, folder: DirectoryNode, name: str) -> bool:
         return self._try_find(folder, name) is not None
 
@@ -391,16 +337,3 @@ class Names:
 def _is_of_changeable(node: Node) -> bool:
     """Whether a node is of a view that is changed as any other: it has its scratch itself."""
     return isinstance(node, FileNode) and not isinstance(node.file, SpoolFile) and node.file.linkable
-
-
-def _files_in(folder: DirectoryNode, prefix: str) -> Iterator[tuple[str, str]]:
-    for name, node in folder.scratch.items():
-        if isinstance(node, DirectoryNode):
-            yield from _files_in(node, f"{prefix}{name}/")
-        elif isinstance(node, FileNode) and isinstance(node.file, SpoolFile) and node.file.spooled:
-            yield prefix + name, node.file.path
-
-
-def _check_empty(node: DirectoryNode, path: str) -> None:
-    if node.scratch or not node.created:
-        raise NotEmptyError("the directory is not empty", path=path)

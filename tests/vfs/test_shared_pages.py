@@ -74,9 +74,7 @@ class Kernel:
         self.calls.append(sorted(region.node.path for region in regions))
         for region in regions if self.answers else ():
             if region.node.path in self.dirty:
-                sending = threading.Thread(target=self.mount.send, args=self.dirty.pop(region.node.path))
-                sending.start()  # another request, while this one waits
-                sending.join()
+                self.mount.send_meanwhile(*self.dirty.pop(region.node.path))
         if self.then:
             self.then.pop()()
         return {region.node for region in regions} if self.answers else set()
@@ -104,6 +102,19 @@ class Mount:
     def send(self, handle: int, page: bytearray) -> None:
         """The kernel has the page written."""
         self.vfs.write(handle, 0, bytes(page), mapped=True)
+
+    def send_meanwhile(self, handle: int, page: bytearray) -> None:
+        """The kernel has it written by another request, while this one waits."""
+
+        def send() -> None:
+            with self.relief.entered():
+                self.send(handle, page)
+
+        with Turns.waiting(self.relief):
+            sending = threading.Thread(target=send, daemon=True)
+            sending.start()
+            sending.join(PATIENCE)
+        assert not sending.is_alive()
 
     def meet(self, other: Callable[[], None], skipped: int) -> None:
         """Have ``other`` run while the next change waits."""
