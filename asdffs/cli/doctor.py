@@ -49,7 +49,7 @@ _EXTRAS: Final = {
 }
 
 
-class Level(enum.StrEnum):
+class Verdict(enum.StrEnum):
     """How it is."""
 
     OK = "ok"
@@ -58,10 +58,10 @@ class Level(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Diagnosis:
     """``advice``: what to do, or empty."""
 
-    level: Level
+    level: Verdict
     subject: str
     sentence: str
     advice: str = ""
@@ -70,7 +70,7 @@ class Found:
 def run(arguments: argparse.Namespace) -> int:
     """Look at everything; 0 when mounting works."""
     found = [one for look in _LOOKS for one in look()]
-    works = all(one.level is not Level.PROBLEM for one in found)
+    works = all(one.level is not Verdict.PROBLEM for one in found)
     if arguments.json:
         print(json.dumps({"ok": works, "found": [asdict(one) for one in found]}, indent=2))
     else:
@@ -80,32 +80,32 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK if works else ExitCode.NO_MOUNT
 
 
-def _versions() -> Iterator[Found]:
-    yield Found(Level.OK, "asdffs", f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
+def _versions() -> Iterator[Diagnosis]:
+    yield Diagnosis(Verdict.OK, "asdffs", f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
 
 
-def _fuse() -> Iterator[Found]:
+def _fuse() -> Iterator[Diagnosis]:
     device = "/dev/fuse"
     if not os.path.exists(device):
         advice = "run 'modprobe fuse'; a container needs '--device /dev/fuse'"
-        yield Found(Level.PROBLEM, device, "does not exist", advice)
+        yield Diagnosis(Verdict.PROBLEM, device, "does not exist", advice)
     elif not os.access(device, os.R_OK | os.W_OK):
-        yield Found(Level.PROBLEM, device, "may not be opened by this user", "as root: chmod 666 /dev/fuse")
+        yield Diagnosis(Verdict.PROBLEM, device, "may not be opened by this user", "as root: chmod 666 /dev/fuse")
     else:
-        yield Found(Level.OK, device, "can be opened")
+        yield Diagnosis(Verdict.OK, device, "can be opened")
 
 
-def _rights() -> Iterator[Found]:
+def _rights() -> Iterator[Diagnosis]:
     if os.geteuid() == 0:
-        yield Found(Level.OK, "user", "root, who needs no helper to mount")
+        yield Diagnosis(Verdict.OK, "user", "root, who needs no helper to mount")
         return
     helper = next((path for name in _HELPERS if (path := shutil.which(name))), None)
     if helper is None:
-        yield Found(Level.PROBLEM, "fusermount3", "is missing; only root mounts without it", "apt install fuse3")
+        yield Diagnosis(Verdict.PROBLEM, "fusermount3", "is missing; only root mounts without it", "apt install fuse3")
     elif not os.stat(helper).st_mode & stat.S_ISUID:
-        yield Found(Level.MISSING, helper, "has not the rights to mount for a user", f"as root: chmod u+s {helper}")
+        yield Diagnosis(Verdict.MISSING, helper, "has not the rights to mount for a user", f"as root: chmod u+s {helper}")
     else:
-        yield Found(Level.OK, helper, "mounts for this user")
+        yield Diagnosis(Verdict.OK, helper, "mounts for this user")
     allowed = _has_line(_FUSE_CONF, "user_allow_other")
     advice = f"as root: echo user_allow_other >> {_FUSE_CONF}"
     yield _one("-o allow_other", "for mounts that other users see", good=allowed, advice=advice)
@@ -119,28 +119,28 @@ def _has_line(path: str, line: str) -> bool:
         return False
 
 
-def _bindings() -> Iterator[Found]:
+def _bindings() -> Iterator[Diagnosis]:
     advice: dict[BindingName, str] = {
         "mfusepy": "apt install fuse3; pip install mfusepy",
         "fusepy": "apt install libfuse2; pip install 'asdffs[fusepy]' (only needed where there is no libfuse 3)",
     }
     found = [_binding(name, what) for name, what in advice.items()]
-    if all(one.level is not Level.OK for one in found):
-        yield Found(Level.PROBLEM, "binding", "there is none that can be used", "install what mfusepy needs, below")
+    if all(one.level is not Verdict.OK for one in found):
+        yield Diagnosis(Verdict.PROBLEM, "binding", "there is none that can be used", "install what mfusepy needs, below")
     yield from found
 
 
-def _binding(name: BindingName, advice: str) -> Found:
+def _binding(name: BindingName, advice: str) -> Diagnosis:
     """In a process of its own: mfusepy decides for one libfuse when it is imported."""
     code = f"from asdffs.mount.binding import describe_binding as d; print(d({name!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     sentence = done.stdout.strip() or done.stderr.strip().rpartition("\n")[2]
     if done.returncode == 0 and sentence.startswith(f"{name} "):
-        return Found(Level.OK, name, sentence.removeprefix(f"{name} "))
-    return Found(Level.MISSING, name, "cannot be used", advice)
+        return Diagnosis(Verdict.OK, name, sentence.removeprefix(f"{name} "))
+    return Diagnosis(Verdict.MISSING, name, "cannot be used", advice)
 
 
-def _mounting() -> Iterator[Found]:
+def _mounting() -> Iterator[Diagnosis]:
     try:
         load_binding(_wanted())
     except MountError:
@@ -148,9 +148,9 @@ def _mounting() -> Iterator[Found]:
     with tempfile.TemporaryDirectory(prefix="asdffs-doctor-") as folder:
         trouble = _try_mount(folder)
     if trouble:
-        yield Found(Level.PROBLEM, "mounting", f"a small file could not be mounted: {trouble}")
+        yield Diagnosis(Verdict.PROBLEM, "mounting", f"a small file could not be mounted: {trouble}")
     else:
-        yield Found(Level.OK, "mounting", "a small file was mounted, read and unmounted")
+        yield Diagnosis(Verdict.OK, "mounting", "a small file was mounted, read and unmounted")
 
 
 def _try_mount(folder: str) -> str:
@@ -178,13 +178,13 @@ def _tried(*arguments: str) -> str:
     return "" if done.returncode == 0 else " / ".join(done.stderr.strip().splitlines()) or f"exit {done.returncode}"
 
 
-def _extras() -> Iterator[Found]:
+def _extras() -> Iterator[Diagnosis]:
     for extra, (purpose, module) in _EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
         yield _one(extra, f"for {purpose}", good=there, advice=f"pip install 'asdffs[{extra}]'")
 
 
-def _plugins() -> Iterator[Found]:
+def _plugins() -> Iterator[Diagnosis]:
     """Those of other packages, each loaded."""
     for kind in registry.KINDS:
         for point in metadata.entry_points(group=f"asdffs.{kind}"):
@@ -205,7 +205,7 @@ def _plugin_trouble(kind: registry.Kind, name: str) -> str:
     return registry.trouble(kind, name)
 
 
-def _system() -> Iterator[Found]:
+def _system() -> Iterator[Diagnosis]:
     home = state_home()
     advice = "it is a temporary one, because there is no other; set XDG_STATE_HOME to one that stays"
     yield _one("state directory", home, good=not home.startswith(tempfile.gettempdir()), advice=advice)
@@ -219,8 +219,8 @@ def _system() -> Iterator[Found]:
     )
 
 
-def _one(subject: str, sentence: str, *, good: bool, advice: str) -> Found:
-    return Found(Level.OK, subject, sentence) if good else Found(Level.MISSING, subject, sentence, advice)
+def _one(subject: str, sentence: str, *, good: bool, advice: str) -> Diagnosis:
+    return Diagnosis(Verdict.OK, subject, sentence) if good else Diagnosis(Verdict.MISSING, subject, sentence, advice)
 
 
 def _count(path: str) -> int:

@@ -12,7 +12,7 @@ from asdffs.cli.outputs import padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.document.progress import Progress
 from asdffs.errors import UsageError
-from asdffs.workflows.assembling import Room
+from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.imploding import read_exploded
 
 logger = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the file.  Raises ``AsdffsError``, ``OSError``."""
-    room = Room(padding_of(arguments.padding))
+    room = RoomPolicy(padding_of(arguments.padding))
     exploded = read_exploded(arguments.file)
     if os.path.realpath(arguments.out) in {exploded.path, *(piece.path for piece in exploded.pieces)}:
         raise UsageError("is a part of the exploded form; give OUT another name", path=arguments.out)

@@ -25,7 +25,7 @@ from asdffs.cli.places import (
     state_home,
 )
 from asdffs.cli.saying import say
-from asdffs.document.blocks.contents import Care
+from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.document.saves.places import Places
 from asdffs.document.schema import check_available
@@ -129,7 +129,7 @@ def _serve(
         relief=loop,
         padding=options.padding,
         spool_max=options.spool_max,
-        care=Care(keep=options.keep_checksums, verify=options.verify),
+        care=ChecksumPolicy(keep=options.keep_checksums, verify=options.verify),
         strict=options.strict,
         schema=options.schema,
         growth=options.growth,

@@ -12,7 +12,7 @@ from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, UsageE
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
 
@@ -35,7 +35,7 @@ def alignment_of(text: str | None) -> int:
     return size
 
 
-def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Store], None]) -> str:
+def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None]) -> str:
     """Have ``fill(folder, store)`` write ``arguments.out``, made of ``arguments.file``; its path.
 
     Raises ``NameExistsError`` when it is there and ``--force`` is not given, ``LockedError``, ``MissingFileError``,

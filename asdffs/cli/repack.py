@@ -16,20 +16,20 @@ from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.relief import Turns
-from asdffs.workflows.assembling import Room
-from asdffs.workflows.repacking import Repacking, Wishes
+from asdffs.workflows.assembling import RoomPolicy
+from asdffs.workflows.repacking import Repacking, RepackOptions
 
 logger = logging.getLogger(__name__)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the new file.  Raises ``AsdffsError``, ``OSError``."""
-    room = Room(padding_of(arguments.padding), alignment_of(arguments.align))
+    room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
     path = os.path.join(*resolve(arguments.file))
     in_place = arguments.out is None or os.path.realpath(arguments.out) == path
     turns = Turns()
     spool = os.path.dirname(path if in_place else os.path.realpath(arguments.out))
-    wishes = Wishes(
+    wishes = RepackOptions(
         arguments.compression, room, drop=arguments.drop_unreferenced, directory=spool, force=arguments.force
     )
     settings = Settings(spool=spool, relief=turns)

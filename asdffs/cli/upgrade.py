@@ -19,7 +19,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
 from asdffs.relief import Turns
-from asdffs.workflows.assembling import Room
+from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.upgrading import Upgrading
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the new file, or say what would change.  Raises ``AsdffsError``, ``OSError``."""
-    room = Room(padding_of(arguments.padding))
+    room = RoomPolicy(padding_of(arguments.padding))
     if arguments.out is None and not arguments.check:
         raise UsageError("give OUT, the name of the new file, or --check")
     if arguments.out is not None and os.path.realpath(arguments.out) == os.path.realpath(arguments.file):

@@ -46,7 +46,7 @@ class Entry:
         return self.arguments.get(name)
 
 
-class Step(Protocol):
+class ChainStep(Protocol):
     """An encoding at work."""
 
     @property
@@ -120,7 +120,7 @@ class _Quantize:
 
 
 #: What makes a step of an entry, and where it may stand: arrays to arrays, to bytes, bytes to bytes.
-_STEPS: Final[dict[str, tuple[int, Callable[[Entry], Step]]]] = {
+_STEPS: Final[dict[str, tuple[int, Callable[[Entry], ChainStep]]]] = {
     "tile": (0, lambda entry: _Tile(tile_of(entry.argument))),
     "quantize": (1, lambda entry: _Quantize(quantize_of(entry.argument))),
     "zlib": (2, lambda entry: _Zlib()),
@@ -223,14 +223,14 @@ class Chain(Encoding):
         yield from found
 
     @property
-    def _first(self) -> Step | None:
+    def _first(self) -> ChainStep | None:
         try:
             return self._steps[0]
         except ValueError:
             return None
 
     @functools.cached_property
-    def _steps(self) -> tuple[Step, ...]:
+    def _steps(self) -> tuple[ChainStep, ...]:
         """Raises ``ValueError`` when they cannot be."""
         if self.problem:
             raise ValueError(self.problem)

@@ -16,7 +16,7 @@ from asdffs.daf.files import Files
 from asdffs.daf.lines import parse_lines
 from asdffs.daf.numbers import elements
 from asdffs.daf.places import SECTIONS, SENTINEL, Key, is_axis_directory
-from asdffs.daf.properties import Array, Fault, Properties, find_properties, part_type
+from asdffs.daf.properties import ArrayProperty, Fault, Properties, find_properties, part_type
 from asdffs.errors import AsdffsError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _check_axis(files: Files, path: str) -> Iterator[str]:
             yield f"line {number} is {line[:60]!r}, as is line {places[line]}"
 
 
-def _check_part(files: Files, array: Array, part: str) -> Iterator[str]:
+def _check_part(files: Files, array: ArrayProperty, part: str) -> Iterator[str]:
     content = files.contents[array.key.path(part)]
     eltype = part_type(array, part)
     if eltype.name == STRING:
@@ -117,7 +117,7 @@ def _first(wrong: np.ndarray[Any, Any]) -> int | None:
     return int(wrong.argmax()) if wrong.any() else None
 
 
-def check_sparse(array: Array, parts: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[str]:
+def check_sparse(array: ArrayProperty, parts: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[str]:
     """What is wrong with the indices of a sparse array, whose ``parts`` are given."""
     if "nzind" in parts:
         yield from _check_indices(parts["nzind"], array.shape[0])

@@ -47,7 +47,7 @@ class Descriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class DafScalar:
     """A scalar: ``value`` is a str, a bool, or a ``Number``."""
 
     eltype: Eltype
@@ -93,7 +93,7 @@ def build_version(version: Version) -> bytes:
     return _line({"version": list(version)})
 
 
-def parse_scalar(raw: bytes) -> Scalar:
+def parse_scalar(raw: bytes) -> DafScalar:
     """Section 4.  Raises ``InvalidStoreError``."""
     found = parse_json(raw)
     eltype, value = eltype_of(found.get("type")), found.get("value")
@@ -103,7 +103,7 @@ def parse_scalar(raw: bytes) -> Scalar:
         raise InvalidStoreError(f"has the value {_shown(value)}, which is no {eltype.name}")
     if set(found) != {"type", "value"}:
         raise InvalidStoreError('has other keys than "type" and "value"')
-    return Scalar(eltype, value == "1" if isinstance(value, Number) and eltype.name == BOOL else value)
+    return DafScalar(eltype, value == "1" if isinstance(value, Number) and eltype.name == BOOL else value)
 
 
 def _fits(eltype: Eltype, value: object) -> bool:
@@ -124,7 +124,7 @@ def in_range(eltype: Eltype, value: str) -> bool:
     return number is not None and low <= number <= high
 
 
-def build_scalar(scalar: Scalar) -> bytes:
+def build_scalar(scalar: DafScalar) -> bytes:
     """Section 4: a Bool is 0 or 1."""
     value = Number(int(scalar.value)) if isinstance(scalar.value, bool) else scalar.value
     return _line({"type": scalar.eltype.name, "value": value})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from asdffs.errors import InvalidStoreError, MissingFileError
-from asdffs.storage.file_store import FileFolder, FileStore
+from asdffs.storage.file_store import FileFolder, FileBackend
 from asdffs.storage.store import Extent, read_bytes
 
 #: What is read at a time, in bytes.
@@ -59,7 +59,7 @@ class OnDisk(NamedTuple):
         with open(self.path, "rb", buffering=0) as file:
             return os.pread(file.fileno(), length, offset)
 
-    def opened(self) -> FileStore:
+    def opened(self) -> FileBackend:
         """The file, to be closed by who asks.  Raises ``OSError``."""
         return FileFolder(os.path.dirname(self.path)).open(os.path.basename(self.path), writable=False)
 

@@ -13,11 +13,11 @@ from asdffs.daf.splicing import changed
 from asdffs.daf.tree_files import carries_store
 from asdffs.document.document import Document
 from asdffs.errors import NameExistsError
-from asdffs.storage.store import Store
+from asdffs.storage.store import Backend
 from asdffs.tree.values import read_values
 
 
-def new_store(version: Version) -> Callable[[Store], None]:
+def new_store(version: Version) -> Callable[[Backend], None]:
     """What writes a whole new file."""
     text = HEAD.partition("%")[0] + _new_tree(version)
     return lambda store: store.write_at(0, text.encode())

@@ -24,7 +24,7 @@ from asdffs.daf.live_directory import LiveDirectory, RootDirectory
 from asdffs.daf.live_file import LiveFile
 from asdffs.daf.loose import Loose, LooseFiles
 from asdffs.daf.nodes import KeptEntryError
-from asdffs.daf.room import Room
+from asdffs.daf.room import BlockRoom
 from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore, carries_store, read_store
 from asdffs.document.document import Document
@@ -57,7 +57,7 @@ class LiveStore:
         self.committed: dict[str, LiveFile] = {}
         self.tree = TreeStore.empty(document)
         self.held: dict[LiveFile, None] = {}
-        self.room = Room(document)
+        self.room = BlockRoom(document)
         self._spool = spool or LooseFiles(document.contents.spool, lambda: document.tree.text())
         self._version = -1
         self._generation = document.generation

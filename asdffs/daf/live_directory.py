@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from asdffs.daf.live_file import LiveFile, Owner
+from asdffs.daf.live_file import LiveFile, FileOwner
 from asdffs.errors import (
     FileExpectedError,
     NameExistsError,
@@ -21,7 +21,7 @@ from asdffs.errors import (
 from asdffs.views.base import ChangeableDirectory, ViewFile
 
 
-class NamedFiles(Owner, Protocol):
+class NamedFiles(FileOwner, Protocol):
     """What a directory asks of the mounted store that it is in."""
 
     def refresh(self) -> None:

@@ -27,7 +27,7 @@ class Directory(Protocol):
         """From the root of the store, with a slash at the end; empty for the root."""
 
 
-class Owner(Protocol):
+class FileOwner(Protocol):
     """What a file asks of the mounted store that it is in.  ``turn``: held by whoever changes names, or commits."""
 
     document: Document
@@ -52,7 +52,7 @@ class LiveFile(ViewFile):
     writable = True
     linkable = True
 
-    def __init__(self, store: Owner, content: Content) -> None:
+    def __init__(self, store: FileOwner, content: Content) -> None:
         self._store = store
         self.content = content
         self.identity = self

@@ -12,7 +12,7 @@ from typing import Final
 from asdffs.daf.descriptors import (
     Descriptor,
     Number,
-    Scalar,
+    DafScalar,
     Version,
     build_descriptor,
     build_scalar,
@@ -28,7 +28,7 @@ from asdffs.document.document import Document
 from asdffs.errors import InvalidStoreError
 from asdffs.tree.events import Found
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
-from asdffs.tree.values import Node
+from asdffs.tree.values import ValueNode
 
 #: What JSON calls numbers that Python calls otherwise.
 _CONSTANTS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
@@ -46,7 +46,7 @@ class NodeFiles:
         self.counts: dict[str, dict[str, int]] = {}
         self._document = document
 
-    def scalar(self, key: Key, node: Node) -> dict[str, Content]:
+    def scalar(self, key: Key, node: ValueNode) -> dict[str, Content]:
         """The file of a scalar."""
         eltype, value = eltype_of(value_of(node, "type")), value_of(node, "value")
         if eltype is None:
@@ -57,15 +57,15 @@ class NodeFiles:
             value = Number(_CONSTANTS.get(str(value), repr(value)))
         elif not isinstance(value, bool):
             value = Number(value)
-        raw = build_scalar(Scalar(eltype, value))
+        raw = build_scalar(DafScalar(eltype, value))
         parse_scalar(raw)
         return {key.path(JSON): Bytes(raw)}
 
-    def axis(self, key: Key, node: Node) -> dict[str, Content]:
+    def axis(self, key: Key, node: ValueNode) -> dict[str, Content]:
         """The file of an axis."""
         return {key.path("txt"): self._lines(node, ("axes", key.name))}
 
-    def array(self, key: Key, node: Node) -> dict[str, Content]:
+    def array(self, key: Key, node: ValueNode) -> dict[str, Content]:
         """The files of a vector or matrix."""
         path = ("vectors" if key.kind == "vector" else "matrices", *key.axes, key.name)
         if self._document.dialect.is_ndarray(node.tag):
@@ -77,7 +77,7 @@ class NodeFiles:
         text = self._lines(node, path)
         return {key.path(JSON): self._descriptor(Descriptor("dense", ELTYPES[STRING]), {}), key.path("txt"): text}
 
-    def _sparse(self, key: Key, node: Node, path: tuple[str, ...]) -> dict[str, Content]:
+    def _sparse(self, key: Key, node: ValueNode, path: tuple[str, ...]) -> dict[str, Content]:
         eltype = eltype_of(value_of(node, "eltype"))
         indices = ("colptr", "rowval") if key.kind == "matrix" else ("nzind",)
         if eltype is None:
@@ -106,7 +106,7 @@ class NodeFiles:
     def _descriptor(self, descriptor: Descriptor, counts: dict[str, int]) -> Bytes:
         return Bytes(build_descriptor(descriptor, self.version, counts=counts))
 
-    def _numbers(self, node: Node, path: tuple[str, ...], axes: int) -> tuple[Stored, Eltype]:
+    def _numbers(self, node: ValueNode, path: tuple[str, ...], axes: int) -> tuple[Stored, Eltype]:
         """The elements of an ndarray, columns first."""
         if not self._document.dialect.is_ndarray(node.tag):
             raise InvalidStoreError(f"{path[-1]} is to be an ndarray")
@@ -116,10 +116,10 @@ class NodeFiles:
             raise InvalidStoreError(f"FilesDaf has no elements of the datatype {str(array.datatype)[:60]}")
         return stored_content(self._document, (DAF, *path), array, eltype, axes), eltype
 
-    def _ndarray(self, node: Node, path: tuple[str, ...]) -> Ndarray:
+    def _ndarray(self, node: ValueNode, path: tuple[str, ...]) -> Ndarray:
         return ndarray_of(Found((DAF, *path), node.tag, plain(node), node.line), self._document.dialect)
 
-    def _lines(self, node: Node, path: tuple[str, ...]) -> Content:
+    def _lines(self, node: ValueNode, path: tuple[str, ...]) -> Content:
         """Strings: a list, or as the bytes of their file."""
         if value_of(node, "format") == "lines":
             child, key = child_of(node, "utf8"), "utf8"
@@ -137,13 +137,13 @@ class NodeFiles:
             raise InvalidStoreError("a string has a newline, which a file of lines cannot hold")
         return Bytes(build_lines(lines))
 
-    def _raw(self, node: Node, path: tuple[str, ...]) -> Stored:
+    def _raw(self, node: ValueNode, path: tuple[str, ...]) -> Stored:
         content, eltype = self._numbers(node, path, 1)
         if eltype.size != 1:
             raise InvalidStoreError(f"{path[-1]} is to be of bytes")
         return content
 
-    def kept(self, node: Node, path: tuple[str, ...]) -> Content:
+    def kept(self, node: ValueNode, path: tuple[str, ...]) -> Content:
         """A file that is kept as a file; its node is at ``path`` below ``daf``."""
         if self._document.dialect.is_ndarray(node.tag):
             return self._raw(node, path)

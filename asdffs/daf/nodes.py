@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from asdffs.daf.descriptors import Scalar, Version
+from asdffs.daf.descriptors import DafScalar, Version
 from asdffs.daf.eltypes import STRING, Eltype, in_int64
 from asdffs.daf.files import Files
 from asdffs.daf.lines import parse_lines
 from asdffs.daf.places import JSON, Key
-from asdffs.daf.properties import Array, expected_length, part_type
+from asdffs.daf.properties import ArrayProperty, expected_length, part_type
 from asdffs.errors import InvalidStoreError
 
 #: What is longer, in bytes, is in a block.
@@ -73,7 +73,7 @@ class Writer:
         self._number = number
         self._tag = tag
 
-    def scalar(self, scalar: Scalar) -> str:
+    def scalar(self, scalar: DafScalar) -> str:
         """``{type: T, value: V}``; what a YAML reader would round or refuse is a string."""
         value = scalar.value
         if isinstance(value, bool):
@@ -93,7 +93,7 @@ class Writer:
         text = f"[{', '.join(map(quoted, strings))}]"
         return f"{{format: lines, shape: {_list(shape)}, values: {text}}}" if shape else text
 
-    def array(self, array: Array) -> str:
+    def array(self, array: ArrayProperty) -> str:
         """A vector or matrix."""
         if array.descriptor.indtype is None:
             return self._part(array, array.parts[0])
@@ -103,7 +103,7 @@ class Writer:
             raise InvalidStoreError("a sparse property has indices", path=array.key.path(JSON))
         return f"{{{', '.join(facts)}}}"
 
-    def _part(self, array: Array, part: str) -> str:
+    def _part(self, array: ArrayProperty, part: str) -> str:
         path, eltype = array.key.path(part), part_type(array, part)
         whole = part in ("data", "txt")
         if eltype.name == STRING:

@@ -26,14 +26,14 @@ from asdffs.daf.nodes import (
     version_node,
 )
 from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, is_axis_directory, place_of
-from asdffs.daf.properties import Array, Properties, find_properties, part_type
+from asdffs.daf.properties import ArrayProperty, Properties, find_properties, part_type
 from asdffs.errors import InvalidStoreError
 from asdffs.format.block_form import RULES_1
 from asdffs.format.block_header import new_header
 from asdffs.format.padding import Padding
 from asdffs.storage.sharing import Stretch
-from asdffs.storage.store import Folder, Store
-from asdffs.workflows.assembling import Assembly, Part, Room
+from asdffs.storage.store import Folder, Backend
+from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 
 #: Header and first lines of a new file.
 HEAD: Final = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
@@ -82,13 +82,13 @@ class Packing:
         tree = {DAF: store_node(self.files, self.found, Writer(self.files, number_of))}
         return (HEAD + "".join(render(tree)) + "...\n").encode()
 
-    def write(self, folder: Folder, store: Store, padding: Padding, step: Callable[[int], object]) -> None:
+    def write(self, folder: Folder, store: Backend, padding: Padding, step: Callable[[int], object]) -> None:
         """Write the whole file into the empty ``store`` of ``folder``.  Raises ``InvalidStoreError``, ``OSError``."""
         new = Assembly(
             folder,
             store,
             self.text(),
-            room=Room(padding, _ALIGNMENT, _LARGE),
+            room=RoomPolicy(padding, _ALIGNMENT, _LARGE),
             filler=b" ",
             clones=True,
             indexed=True,
@@ -131,7 +131,7 @@ def needs_block(files: Files, found: Properties, path: str) -> bool:
     return inline_lines(files, path) is None
 
 
-def _part_of(found: Properties, path: str) -> tuple[Array, str] | None:
+def _part_of(found: Properties, path: str) -> tuple[ArrayProperty, str] | None:
     place = place_of(path)
     array = found.arrays.get(place[0]) if place is not None else None
     return (array, place[1]) if array is not None and place is not None else None

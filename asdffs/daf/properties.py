@@ -15,7 +15,7 @@ from typing import Final
 from asdffs.daf.descriptors import (
     LARGEST,
     Descriptor,
-    Scalar,
+    DafScalar,
     Version,
     parse_descriptor,
     parse_scalar,
@@ -40,7 +40,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayProperty:
     """A vector or matrix.  ``shape``: lengths of its axes; ``parts``: its files but the JSON, in order.
 
     ``nonzero``: elements that a sparse one has.
@@ -71,9 +71,9 @@ class Properties:
     """The properties of a store.  ``axes``: their lengths; ``unknown``: paths of files that are none's."""
 
     version: Version | None = None
-    scalars: dict[Key, Scalar] = field(default_factory=dict)
+    scalars: dict[Key, DafScalar] = field(default_factory=dict)
     axes: dict[str, int] = field(default_factory=dict)
-    arrays: dict[Key, Array] = field(default_factory=dict)
+    arrays: dict[Key, ArrayProperty] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
@@ -141,7 +141,7 @@ def _at(path: str) -> Iterator[None]:
         raise
 
 
-def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int]) -> Array:
+def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int]) -> ArrayProperty:
     """The vector or matrix of these files.  Raises ``InvalidStoreError`` with ``path`` when it is not whole."""
     if JSON not in parts:
         raise InvalidStoreError(f"has no descriptor {key.name}.{JSON} beside it", path=key.path(parts[0]))
@@ -156,7 +156,7 @@ def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int
             if part not in parts:
                 raise InvalidStoreError(f"{key.name}.{part} is missing")
     nonzero = _nonzero(files, key, descriptor, wanted)
-    array = Array(key, descriptor, shape, wanted, nonzero)
+    array = ArrayProperty(key, descriptor, shape, wanted, nonzero)
     for part in wanted:
         with _at(key.path(part)):
             _check_size(files, array, part)
@@ -184,7 +184,7 @@ def _nonzero(files: Files, key: Key, descriptor: Descriptor, wanted: tuple[str, 
     return files.contents[key.path(part)].size // descriptor.indtype.size
 
 
-def _check_size(files: Files, array: Array, part: str) -> None:
+def _check_size(files: Files, array: ArrayProperty, part: str) -> None:
     content, length = files.contents[array.key.path(part)], expected_length(array, part)
     eltype = part_type(array, part)
     if eltype.name == STRING:
@@ -199,11 +199,11 @@ def _check_size(files: Files, array: Array, part: str) -> None:
         raise InvalidStoreError(f"has {length} elements; its descriptor says {stated}")
 
 
-def _of(array: Array, part: str) -> str:
+def _of(array: ArrayProperty, part: str) -> str:
     return "its indices" if part == "nztxt" else " by ".join(f"the axis {axis!r}" for axis in array.key.axes)
 
 
-def expected_length(array: Array, part: str) -> int:
+def expected_length(array: ArrayProperty, part: str) -> int:
     """How many elements or lines a part of it has."""
     if part == "colptr":
         return array.shape[-1] + 1
@@ -212,7 +212,7 @@ def expected_length(array: Array, part: str) -> int:
     return array.nonzero
 
 
-def part_type(array: Array, part: str) -> Eltype:
+def part_type(array: ArrayProperty, part: str) -> Eltype:
     """The type of the elements of a part."""
     indtype = array.descriptor.indtype
     if indtype is not None and part in ("nzind", "colptr", "rowval"):

@@ -33,7 +33,7 @@ class New(NamedTuple):
         return self.content.size + (self.content.size // 4 if self.growing else 0)
 
 
-class Room:
+class BlockRoom:
     """The blocks of ``document``.  What is ``held``: blocks that open files have, though the tree has not."""
 
     def __init__(self, document: Document) -> None:

@@ -18,13 +18,13 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from asdffs.daf.checking import check_sparse
-from asdffs.daf.descriptors import Scalar
+from asdffs.daf.descriptors import DafScalar
 from asdffs.daf.eltypes import BOOL, STRING
 from asdffs.daf.files import Files, read_directory
 from asdffs.daf.lines import parse_lines
 from asdffs.daf.numbers import elements
 from asdffs.daf.places import Key
-from asdffs.daf.properties import Array, Fault, Properties, find_properties, part_type
+from asdffs.daf.properties import ArrayProperty, Fault, Properties, find_properties, part_type
 from asdffs.daf.tree_files import read_store
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidStoreError, NotSupportedError
@@ -113,7 +113,7 @@ class Store:
             arrays.setdefault(key.axes, {})[key.name] = functools.partial(self._read, array)
         return arrays
 
-    def _part(self, array: Array, part: str) -> np.ndarray[Any, Any]:
+    def _part(self, array: ArrayProperty, part: str) -> np.ndarray[Any, Any]:
         path, eltype = array.key.path(part), part_type(array, part)
         try:
             if eltype.name == STRING:
@@ -123,7 +123,7 @@ class Store:
             err.path = err.path or self._files.shown(path)
             raise
 
-    def _read(self, array: Array) -> Any:
+    def _read(self, array: ArrayProperty) -> Any:
         parts = {part: self._part(array, part) for part in array.parts}
         if array.descriptor.indtype is None:
             return parts[array.parts[0]].reshape(array.shape, order="F")
@@ -159,7 +159,7 @@ def _pairs(files: Files, found: Properties) -> list[tuple[str, str]]:
     return [(part[0], part[1]) for part in parts if len(part) == 2 and set(part) <= set(found.axes)]
 
 
-def _python(scalar: Scalar) -> Any:
+def _python(scalar: DafScalar) -> Any:
     if scalar.eltype.name in (STRING, BOOL):
         return scalar.value
     return int(scalar.value) if scalar.eltype.integer else float(scalar.value)
@@ -177,7 +177,7 @@ def _all_true(count: int) -> np.ndarray[Any, Any]:
     return np.ones(count, np.bool_)
 
 
-def _scattered(array: Array, places: Any, values: Any) -> np.ndarray[Any, Any]:
+def _scattered(array: ArrayProperty, places: Any, values: Any) -> np.ndarray[Any, Any]:
     """A sparse vector with all of its elements."""
     import numpy as np
 
@@ -186,7 +186,7 @@ def _scattered(array: Array, places: Any, values: Any) -> np.ndarray[Any, Any]:
     return found
 
 
-def _sparse(array: Array, parts: Mapping[str, Any], values: Any) -> Any:
+def _sparse(array: ArrayProperty, parts: Mapping[str, Any], values: Any) -> Any:
     """A sparse matrix; of strings, with all of its elements, because scipy has no such."""
     import numpy as np
 

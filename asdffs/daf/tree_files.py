@@ -29,7 +29,7 @@ from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, Kind, mentions
 from asdffs.daf.properties import Fault
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidStoreError, MissingFileError
-from asdffs.tree.values import Node, read_values
+from asdffs.tree.values import ValueNode, read_values
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def read_store(document: Document) -> TreeStore:
 class _Reader:
     """Goes through the mapping ``daf``."""
 
-    def __init__(self, document: Document, node: Node) -> None:
+    def __init__(self, document: Document, node: ValueNode) -> None:
         self._nodes = NodeFiles(document)
         self._node = node
         self._found = TreeStore(Files(document.path))
@@ -117,7 +117,7 @@ class _Reader:
                 files.contents.pop(other)
         return found
 
-    def _child(self, name: str) -> Node | None:
+    def _child(self, name: str) -> ValueNode | None:
         return child_of(self._node, name)
 
     def _listed(self, name: str) -> set[str]:
@@ -158,7 +158,7 @@ class _Reader:
                 self._found.files.directories.add(directory)
                 self._read_arrays(kind, entries_of(node), section, (*axes, name))
 
-    def _take(self, key: Key, node: Node, read: Any) -> None:
+    def _take(self, key: Key, node: ValueNode, read: Any) -> None:
         """Take the files of one property; what cannot be one is a fault."""
         first = key.path("txt" if key.kind == "axis" else JSON)
         try:
@@ -196,7 +196,7 @@ class _Reader:
                     files.contents[path] = content
                     self._found.spelled[path] = name
 
-    def _kept_files(self, name: str) -> Iterator[tuple[str, str, Node]]:
+    def _kept_files(self, name: str) -> Iterator[tuple[str, str, ValueNode]]:
         """Path, name in the tree, and node of each."""
         for key, node in entries_of(child_of(self._child("files"), name)):
             path = unquote_to_bytes(key).decode("utf-8", "surrogateescape")
@@ -205,7 +205,7 @@ class _Reader:
                 yield path, key, node
 
     @contextlib.contextmanager
-    def _faulty(self, path: str, node: Node) -> Iterator[None]:
+    def _faulty(self, path: str, node: ValueNode) -> Iterator[None]:
         """What is wrong inside is a fault of the file ``path``."""
         try:
             yield
@@ -249,7 +249,7 @@ def _says_the_same(files: Files, path: str, content: Content, counts: dict[str, 
     return same and valued and theirs.counts.items() <= counts.items()
 
 
-def _decoded(node: Node) -> str:
+def _decoded(node: ValueNode) -> str:
     """A directory that a list names."""
     path = unquote_to_bytes(text_of(node)).decode("utf-8", "surrogateescape")
     _check_path(path)

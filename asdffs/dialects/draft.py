@@ -16,7 +16,7 @@ VERSION: Final = (0, 1, 0)
 _NDARRAY: Final = re.compile(r"tag:stsci\.edu:asdf/\d+\.\d+\.\d+/core/ndarray")
 
 
-class Draft:
+class DraftDialect:
     """See ``Dialect``.  ``token``: that its header line begins with."""
 
     name = ""

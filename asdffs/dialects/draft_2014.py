@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from asdffs.dialects.draft import Draft
+from asdffs.dialects.draft import DraftDialect
 from asdffs.format.block_form import FORM_44, BlockRules, form_44
 from asdffs.format.constants import BLOCK_MAGIC, DRAFT_MAGIC
 
 
-class Draft2014(Draft):
+class Draft2014(DraftDialect):
     """See ``Dialect``."""
 
     name = "ASDF 0.1.0, draft of 2014"

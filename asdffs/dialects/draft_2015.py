@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from asdffs.dialects.draft import Draft
+from asdffs.dialects.draft import DraftDialect
 from asdffs.format.block_form import FORM_36, FORM_40, FORM_44, FORM_48, BlockRules
 
 
-class Draft2015(Draft):
+class Draft2015(DraftDialect):
     """See ``Dialect``."""
 
     name = "ASDF 0.1.0, draft of 2015"

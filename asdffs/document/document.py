@@ -24,8 +24,8 @@ from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.storage.store import Folder, Store
-from asdffs.tree.events import AbandonedError
+from asdffs.storage.store import Folder, Backend
+from asdffs.tree.events import StoppedError
 from asdffs.tree.ndarrays import Ndarray
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Document(ForPrograms):
             with self.relief.waiting():
                 check_schemas(draft)
 
-    def rewrite(self, fill: Callable[[Folder, Store], None]) -> None:
+    def rewrite(self, fill: Callable[[Folder, Backend], None]) -> None:
         """Replace the file by the one that ``fill(folder, store)`` writes into an empty store.
 
         Nothing may be pending.  Whole or not at all, and durably; mode, owner and attributes stay.  Raises as
@@ -157,7 +157,7 @@ class Document(ForPrograms):
         with self.report.progress.over("looking at the tree", len(text)), self.relief.waiting():
             try:
                 arrays = tree.arrays_of(text, lambda: self.tree.version == version and not self.relief.stopping)
-            except AbandonedError:
+            except StoppedError:
                 return
         if self.tree.version == version:
             self.fit.warn(arrays)

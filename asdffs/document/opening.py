@@ -15,9 +15,9 @@ from typing import Final
 from asdffs import registry
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.codecs import KnownCodecs
-from asdffs.document.blocks.contents import Care
+from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.blocks.spool_room import SpoolRoom
-from asdffs.document.blocks.transaction import Manner, Transaction
+from asdffs.document.blocks.transaction import ChangePolicy, Transaction
 from asdffs.document.document import Document
 from asdffs.document.neighbours import Neighbours
 from asdffs.document.state import FileState, Parts, Setup
@@ -33,7 +33,7 @@ from asdffs.storage.journal import Journal, journal_name, read_trusted
 from asdffs.storage.lock import open_locked
 from asdffs.storage.payload import open_payload
 from asdffs.storage.recovery import recover
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 from asdffs.storage.unfinished import as_recovered, belongs
 
 #: Largest block of a file system that blocks of the file are moved by, in bytes.
@@ -76,7 +76,7 @@ class Settings:
     relief: Relief = field(default_factory=Alone)
     padding: Padding = field(default_factory=Padding)
     spool_max: int | None = None
-    care: Care = field(default_factory=Care)
+    care: ChecksumPolicy = field(default_factory=ChecksumPolicy)
     strict: bool = False
     schema: bool = False
     growth: str = AUTO
@@ -158,7 +158,7 @@ def _naming(path: str) -> Iterator[None]:
         raise
 
 
-def _fitting(policy: Padding, store: Store) -> Padding:
+def _fitting(policy: Padding, store: Backend) -> Padding:
     """Blocks move by whole blocks of the file system as well, where those are not huge (a network's are)."""
     unit = store.unit()
     return policy._replace(alignment=unit) if policy.alignment < unit <= _LARGEST_UNIT else policy
@@ -167,7 +167,7 @@ def _fitting(policy: Padding, store: Store) -> Padding:
 def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings, *, writable: bool) -> Parts:
     journal = None
     if writable:
-        store: Store = open_locked(folder, name, patience=PATIENCE)
+        store: Backend = open_locked(folder, name, patience=PATIENCE)
     else:
         store = _with_pending_record(folder, folder.open(name, writable=False))
     try:
@@ -182,13 +182,13 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
             journal.discard()
         store.close()
         raise
-    manner = Manner(writable, settings.growth, settings.replacing)
+    manner = ChangePolicy(writable, settings.growth, settings.replacing)
     return Parts(Transaction(folder, store, journal, settings.relief, manner, known), layout, dialect)
 
 
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
     """Read a file again that another program changed in place, or replaced."""
-    store: Store = current.store
+    store: Backend = current.store
     if not current.mode.writable:
         store = _with_pending_record(folder, folder.open(name, writable=False))
     elif folder.signature(name).inode != store.signature().inode:
@@ -203,12 +203,12 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
     return Parts(current.hand_over(store, known), layout, dialect)
 
 
-def _scan(store: Store) -> tuple[Layout, Dialect]:
+def _scan(store: Backend) -> tuple[Layout, Dialect]:
     layout = drive(scan_layout(store.size(), lambda header: _find_dialect(header).rules), store.read_at)
     return layout, _find_dialect(layout.header)
 
 
-def _open_recovered(folder: Folder, store: Store, story: list[str], *, create: bool) -> Journal | None:
+def _open_recovered(folder: Folder, store: Backend, story: list[str], *, create: bool) -> Journal | None:
     """The journal after recovery; without ``create`` none, and one that a dead process left is removed."""
     if not create and journal_name(store.name) not in folder.names():
         return None
@@ -224,7 +224,7 @@ def _open_recovered(folder: Folder, store: Store, story: list[str], *, create: b
     return None
 
 
-def _with_pending_record(folder: Folder, store: Store) -> Store:
+def _with_pending_record(folder: Folder, store: Backend) -> Backend:
     """Without the lock the journal is not replayed: its record is laid over the bytes."""
     found = read_trusted(folder, store.name)
     if found is None or not belongs(store, *found):

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
-from asdffs.document.blocks.contents import Care, Contents
+from asdffs.document.blocks.contents import ChecksumPolicy, Contents
 from asdffs.document.blocks.pins import Pins
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.table import BlockTable
@@ -57,7 +57,7 @@ class Setup:
     relief: Relief
     policy: Padding
     room: SpoolRoom
-    care: Care
+    care: ChecksumPolicy
 
 
 class FileState:

@@ -53,7 +53,7 @@ _HELPERS: Final = (1 << 64) - 1
 _UNWANTED: Final = (errno.ENOENT, errno.ENODEV)
 
 
-class Files(Protocol):
+class OpenFiles(Protocol):
     """Open files by the numbers that the kernel has for them (``operations``)."""
 
     def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes | Extent:
@@ -72,7 +72,7 @@ class Files(Protocol):
 class Direct:
     """Answers through ``device``, the descriptor of the kernel's queue."""
 
-    def __init__(self, device: int, files: Files) -> None:
+    def __init__(self, device: int, files: OpenFiles) -> None:
         self._device = device
         self._files = files
         self._pipe: tuple[int, int] | None = None

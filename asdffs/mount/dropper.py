@@ -83,7 +83,7 @@ class Order(NamedTuple):
     length: int = 0
 
 
-class Dropper:
+class PageDropper:
     """What helpers are to drop, in the order of asking."""
 
     def __init__(self) -> None:

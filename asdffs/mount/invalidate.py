@@ -13,10 +13,10 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from asdffs.mount.dropper import Dropper, Order
+from asdffs.mount.dropper import PageDropper, Order
 from asdffs.mount.relief import Loop
 from asdffs.vfs.namespace import Node
-from asdffs.vfs.shared_pages import Region
+from asdffs.vfs.shared_pages import PageRange
 
 #: How long the writer of a byte waits for mmaps that only read it, in seconds; then they follow by themselves.
 _PATIENCE: Final = 0.05
@@ -28,7 +28,7 @@ class Invalidator:
     def __init__(self, loop: Loop, mountpoint: str) -> None:
         self._loop = loop
         self._mountpoint = mountpoint
-        self._dropper = Dropper()
+        self._dropper = PageDropper()
         self.is_helper = self._dropper.is_helper
 
     def prepare(self) -> None:
@@ -51,7 +51,7 @@ class Invalidator:
             with self._loop.waiting(soon=True):
                 self._dropper.wait(tickets, _PATIENCE)
 
-    def drop(self, regions: list[Region], patience: float) -> set[Node]:
+    def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
         """Have the kernel write and drop its pages of ``regions``; see ``shared_pages.Dropper``."""
         tickets = {
             self._dropper.add(Order(self._path(region.node), region.start, region.length)): region.node

@@ -73,7 +73,7 @@ class NoShortcut:
         """See ``Shortcut``."""
 
 
-class Turn:
+class FairLock:
     """A lock that is handed over in the order of asking, so that nobody starves."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Loop:
     """Serves one session.  Implements ``asdffs.relief.Relief``."""
 
     def __init__(self) -> None:
-        self.turn = Turn()
+        self.turn = FairLock()
         self._state = threading.Condition(threading.Lock())
         self._session: Session | None = None
         self._leader = 0

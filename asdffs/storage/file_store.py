@@ -1,4 +1,4 @@
-"""Store and Folder on a real file system; where the system is not Linux, without what only Linux has.
+"""Backend and Folder on a real file system; where the system is not Linux, without what only Linux has.
 
 Guarantee: ``write_at`` writes all or raises; ``sync`` is fdatasync of the file, fsync of the directory.  Limit: a
 write is not atomic and not durable before ``sync``.  One thread at a time per store.
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from asdffs.errors import LockedError
 from asdffs.storage import linux_calls
-from asdffs.storage.store import Access, Extent, PhysicalExtent, Signature, Store
+from asdffs.storage.store import Access, Extent, PhysicalExtent, Signature, Backend
 
 #: Pieces of a plain copy, in bytes.
 _PIECE = 1 << 20
@@ -37,8 +37,8 @@ def _signature(status: os.stat_result) -> Signature:
     return signature
 
 
-class FileStore:
-    """One open file, ``name`` in its folder.  See ``Store``."""
+class FileBackend:
+    """One open file, ``name`` in its folder.  See ``Backend``."""
 
     def __init__(self, fd: int, name: str, *, writable: bool) -> None:
         self._fd = fd
@@ -143,9 +143,9 @@ class FileStore:
             os.close(self._fd)
             self._fd = -1
 
-    def renamed(self, name: str) -> FileStore:
+    def renamed(self, name: str) -> FileBackend:
         """This descriptor under another name; the old store is empty after."""
-        store = FileStore(self._fd, name, writable=self._writable)
+        store = FileBackend(self._fd, name, writable=self._writable)
         self._fd = -1
         return store
 
@@ -165,7 +165,7 @@ class FileFolder:
         """Names in the directory; raises ``OSError``."""
         return os.listdir(self.directory)
 
-    def open(self, name: str, *, writable: bool, create: bool = False) -> FileStore:
+    def open(self, name: str, *, writable: bool, create: bool = False) -> FileBackend:
         """Open or create ``name``; raises ``OSError``."""
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
         if create:
@@ -175,7 +175,7 @@ class FileFolder:
             fd = os.open(path, flags, 0o600)
         except BlockingIOError:  # a lease: its holder finishes the file first, so wait
             fd = os.open(path, flags & ~os.O_NONBLOCK, 0o600)
-        return FileStore(fd, name, writable=writable)
+        return FileBackend(fd, name, writable=writable)
 
     def signature(self, name: str) -> Signature:
         """lstat of the path: a symbolic link is not the file that it leads to; raises ``OSError``."""
@@ -185,7 +185,7 @@ class FileFolder:
         """Link count of the path; raises ``OSError``."""
         return os.lstat(self.path(name)).st_nlink
 
-    def lock(self, store: Store) -> bool:
+    def lock(self, store: Backend) -> bool:
         """flock without waiting; raises ``OSError`` for anything but "held by another"."""
         try:
             fcntl.flock(_fd(store), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,9 +203,9 @@ class FileFolder:
         finally:
             os.close(fd)
 
-    def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+    def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
         """Copy the extents of data only; raises ``OSError``."""
-        if not isinstance(source, FileStore):  # a reader's view of a file that a crash left
+        if not isinstance(source, FileBackend):  # a reader's view of a file that a crash left
             return _copy_read(source, start, target, to, length)
         stop = start + length
         target.truncate(max(target.size(), to + length))
@@ -216,10 +216,10 @@ class FileFolder:
             offset = max(last, offset + 1)
         return None
 
-    def can_clone(self, source: Store, target: Store) -> bool:
+    def can_clone(self, source: Backend, target: Backend) -> bool:
         """Try with one block; raises ``OSError`` only where ``target`` cannot be emptied again."""
         unit = target.unit()
-        if source.size() < unit or not isinstance(source, FileStore):
+        if source.size() < unit or not isinstance(source, FileBackend):
             return False
         try:
             linux_calls.clone_range(_fd(source), 0, _fd(target), 0, unit)
@@ -228,9 +228,9 @@ class FileFolder:
         target.truncate(0)
         return True
 
-    def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+    def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
         """FICLONERANGE; raises ``OSError``."""
-        if not isinstance(source, FileStore):
+        if not isinstance(source, FileBackend):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         linux_calls.clone_range(_fd(source), start, _fd(target), to, length)
 
@@ -239,11 +239,11 @@ class FileFolder:
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize
 
-    def set_mode(self, store: Store, mode: int) -> None:
+    def set_mode(self, store: Backend, mode: int) -> None:
         """fchmod(2); raises ``OSError``."""
         os.fchmod(_fd(store), mode)
 
-    def copy_attributes(self, source: Store, target: Store) -> None:
+    def copy_attributes(self, source: Backend, target: Backend) -> None:
         """Mode, owner, extended attributes and with them ACLs; raises ``OSError``."""
         status = os.fstat(_fd(source))
         mine = os.fstat(_fd(target))
@@ -254,12 +254,12 @@ class FileFolder:
             with contextlib.suppress(PermissionError):  # security.* and trusted.* need more than we may have
                 os.setxattr(_fd(target), name, os.getxattr(_fd(source), name))
 
-    def replace(self, store: Store, name: str) -> Store:
+    def replace(self, store: Backend, name: str) -> Backend:
         """rename(2) over ``name``; raises ``OSError``."""
         os.rename(self.path(store.name), self.path(name))
         return _file_store(store).renamed(name)
 
-    def place(self, store: Store, name: str) -> Store:
+    def place(self, store: Backend, name: str) -> Backend:
         """link(2) and unlink(2), or where there are no links rename(2); raises ``OSError``."""
         try:
             os.link(self.path(store.name), self.path(name))
@@ -300,17 +300,17 @@ def _lock_directory(fd: int, path: str) -> None:
         raise LockedError("another asdffs is writing files there; let it end first", path=path) from err
 
 
-def _file_store(store: Store) -> FileStore:
-    if not isinstance(store, FileStore):
+def _file_store(store: Backend) -> FileBackend:
+    if not isinstance(store, FileBackend):
         raise TypeError("a file folder works on files of its own")
     return store
 
 
-def _fd(store: Store) -> int:
+def _fd(store: Backend) -> int:
     return _file_store(store).fileno()
 
 
-def _copy_read(source: Store, start: int, target: Store, to: int, length: int) -> None:
+def _copy_read(source: Backend, start: int, target: Backend, to: int, length: int) -> None:
     for place in range(0, length, _PIECE):
         target.write_at(to + place, source.read_at(start + place, min(_PIECE, length - place)))
 

@@ -26,12 +26,12 @@ from asdffs.storage.insert import insert
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.replace import clone, copy
 from asdffs.storage.shift import shift
-from asdffs.storage.store import Store
+from asdffs.storage.store import Backend
 from asdffs.storage.strategy import Unsuitable
 
 logger = logging.getLogger(__name__)
 
-STRATEGIES: Final[dict[str, Callable[[OpenFile, Plan], Store]]] = {
+STRATEGIES: Final[dict[str, Callable[[OpenFile, Plan], Backend]]] = {
     "clone": clone,
     "insert": insert,
     "copy": copy,
@@ -45,7 +45,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 class Opened(NamedTuple):
     """The gap is open.  ``store``: to use from now on, another one after a replacement; ``strategy``: how."""
 
-    store: Store
+    store: Backend
     strategy: str
 
 

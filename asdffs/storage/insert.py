@@ -13,15 +13,15 @@ from typing import Final
 from asdffs.errors import StaleFileError
 from asdffs.format.plan import Plan
 from asdffs.storage.open_file import OpenFile
-from asdffs.storage.record import Gap, Image, Record, make_insertion
-from asdffs.storage.store import Store
+from asdffs.storage.record import Gap, RecordImage, Record, make_insertion
+from asdffs.storage.store import Backend
 from asdffs.storage.strategy import Unsuitable, checked_journal, checked_shift
 from asdffs.storage.unfinished import Position, finish_insertion, locate
 
 _NO_INSERT: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM})
 
 
-def insert(file: OpenFile, plan: Plan) -> Store:
+def insert(file: OpenFile, plan: Plan) -> Backend:
     """The file system opens the gap.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
     journal = checked_journal(file)
     unit = file.store.unit()
@@ -71,7 +71,7 @@ def _open(file: OpenFile, record: Record, gap: Gap) -> None:
 
 def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
     """Reserve the room and write around the gap; all is taken back when that fails."""
-    written: list[Image] = []
+    written: list[RecordImage] = []
     try:
         with file.relief.waiting():
             file.store.allocate(gap.offset, gap.length)
@@ -88,7 +88,7 @@ def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
     file.sync()  # invariant 3
 
 
-def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[Image]) -> None:
+def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[RecordImage]) -> None:
     """Undo what was ``written`` and what there is of the insertion (invariant 4).  Raises ``FailedFileError``."""
     try:
         for image in written:

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 from asdffs.errors import LockedError, UntrustedFileError
 from asdffs.storage.payload import is_payload_name
 from asdffs.storage.record import Record, build, parse
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 from asdffs.storage.trust import check_name_trusted, check_trusted, is_trusted
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ _SHORT = 1 << 20
 JOURNAL_SUFFIX = ".asdffs-journal"
 
 
-class Progress(NamedTuple):
+class JournalProgress(NamedTuple):
     """How far a shift has come: piece ``number``, read at ``low``, is being written; those behind it are moved.
 
     ``behind_length``, ``behind_crc``: of bytes right behind its new place, which were moved before.
@@ -78,7 +78,7 @@ def journal_name(name: str) -> str:
 class Journal:
     """The sidecar of one file.  ``open`` it once per mount; ``discard`` it at the end."""
 
-    def __init__(self, folder: Folder, store: Store) -> None:
+    def __init__(self, folder: Folder, store: Backend) -> None:
         self._folder = folder
         self._store = store
 
@@ -133,7 +133,7 @@ class Journal:
         first, second = (_slot(record, length, parity) for parity in (0, 1))
         self._store.allocate(first, 2 * (second - first))
 
-    def note_progress(self, record: Record, progress: Progress) -> None:
+    def note_progress(self, record: Record, progress: JournalProgress) -> None:
         """Make ``progress`` durable; the one before it stays.  Raises ``OSError``."""
         length, body_crc = _measured(build(record))
         behind = progress.behind_length, progress.behind_crc
@@ -144,7 +144,7 @@ class Journal:
         self._store.write_at(place, head + _CRC.pack(crc))
         self._store.sync()
 
-    def progress(self, record: Record) -> Progress | None:
+    def progress(self, record: Record) -> JournalProgress | None:
         """How far the shift ``record`` has come; None when it has not begun."""
         return read_progress(self._store, record)
 
@@ -185,7 +185,7 @@ class Journal:
         self._store.close()
 
 
-def _open_trusted(folder: Folder, name: str, sidecar: str) -> Store:
+def _open_trusted(folder: Folder, name: str, sidecar: str) -> Backend:
     """The sidecar that is there.  Raises ``UntrustedFileError``, ``OSError``."""
     try:
         store = folder.open(sidecar, writable=True)
@@ -200,7 +200,7 @@ def _open_trusted(folder: Folder, name: str, sidecar: str) -> Store:
     return store
 
 
-def _create(folder: Folder, sidecar: str) -> Store:
+def _create(folder: Folder, sidecar: str) -> Backend:
     """A new sidecar whose name is durable; nothing is left of it when that fails."""
     store = folder.open(sidecar, writable=True, create=True)
     try:
@@ -227,7 +227,7 @@ def read_owner(folder: Folder, name: str) -> dict[str, Any]:
     return note if isinstance(note, dict) else {}
 
 
-def read_record(store: Store) -> Record | None:
+def read_record(store: Backend) -> Record | None:
     """The complete record in the sidecar ``store``, or None."""
     mark = store.read_at(_NOTE_SIZE, _COMMIT_MARK.size)
     if len(mark) < _COMMIT_MARK.size:
@@ -245,7 +245,7 @@ def read_record(store: Store) -> Record | None:
     return record if record.fill is None or is_payload_name(record.fill.name) else None
 
 
-def read_trusted(folder: Folder, name: str) -> tuple[Record, Progress | None] | None:
+def read_trusted(folder: Folder, name: str) -> tuple[Record, JournalProgress | None] | None:
     """The record that is pending for the file ``name``, and how far its shift has come; None without one.
 
     A sidecar that cannot be read, or may not be believed, counts as none.
@@ -265,7 +265,7 @@ def read_trusted(folder: Folder, name: str) -> tuple[Record, Progress | None] | 
         sidecar.close()
 
 
-def read_progress(store: Store, record: Record) -> Progress | None:
+def read_progress(store: Backend, record: Record) -> JournalProgress | None:
     """The last complete progress in the sidecar ``store`` that belongs to ``record``, or None."""
     measured = _measured(build(record))
     found = [progress for parity in (0, 1) if (progress := _read_slot(store, record, measured, parity))]
@@ -287,7 +287,7 @@ def _gathered(pieces: list[bytes]) -> Iterator[bytes]:
         yield from [b"".join(members)] if is_short else members
 
 
-def _read_slot(store: Store, record: Record, measured: tuple[int, int], parity: int) -> Progress | None:
+def _read_slot(store: Backend, record: Record, measured: tuple[int, int], parity: int) -> JournalProgress | None:
     length_of_body, crc_of_body = measured
     place = _slot(record, length_of_body, parity)
     head = store.read_at(place, _PROGRESS.size + _CRC.size)
@@ -298,7 +298,7 @@ def _read_slot(store: Store, record: Record, measured: tuple[int, int], parity: 
         return None
     piece = store.read_at(place + _PAGE, length)
     right = zlib.crc32(piece, zlib.crc32(head[: _PROGRESS.size])) == _CRC.unpack_from(head, _PROGRESS.size)[0]
-    return Progress(number, low, piece, *behind) if right and len(piece) == length else None
+    return JournalProgress(number, low, piece, *behind) if right and len(piece) == length else None
 
 
 def _slot(record: Record, body_length: int, parity: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from asdffs.errors import UntrustedFileError
 from asdffs.storage.journal import journal_name, read_owner, read_trusted
 from asdffs.storage.payload import temporary_prefix
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 from asdffs.storage.trust import check_name_trusted
 from asdffs.storage.unfinished import belongs
 
@@ -23,7 +23,7 @@ class Leftover:
     kept: bool = False
 
 
-def find_leftovers(folder: Folder, store: Store) -> list[Leftover]:
+def find_leftovers(folder: Folder, store: Backend) -> list[Leftover]:
     """All that lies beside the file of ``store``.  Raises ``OSError``."""
     name, names = store.name, sorted(folder.names())
     found = [] if _is_mounted(folder, name) else _unfinished(folder, store, names)
@@ -68,7 +68,7 @@ def _is_there(pid: int) -> bool:
     return True
 
 
-def _unfinished(folder: Folder, store: Store, names: list[str]) -> list[Leftover]:
+def _unfinished(folder: Folder, store: Backend, names: list[str]) -> list[Leftover]:
     found = [
         Leftover(f"{folder.path(other)} is what is left of an interrupted change", repairable=True)
         for other in names
@@ -79,7 +79,7 @@ def _unfinished(folder: Folder, store: Store, names: list[str]) -> list[Leftover
     return found
 
 
-def _journal(folder: Folder, store: Store) -> Leftover:
+def _journal(folder: Folder, store: Backend) -> Leftover:
     path = folder.path(journal_name(store.name))
     try:
         check_name_trusted(folder, store.name, journal_name(store.name))

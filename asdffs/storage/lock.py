@@ -11,14 +11,14 @@ from typing import Any
 
 from asdffs.errors import LockedError
 from asdffs.storage.journal import read_owner
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 
 _POLL = 0.05  # seconds; flock has no wait with a time limit
 #: How long a holder without a note is waited for, in seconds: who begins has none yet, who ends none any more.
 _NAMELESS = 2.0
 
 
-def open_locked(folder: Folder, name: str, *, patience: float) -> Store:
+def open_locked(folder: Folder, name: str, *, patience: float) -> Backend:
     """Open ``name`` for writing under the exclusive lock.
 
     Waits up to ``patience`` seconds for a daemon that is finishing the file.  Raises

@@ -19,7 +19,7 @@ _INODES = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MemoryStep:
     """A part of a range operation: move the pages ``[start, stop)`` by ``shift``, or resize to ``size``."""
 
     start: int = 0
@@ -76,23 +76,23 @@ class MemoryFile:
                 found.append(PhysicalExtent(here, there, UNIT))
         return found
 
-    def insertion(self, offset: int, length: int) -> Iterator[Step]:
+    def insertion(self, offset: int, length: int) -> Iterator[MemoryStep]:
         """The steps of an insert range: the size, then the extents behind ``offset``, the last one first."""
-        yield Step(size=len(self.content) + length)
+        yield MemoryStep(size=len(self.content) + length)
         for extent in reversed(self.extents()):
             start = max(extent.logical, offset)
             stop = extent.logical + extent.length
             if start < stop:
-                yield Step(start // UNIT, stop // UNIT, length // UNIT)
+                yield MemoryStep(start // UNIT, stop // UNIT, length // UNIT)
 
-    def collapsing(self, offset: int, length: int) -> Iterator[Step]:
+    def collapsing(self, offset: int, length: int) -> Iterator[MemoryStep]:
         """The steps of a collapse range: the extents behind it, the first one first, then the size."""
         for extent in self.extents():
             if extent.logical >= offset + length:
-                yield Step(extent.logical // UNIT, (extent.logical + extent.length) // UNIT, -(length // UNIT))
-        yield Step(size=len(self.content) - length)
+                yield MemoryStep(extent.logical // UNIT, (extent.logical + extent.length) // UNIT, -(length // UNIT))
+        yield MemoryStep(size=len(self.content) - length)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: MemoryStep) -> None:
         """Do one step."""
         if step.size is not None:
             self.resize(step.size)

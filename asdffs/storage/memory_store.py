@@ -1,4 +1,4 @@
-"""Store and Folder in memory: the same contract without a disk.
+"""Backend and Folder in memory: the same contract without a disk.
 
 A ``MemoryFolder`` can log every step that changes it (``log``), which is what the crash tests replay.  One thread at
 a time.
@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable
 
 from asdffs.storage.memory_file import UNIT, MemoryFile
-from asdffs.storage.store import PhysicalExtent, Signature, Store
+from asdffs.storage.store import PhysicalExtent, Signature, Backend
 
 #: What a folder supports unless told otherwise: the range operations, and clones.
 FEATURES = frozenset({"insert", "clone"})
 
 
-class MemoryStore:
-    """One open file of a ``MemoryFolder``.  See ``Store``."""
+class MemoryBackend:
+    """One open file of a ``MemoryFolder``.  See ``Backend``."""
 
     def __init__(self, folder: MemoryFolder, file: MemoryFile, name: str, *, writable: bool) -> None:
         self._folder = folder
@@ -140,7 +140,7 @@ class MemoryFolder:
         """Names of all files."""
         return list(self.files)
 
-    def open(self, name: str, *, writable: bool, create: bool = False) -> MemoryStore:
+    def open(self, name: str, *, writable: bool, create: bool = False) -> MemoryBackend:
         """Open or create ``name``; raises ``OSError``."""
         if create:
             if name in self.files:
@@ -148,17 +148,17 @@ class MemoryFolder:
             file = MemoryFile()
             self.step("create", name, file.inode)
             self.files[name] = file
-        return MemoryStore(self, self._file(name), name, writable=writable)
+        return MemoryBackend(self, self._file(name), name, writable=writable)
 
     def signature(self, name: str) -> Signature:
         """Signature of the file of that name; raises ``OSError``."""
-        return MemoryStore(self, self._file(name), name, writable=False).signature()
+        return MemoryBackend(self, self._file(name), name, writable=False).signature()
 
     def links(self, name: str) -> int:
         """How many names the file has."""
         return sum(file is self._file(name) for file in self.files.values())
 
-    def lock(self, store: Store) -> bool:
+    def lock(self, store: Backend) -> bool:
         """Lock as flock does, among the stores of this folder."""
         file = _memory(store).file
         if file.holder not in (None, id(store)):
@@ -166,15 +166,15 @@ class MemoryFolder:
         file.holder = id(store)
         return True
 
-    def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+    def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
         """Copy bytes."""
         target.write_at(to, source.read_at(start, length))
 
-    def can_clone(self, source: Store, target: Store) -> bool:
+    def can_clone(self, source: Backend, target: Backend) -> bool:
         """As the folder was made."""
         return "clone" in self.features and source.size() >= UNIT
 
-    def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+    def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
         """Copy bytes; raises ``OSError`` where a real clone would."""
         stop = start + length if length else source.size()
         if "clone" not in self.features:
@@ -187,23 +187,23 @@ class MemoryFolder:
         """As the test says."""
         return self.room
 
-    def set_mode(self, store: Store, mode: int) -> None:
+    def set_mode(self, store: Backend, mode: int) -> None:
         """Files in memory have no permissions."""
 
-    def copy_attributes(self, source: Store, target: Store) -> None:
+    def copy_attributes(self, source: Backend, target: Backend) -> None:
         """Files in memory have no attributes."""
 
-    def replace(self, store: Store, name: str) -> MemoryStore:
+    def replace(self, store: Backend, name: str) -> MemoryBackend:
         """Give the file of ``store`` another name, over what had it."""
         self.step("replace", name, store.name)
         file = self.files.pop(store.name)
         self.files[name] = file
-        renamed = MemoryStore(self, file, name, writable=store.writable)
+        renamed = MemoryBackend(self, file, name, writable=store.writable)
         if file.holder == id(store):
             file.holder = id(renamed)
         return renamed
 
-    def place(self, store: Store, name: str) -> MemoryStore:
+    def place(self, store: Backend, name: str) -> MemoryBackend:
         """As ``replace``, unless the name is taken; raises ``OSError``."""
         if name in self.files:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
@@ -225,7 +225,7 @@ class MemoryFolder:
         return self.files[name]
 
 
-def _memory(store: Store) -> MemoryStore:
-    if not isinstance(store, MemoryStore):
+def _memory(store: Backend) -> MemoryBackend:
+    if not isinstance(store, MemoryBackend):
         raise TypeError("a memory folder works on files of its own")
     return store

@@ -15,24 +15,24 @@ from typing import Final
 
 from asdffs.errors import LockedError, NameExistsError, StorageError
 from asdffs.storage.payload import create_temporary, temporary_prefix
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 
 _SUFFIX: Final = ".tmp"
 
 
-def write_new(folder: Folder, name: str, fill: Callable[[Store], None], *, durable: bool, mode: int) -> None:
+def write_new(folder: Folder, name: str, fill: Callable[[Backend], None], *, durable: bool, mode: int) -> None:
     """Have ``fill`` write the new file ``name`` of the permissions ``mode``.
 
     Raises ``NameExistsError`` when there is such a file, and what ``fill`` raises; nothing is left then.
     """
 
-    def place(store: Store) -> Store:
+    def place(store: Backend) -> Backend:
         try:
             return folder.place(store, name)
         except FileExistsError as err:
             raise NameExistsError("is there already; remove it, or use --force", path=folder.path(name)) from err
 
-    def finish(store: Store) -> Store:
+    def finish(store: Backend) -> Backend:
         folder.set_mode(store, mode)
         if durable:
             store.sync()
@@ -42,7 +42,7 @@ def write_new(folder: Folder, name: str, fill: Callable[[Store], None], *, durab
 
 
 def write_over(
-    folder: Folder, name: str, fill: Callable[[Store], None], *, check: Callable[[], None] = lambda: None
+    folder: Folder, name: str, fill: Callable[[Backend], None], *, check: Callable[[], None] = lambda: None
 ) -> None:
     """Have ``fill`` write what replaces the file ``name``, with its permissions, owner and attributes; durably.
 
@@ -57,7 +57,7 @@ def write_over(
         if not folder.lock(old):
             raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
 
-        def finish(store: Store) -> Store:
+        def finish(store: Backend) -> Backend:
             folder.copy_attributes(old, store)
             store.sync()
             check()
@@ -69,7 +69,7 @@ def write_over(
 
 
 def _write(
-    folder: Folder, name: str, fill: Callable[[Store], None], finish: Callable[[Store], Store], *, durable: bool
+    folder: Folder, name: str, fill: Callable[[Backend], None], finish: Callable[[Backend], Backend], *, durable: bool
 ) -> None:
     remove_stale(folder, name)
     temporary = create_temporary(folder, name, _SUFFIX)

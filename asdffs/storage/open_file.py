@@ -16,7 +16,7 @@ from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.storage.file_mode import FileMode
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import Record
-from asdffs.storage.store import Folder, Signature, Store
+from asdffs.storage.store import Folder, Signature, Backend
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class OpenFile:
     def __init__(
         self,
         folder: Folder,
-        store: Store,
+        store: Backend,
         journal: Journal | None,
         relief: Relief,
         mode: FileMode,

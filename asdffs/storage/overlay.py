@@ -10,8 +10,8 @@ import errno
 import os
 from typing import NamedTuple
 
-from asdffs.storage.record import Image
-from asdffs.storage.store import PhysicalExtent, Signature, Store
+from asdffs.storage.record import RecordImage
+from asdffs.storage.store import PhysicalExtent, Signature, Backend
 
 
 class Segment(NamedTuple):
@@ -24,19 +24,19 @@ class Segment(NamedTuple):
     stop: int
     origin: int | None = 0
     payload: bytes | None = None
-    source: Store | None = None
+    source: Backend | None = None
 
 
-class OverlayStore:
-    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gap.  See ``Store``."""
+class OverlayBackend:
+    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gap.  See ``Backend``."""
 
-    def __init__(self, base: Store, size: int, segments: list[Segment]) -> None:
+    def __init__(self, base: Backend, size: int, segments: list[Segment]) -> None:
         self._base = base
         self._size = size
         self._segments = segments
 
     @classmethod
-    def of_images(cls, base: Store, size: int, images: tuple[Image, ...], below: list[Segment]) -> OverlayStore:
+    def of_images(cls, base: Backend, size: int, images: tuple[RecordImage, ...], below: list[Segment]) -> OverlayBackend:
         """The after-images of a record over the segments ``below``."""
         for image in images:
             below = _laid_over(below, Segment(image.offset, image.offset + len(image.after), payload=image.after))

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from asdffs.errors import UntrustedFileError
-from asdffs.storage.file_store import FileFolder, FileStore
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.file_store import FileFolder, FileBackend
+from asdffs.storage.store import Folder, Backend
 from asdffs.storage.trust import check_trusted
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Payload:
     """
 
     folder: Folder
-    store: Store
+    store: Backend
     named: bool
     size: int = 0
     crc: int = 0
@@ -84,10 +84,10 @@ def create_unnamed(spool: str | None) -> Payload:
     """An empty payload without a name, in ``spool`` (None: the system's directory).  Raises ``OSError``."""
     place = spool or tempfile.gettempdir()
     with tempfile.TemporaryFile(dir=place) as file:  # without a name from the beginning where that can be
-        return Payload(FileFolder(place), FileStore(os.dup(file.fileno()), "payload", writable=True), named=False)
+        return Payload(FileFolder(place), FileBackend(os.dup(file.fileno()), "payload", writable=True), named=False)
 
 
-def open_payload(folder: Folder, name: str, fill: Fill) -> Store | None:
+def open_payload(folder: Folder, name: str, fill: Fill) -> Backend | None:
     """The payload of the file ``name`` that ``fill`` names; None when it is gone, or not what it was.
 
     Raises ``UntrustedFileError``, ``OSError``.
@@ -107,12 +107,12 @@ def open_payload(folder: Folder, name: str, fill: Fill) -> Store | None:
     return None
 
 
-def is_poured(store: Store, fill: Fill) -> bool:
+def is_poured(store: Backend, fill: Fill) -> bool:
     """Whether the file has all bytes of the payload.  Raises ``OSError``."""
     return _crc(store, fill.offset, fill.length) == fill.crc
 
 
-def pour(payload: Store, store: Store, fill: Fill, *, poured: Callable[[int], object] = lambda _: None) -> None:
+def pour(payload: Backend, store: Backend, fill: Fill, *, poured: Callable[[int], object] = lambda _: None) -> None:
     """Write the payload to its place; ``poured(bytes)`` is told how it goes on.  Idempotent.  Raises ``OSError``."""
     for place in range(0, fill.length, _PIECE):
         piece = payload.read_at(place, min(_PIECE, fill.length - place))
@@ -130,7 +130,7 @@ def temporary_prefix(name: str) -> str:
     return f".asdffs-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}-"
 
 
-def create_temporary(folder: Folder, name: str, suffix: str) -> Store:
+def create_temporary(folder: Folder, name: str, suffix: str) -> Backend:
     """A new empty file for the file ``name``, in ``folder``, whose name ends with ``suffix``.  Raises ``OSError``."""
     prefix = temporary_prefix(name)
     number = 0
@@ -143,7 +143,7 @@ def create_temporary(folder: Folder, name: str, suffix: str) -> Store:
             return folder.open(f"{prefix}{number}{suffix}", writable=True, create=True)
 
 
-def _crc(store: Store, offset: int, length: int) -> int:
+def _crc(store: Backend, offset: int, length: int) -> int:
     crc = 0
     for place in range(0, length, _PIECE):
         crc = zlib.crc32(store.read_at(offset + place, min(_PIECE, length - place)), crc)

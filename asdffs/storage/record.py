@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from asdffs.format.plan import Plan, Write
 from asdffs.format.span import Span, uncovered
-from asdffs.storage.store import PhysicalExtent, Store
+from asdffs.storage.store import PhysicalExtent, Backend
 
 _BODY = struct.Struct(">QQQQQQIIIIQQQQQQII")
 _WRITE = struct.Struct(">QQQ")
@@ -40,7 +40,7 @@ class Kind(enum.IntEnum):
     SHIFT = 2  # by copying within the file
 
 
-class Image(NamedTuple):
+class RecordImage(NamedTuple):
     """One write: the bytes before and after, at ``offset``.
 
     ``before`` is shorter where the file ended, or where what it lacks was zeros, or anything (a shift).
@@ -93,20 +93,20 @@ class Record(NamedTuple):
     witness_offset: int
     witness_length: int
     witness_crc: int
-    images: tuple[Image, ...]
+    images: tuple[RecordImage, ...]
     gap: Gap | None = None
     fill: Fill | None = None
 
 
-def make_record(store: Store, plan: Plan, fill: Fill | None = None) -> Record:
+def make_record(store: Backend, plan: Plan, fill: Fill | None = None) -> Record:
     """The record of an in-place ``plan``: reads the before-images and the witness.  Raises ``OSError``."""
     images = tuple(
-        Image(write.offset, store.read_at(write.offset, len(write.payload)), write.payload) for write in plan.writes
+        RecordImage(write.offset, store.read_at(write.offset, len(write.payload)), write.payload) for write in plan.writes
     )
     return _record(store, plan, _unchanged(plan), images, None, fill)
 
 
-def make_insertion(store: Store, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
+def make_insertion(store: Backend, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
     """The record of a ``plan`` with a gap that the file system opens at ``offset``.  Raises ``OSError``."""
     move = plan.checked_move
     unit = store.unit()
@@ -114,13 +114,13 @@ def make_insertion(store: Store, plan: Plan, offset: int, extents: list[Physical
     gap = Gap(Kind.INSERT, offset, move.shift, tuple(_between(extents, offset, end)))
     pieces = (piece for write in writes_around(store, plan, offset) for piece in _cut_at(write, gap))
     images = tuple(
-        Image(piece.offset, _opened(store, gap, piece.offset, len(piece.payload)).rstrip(b"\0"), piece.payload)
+        RecordImage(piece.offset, _opened(store, gap, piece.offset, len(piece.payload)).rstrip(b"\0"), piece.payload)
         for piece in pieces
     )
     return _record(store, plan, Span(move.source, move.source + move.length), images, gap)
 
 
-def make_shift(store: Store, plan: Plan, piece: int) -> Record:
+def make_shift(store: Backend, plan: Plan, piece: int) -> Record:
     """The record of a ``plan`` whose bytes we move ourselves, ``piece`` bytes at a time.  Raises ``OSError``.
 
     What an image behind the gap's offset replaces is not known: whatever was moved away.
@@ -131,13 +131,13 @@ def make_shift(store: Store, plan: Plan, piece: int) -> Record:
         head = write.payload[: max(0, move.source - write.offset)]
         tail = write.payload[len(head) :]
         if head:
-            images.append(Image(write.offset, store.read_at(write.offset, len(head)), head))
+            images.append(RecordImage(write.offset, store.read_at(write.offset, len(head)), head))
         if tail:
-            images.append(Image(write.offset + len(head), b"", tail))
+            images.append(RecordImage(write.offset + len(head), b"", tail))
     return _record(store, plan, Span(0, 0), tuple(images), Gap(Kind.SHIFT, move.source, move.shift, piece=piece))
 
 
-def writes_around(store: Store, plan: Plan, offset: int) -> list[Write]:
+def writes_around(store: Backend, plan: Plan, offset: int) -> list[Write]:
     """The writes of a ``plan`` whose gap is opened at ``offset``, at or before its source: disjoint.
 
     The bytes between the two stay where they were, and what the gap leaves of them is zeros.
@@ -173,7 +173,7 @@ def parse(body: bytes) -> Record:
     for _ in range(count):
         start, before, after = _WRITE.unpack_from(body, place)
         place += _WRITE.size
-        images.append(Image(start, body[place : place + before], body[place + before : place + before + after]))
+        images.append(RecordImage(start, body[place : place + before], body[place + before : place + before + after]))
         place += before + after
     end = place + extent_count * _EXTENT.size
     extents = tuple(PhysicalExtent(*numbers) for numbers in _EXTENT.iter_unpack(body[place:end]))
@@ -183,7 +183,7 @@ def parse(body: bytes) -> Record:
 
 
 def _record(
-    store: Store, plan: Plan, witness: Span, images: tuple[Image, ...], gap: Gap | None, fill: Fill | None = None
+    store: Backend, plan: Plan, witness: Span, images: tuple[RecordImage, ...], gap: Gap | None, fill: Fill | None = None
 ) -> Record:
     seen = store.read_at(witness.start, min(_WITNESS, len(witness)))
     inode = store.signature().inode
@@ -235,7 +235,7 @@ def _between(extents: list[PhysicalExtent], start: int, stop: int) -> list[Physi
     return found
 
 
-def _opened(store: Store, gap: Gap, offset: int, length: int) -> bytes:
+def _opened(store: Backend, gap: Gap, offset: int, length: int) -> bytes:
     """Bytes of the file as they will be once the gap is open and empty."""
     before = store.read_at(offset, max(0, min(length, gap.offset - offset)))
     start = max(offset, gap.offset + gap.length)

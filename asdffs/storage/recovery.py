@@ -35,7 +35,7 @@ from asdffs.errors import RecoveryError, UntrustedFileError
 from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_progress, read_record
 from asdffs.storage.payload import PAYLOAD_SUFFIX, is_poured, open_payload, temporary_prefix
 from asdffs.storage.record import Kind, Record
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 from asdffs.storage.trust import check_trusted
 from asdffs.storage.unfinished import Position, belongs, finish, locate
 
@@ -53,7 +53,7 @@ class Outcome(enum.Enum):
     SET_ASIDE = "set aside"
 
 
-def recover(folder: Folder, store: Store, journal: Journal) -> tuple[Outcome, str]:
+def recover(folder: Folder, store: Backend, journal: Journal) -> tuple[Outcome, str]:
     """Bring ``store`` to a whole state; what was done, and a sentence (empty when clean).
 
     Raises ``RecoveryError`` or ``OSError``; the record then stays pending and recovery can be run again.
@@ -68,7 +68,7 @@ def recover(folder: Folder, store: Store, journal: Journal) -> tuple[Outcome, st
     return outcome
 
 
-def _settle(folder: Folder, store: Store, journal: Journal, before: tuple[Outcome, str]) -> tuple[Outcome, str]:
+def _settle(folder: Folder, store: Backend, journal: Journal, before: tuple[Outcome, str]) -> tuple[Outcome, str]:
     record = journal.pending()
     if record is None:
         return before
@@ -100,7 +100,7 @@ class _Payload:
     ``store`` is None where nothing is missing.  Raises ``RecoveryError``.
     """
 
-    def __init__(self, folder: Folder, store: Store, record: Record, names: list[str]) -> None:
+    def __init__(self, folder: Folder, store: Backend, record: Record, names: list[str]) -> None:
         self.store = None
         if record.fill is None:
             return
@@ -128,7 +128,7 @@ def _keep_payload(folder: Folder, record: Record, kept: str) -> None:
         folder.replace(payload, os.path.basename(kept) + PAYLOAD_SUFFIX).close()
 
 
-def _check_position(folder: Folder, store: Store, record: Record) -> None:
+def _check_position(folder: Folder, store: Backend, record: Record) -> None:
     """Raise ``RecoveryError`` where a file may be half moved, and nobody can tell which half."""
     gap = record.gap
     if gap is None or gap.kind is not Kind.INSERT or store.signature().inode != record.inode:
@@ -142,7 +142,7 @@ def _check_position(folder: Folder, store: Store, record: Record) -> None:
         )
 
 
-def _journals_of_other_names(folder: Folder, store: Store) -> list[Journal]:
+def _journals_of_other_names(folder: Folder, store: Backend) -> list[Journal]:
     """Sidecars with records of this file that were left under another name: a hard link, or its name before.
 
     Also those that were set aside, because another file got that name and was opened before this one.
@@ -157,7 +157,7 @@ def _journals_of_other_names(folder: Folder, store: Store) -> list[Journal]:
     return found
 
 
-def _open_foreign(folder: Folder, name: str, store: Store) -> Journal | None:
+def _open_foreign(folder: Folder, name: str, store: Backend) -> Journal | None:
     """A sidecar of, most likely, another file: of another user, or just being removed."""
     try:
         sidecar = folder.open(name, writable=True)

@@ -17,7 +17,7 @@ from asdffs.format.plan import Plan
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.payload import create_temporary
 from asdffs.storage.record import writes_around
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 from asdffs.storage.strategy import Unsuitable, checked_shift
 
 #: FICLONERANGE says so when it cannot serve these two files.
@@ -28,14 +28,14 @@ _NO_NEW_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _MARGIN: Final = 1 << 20
 
 
-def clone(file: OpenFile, plan: Plan) -> Store:
+def clone(file: OpenFile, plan: Plan) -> Backend:
     """The new file shares the blocks with the old one.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
     unit = file.store.unit()
     shift = checked_shift(plan, unit)
     move = plan.checked_move
     offset = move.source // unit * unit
 
-    def fill(new: Store) -> None:
+    def fill(new: Backend) -> None:
         try:
             file.folder.clone_range(file.store, offset, new, offset + shift, 0)
             if offset and not _covers(plan, offset):
@@ -51,13 +51,13 @@ def clone(file: OpenFile, plan: Plan) -> Store:
     return _replaced(file, fill)
 
 
-def copy(file: OpenFile, plan: Plan) -> Store:
+def copy(file: OpenFile, plan: Plan) -> Backend:
     """The new file has a copy of the blocks.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
     move = plan.checked_move
     if file.folder.free() < plan.new_size + _MARGIN:
         raise Unsuitable(f"a copy needs {plan.new_size} bytes and {file.folder.free()} are free")
 
-    def fill(new: Store) -> None:
+    def fill(new: Backend) -> None:
         new.truncate(plan.new_size)
         before = min(move.source, move.target)
         if not _covers(plan, before):
@@ -69,7 +69,7 @@ def copy(file: OpenFile, plan: Plan) -> Store:
     return _replaced(file, fill)
 
 
-def rewrite(file: OpenFile, fill: Callable[[Store], None]) -> Store:
+def rewrite(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
     """Replace the file by what ``fill`` writes into an empty one.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
     return _replaced(file, fill)
 
@@ -79,7 +79,7 @@ def _covers(plan: Plan, stop: int) -> bool:
     return any(write.offset == 0 and len(write.payload) >= stop for write in plan.writes)
 
 
-def _replaced(file: OpenFile, fill: Callable[[Store], None]) -> Store:
+def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
     """Temporary file, filled, synced, locked, renamed over the file, the folder synced."""
     if file.folder.links(file.store.name) > 1:
         raise Unsuitable("the file has several names")
@@ -95,7 +95,7 @@ def _replaced(file: OpenFile, fill: Callable[[Store], None]) -> Store:
     return new
 
 
-def _made(file: OpenFile, fill: Callable[[Store], None]) -> Store:
+def _made(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
     folder, store = file.folder, file.store
     temporary = _temporary(folder, store.name)
     try:
@@ -115,7 +115,7 @@ def _made(file: OpenFile, fill: Callable[[Store], None]) -> Store:
         raise
 
 
-def _temporary(folder: Folder, name: str) -> Store:
+def _temporary(folder: Folder, name: str) -> Backend:
     try:
         return create_temporary(folder, name, ".tmp")
     except OSError as err:
@@ -124,7 +124,7 @@ def _temporary(folder: Folder, name: str) -> Store:
         raise
 
 
-def _copy_attributes(folder: Folder, source: Store, target: Store) -> None:
+def _copy_attributes(folder: Folder, source: Backend, target: Backend) -> None:
     try:
         folder.copy_attributes(source, target)
     except OSError as err:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 
 #: Bytes that the kernel copies at a time, so that progress is seen.
 _PIECE: Final = 64 << 20
@@ -21,12 +21,12 @@ _WORTH: Final = 16
 class Stretch(NamedTuple):
     """``length`` bytes from ``offset`` of ``store``."""
 
-    store: Store
+    store: Backend
     offset: int
     length: int
 
 
-def misplaced(stretch: Stretch, target: Store, to: int) -> int:
+def misplaced(stretch: Stretch, target: Backend, to: int) -> int:
     """By how many bytes later than ``to`` it should begin in ``target`` to be shared; 0 where it is too small."""
     unit = target.unit()
     return (stretch.offset - to) % unit if stretch.length >= _WORTH * unit else 0
@@ -37,7 +37,7 @@ def probe_name(name: str) -> str:
     return f"{name.removesuffix('.tmp')}-probe.tmp"
 
 
-def transfer(folder: Folder, stretch: Stretch, target: Store, to: int, step: Callable[[int], object]) -> None:
+def transfer(folder: Folder, stretch: Stretch, target: Backend, to: int, step: Callable[[int], object]) -> None:
     """Have the bytes of ``stretch`` at ``to`` of ``target``, a file of ``folder``; ``step(bytes)`` is told.
 
     Raises ``OSError``.
@@ -51,7 +51,7 @@ def transfer(folder: Folder, stretch: Stretch, target: Store, to: int, step: Cal
     step(len(shared))
 
 
-def _share(folder: Folder, stretch: Stretch, target: Store, to: int) -> range:
+def _share(folder: Folder, stretch: Stretch, target: Backend, to: int) -> range:
     """Share what can be shared; which bytes of ``stretch`` that is."""
     unit = target.unit()
     start = -stretch.offset % unit

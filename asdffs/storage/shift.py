@@ -15,7 +15,7 @@ from asdffs.format.plan import Plan
 from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.record import Gap, Record, make_shift
-from asdffs.storage.store import Store
+from asdffs.storage.store import Backend
 from asdffs.storage.strategy import checked_journal, checked_shift
 from asdffs.storage.unfinished import finish_shift
 
@@ -23,7 +23,7 @@ from asdffs.storage.unfinished import finish_shift
 PIECE: Final = 4 << 20
 
 
-def shift(file: OpenFile, plan: Plan) -> Store:
+def shift(file: OpenFile, plan: Plan) -> Backend:
     """Move the blocks ourselves.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
     journal = checked_journal(file)
     checked_shift(plan, 1)
@@ -71,7 +71,7 @@ def _take_back(file: OpenFile, record: Record) -> None:
     file.note_signature()
 
 
-def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Store:
+def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Backend:
     try:
         with file.relief.waiting():
             finish_shift(

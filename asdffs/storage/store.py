@@ -1,4 +1,4 @@
-"""Protocols of the disk: Store (one open file) and Folder (the directory it lies in).
+"""Protocols of the disk: Backend (one open file) and Folder (the directory it lies in).
 
 Purpose: everything above runs the same on real files, in memory and in a crash simulation.  Implementations:
 ``file_store``, ``memory_store``, ``overlay``; all pass ``tests/contract/test_stores.py``.  A store is used by one
@@ -85,7 +85,7 @@ class PhysicalExtent(NamedTuple):
     shared: bool = False
 
 
-class Store(Protocol):
+class Backend(Protocol):
     """One open file, positioned I/O only.  Offsets and lengths in bytes.
 
     Every method raises ``OSError`` as the system gave it.
@@ -157,7 +157,7 @@ class Folder(Protocol):
     def names(self) -> list[str]:
         """Names of all files in it."""
 
-    def open(self, name: str, *, writable: bool, create: bool = False) -> Store:
+    def open(self, name: str, *, writable: bool, create: bool = False) -> Backend:
         """Open ``name``; with ``create`` it must be new."""
 
     def signature(self, name: str) -> Signature:
@@ -166,34 +166,34 @@ class Folder(Protocol):
     def links(self, name: str) -> int:
         """Number of names of that file."""
 
-    def lock(self, store: Store) -> bool:
+    def lock(self, store: Backend) -> bool:
         """Lock ``store`` against other asdffs; False when another holds it.  Ends with ``close``."""
 
-    def copy_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
+    def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
         """Copy bytes between files, holes kept as holes, by the fastest way there is."""
 
-    def can_clone(self, source: Store, target: Store) -> bool:
+    def can_clone(self, source: Backend, target: Backend) -> bool:
         """Whether ``clone_range`` works between them; ``target`` is empty, and again after."""
 
-    def clone_range(self, source: Store, start: int, target: Store, to: int, length: int) -> None:
-        """Have ``target`` share bytes of ``source``; ``length`` 0: to its end.  See ``Store.unit``."""
+    def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
+        """Have ``target`` share bytes of ``source``; ``length`` 0: to its end.  See ``Backend.unit``."""
 
     def free(self) -> int:
         """Bytes that can still be written on this file system."""
 
-    def set_mode(self, store: Store, mode: int) -> None:
+    def set_mode(self, store: Backend, mode: int) -> None:
         """Give ``store`` the permissions ``mode``."""
 
-    def copy_attributes(self, source: Store, target: Store) -> None:
+    def copy_attributes(self, source: Backend, target: Backend) -> None:
         """Give ``target`` the mode, owner and extended attributes of ``source``.
 
         Raises ``OSError`` (EPERM) when the owner cannot be kept.
         """
 
-    def replace(self, store: Store, name: str) -> Store:
+    def replace(self, store: Backend, name: str) -> Backend:
         """Rename ``store`` to ``name``, atomically; the same open file under its new name."""
 
-    def place(self, store: Store, name: str) -> Store:
+    def place(self, store: Backend, name: str) -> Backend:
         """As ``replace``, but ``FileExistsError`` when there is a ``name`` already."""
 
     def remove(self, name: str) -> None:

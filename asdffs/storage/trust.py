@@ -12,13 +12,13 @@ import os
 from typing import Final
 
 from asdffs.errors import UntrustedFileError
-from asdffs.storage.store import Access, Folder, Store
+from asdffs.storage.store import Access, Folder, Backend
 
 _GROUP_MAY_WRITE: Final = 0o020
 _OTHERS_MAY_WRITE: Final = 0o002
 
 
-def check_trusted(folder: Folder, name: str, sidecar: Store) -> None:
+def check_trusted(folder: Folder, name: str, sidecar: Backend) -> None:
     """Raise ``UntrustedFileError`` unless ``sidecar`` of the file ``name`` may be believed; or ``OSError``."""
     _check(folder, name, sidecar.name, sidecar.signature().access)
 
@@ -35,7 +35,7 @@ def _check(folder: Folder, name: str, sidecar: str, access: Access) -> None:
         raise UntrustedFileError(f"{path} {reason}, so it is not used; look at it, then remove it: rm '{path}'")
 
 
-def is_trusted(folder: Folder, name: str, sidecar: Store) -> bool:
+def is_trusted(folder: Folder, name: str, sidecar: Backend) -> bool:
     """As ``check_trusted``; False also where it cannot be known."""
     try:
         check_trusted(folder, name, sidecar)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from asdffs.format.span import Span, uncovered
-from asdffs.storage.journal import Journal, Progress
-from asdffs.storage.overlay import OverlayStore, Segment
+from asdffs.storage.journal import Journal, JournalProgress
+from asdffs.storage.overlay import OverlayBackend, Segment
 from asdffs.storage.payload import pour
-from asdffs.storage.record import Gap, Image, Kind, Record
-from asdffs.storage.store import PhysicalExtent, Store
+from asdffs.storage.record import Gap, RecordImage, Kind, Record
+from asdffs.storage.store import PhysicalExtent, Backend
 
 _STEP = 1 << 16
 _ZEROS = 1 << 20
@@ -35,7 +35,7 @@ class Position(enum.Enum):
     UNKNOWN = "not where they were, nor where they should be"
 
 
-def belongs(store: Store, record: Record, progress: Progress | None = None) -> bool:
+def belongs(store: Backend, record: Record, progress: JournalProgress | None = None) -> bool:
     """Whether ``store`` is in a state that the interrupted change of ``record`` can leave.  Raises ``OSError``."""
     if store.signature().inode != record.inode or not _fitting_size(store.size(), record):
         return False
@@ -50,7 +50,7 @@ def belongs(store: Store, record: Record, progress: Progress | None = None) -> b
     return position is not Position.UNKNOWN
 
 
-def finish(store: Store, record: Record, journal: Journal, payload: Store | None = None) -> bool:
+def finish(store: Backend, record: Record, journal: Journal, payload: Backend | None = None) -> bool:
     """Bring ``store`` to a whole state, durably; whether it is the new one.  Raises ``OSError``.
 
     ``payload``: what a fill is made of; None when all of it is in the file.
@@ -69,7 +69,7 @@ def finish(store: Store, record: Record, journal: Journal, payload: Store | None
     return True
 
 
-def apply(store: Store, images: Iterable[Image], new_size: int) -> None:
+def apply(store: Backend, images: Iterable[RecordImage], new_size: int) -> None:
     """Make a change: extend first and cut last, so that the size is the old or the new one.  Not synced."""
     if store.size() < new_size:
         store.truncate(new_size)
@@ -79,21 +79,21 @@ def apply(store: Store, images: Iterable[Image], new_size: int) -> None:
         store.truncate(new_size)
 
 
-def undo(store: Store, images: Iterable[Image], old_size: int) -> None:
+def undo(store: Backend, images: Iterable[RecordImage], old_size: int) -> None:
     """Put the before-images and the old size back.  Not synced."""
     for image in images:
         store.write_at(image.offset, image.before)
     store.truncate(old_size)
 
 
-class View(NamedTuple):
+class RecoveredView(NamedTuple):
     """A file as ``finish`` will leave it, read-only; ``new``: whether that is with the change."""
 
-    store: Store
+    store: Backend
     new: bool
 
 
-def as_recovered(store: Store, record: Record, progress: Progress | None, payload: Store | None = None) -> View:
+def as_recovered(store: Backend, record: Record, progress: JournalProgress | None, payload: Backend | None = None) -> RecoveredView:
     """``store`` as ``finish`` will leave it.  Raises ``OSError``."""
     gap = record.gap
     if gap is None:
@@ -107,14 +107,14 @@ def as_recovered(store: Store, record: Record, progress: Progress | None, payloa
             return _new(store, record, [Segment(0, record.new_size)])
         if position is Position.MIXED:
             old = [Segment(0, boundary), Segment(boundary, record.old_size, origin=boundary + gap.length)]
-    return View(OverlayStore(store, record.old_size, old), new=False)
+    return RecoveredView(OverlayBackend(store, record.old_size, old), new=False)
 
 
-def _new(store: Store, record: Record, below: list[Segment]) -> View:
-    return View(OverlayStore.of_images(store, record.new_size, record.images, below), new=True)
+def _new(store: Backend, record: Record, below: list[Segment]) -> RecoveredView:
+    return RecoveredView(OverlayBackend.of_images(store, record.new_size, record.images, below), new=True)
 
 
-def _filled(record: Record, payload: Store | None) -> list[Segment]:
+def _filled(record: Record, payload: Backend | None) -> list[Segment]:
     """The file with the bytes of ``payload`` where they go."""
     fill = record.fill
     if fill is None or payload is None:
@@ -129,7 +129,7 @@ def _filled(record: Record, payload: Store | None) -> list[Segment]:
 # -- insertions -----------------------------------------------------------------
 
 
-def locate(store: Store, record: Record, gap: Gap) -> tuple[Position, int]:
+def locate(store: Backend, record: Record, gap: Gap) -> tuple[Position, int]:
     """Where the bytes behind the gap are now, and the lowest old offset of those that have moved."""
     cut = record.old_size + gap.length != store.size() == record.new_size
     unit = store.unit()
@@ -170,7 +170,7 @@ class _Addresses:
                 yield wanted.logical + skipped, extent.logical + start - extent.physical, stop - start
 
 
-def finish_insertion(store: Store, record: Record, gap: Gap) -> bool:
+def finish_insertion(store: Backend, record: Record, gap: Gap) -> bool:
     """Finish an insertion that is whole, undo another; whether the file is the new one.  Raises ``OSError``."""
     while True:
         position, boundary = locate(store, record, gap)
@@ -183,7 +183,7 @@ def finish_insertion(store: Store, record: Record, gap: Gap) -> bool:
         store.collapse_range(boundary, gap.length)  # durable with what follows: cut anywhere, this comes again
 
 
-def _fill(store: Store, record: Record, gap: Gap) -> bool:
+def _fill(store: Backend, record: Record, gap: Gap) -> bool:
     try:
         store.allocate(gap.offset, gap.length)
     except OSError as err:
@@ -196,7 +196,7 @@ def _fill(store: Store, record: Record, gap: Gap) -> bool:
     return True
 
 
-def _not_begun(store: Store, record: Record) -> bool:
+def _not_begun(store: Backend, record: Record) -> bool:
     if store.size() > record.old_size:
         store.truncate(record.old_size)
     store.sync()
@@ -211,7 +211,7 @@ def _unguarded() -> None:
 
 
 def finish_shift(
-    store: Store,
+    store: Backend,
     record: Record,
     gap: Gap,
     journal: Journal,
@@ -235,7 +235,7 @@ def finish_shift(
         piece = store.read_at(start, low - start)
         number += 1
         behind = store.read_at(low + gap.length, min(_BEHIND, record.new_size - low - gap.length))
-        progress = Progress(number, start, piece, len(behind), zlib.crc32(behind))
+        progress = JournalProgress(number, start, piece, len(behind), zlib.crc32(behind))
         before()  # a record with progress is one that recovery goes on with
         journal.note_progress(record, progress)  # invariant 10
         before()
@@ -250,7 +250,7 @@ def finish_shift(
     store.sync()
 
 
-def _clear(store: Store, record: Record, gap: Gap) -> None:
+def _clear(store: Backend, record: Record, gap: Gap) -> None:
     """Zeros in the gap where no image goes."""
     taken = [Span(image.offset, image.offset + len(image.after)) for image in record.images]
     for span in uncovered(Span(gap.offset, gap.offset + gap.length), taken):
@@ -258,7 +258,7 @@ def _clear(store: Store, record: Record, gap: Gap) -> None:
             store.write_at(start, bytes(min(_ZEROS, span.stop - start)))
 
 
-def _shifted(record: Record, gap: Gap, progress: Progress) -> list[Segment]:
+def _shifted(record: Record, gap: Gap, progress: JournalProgress) -> list[Segment]:
     """The new file while ``progress`` is being made: bytes before the piece are where they were."""
     piece = progress.low + gap.length
     moved = piece + len(progress.piece)
@@ -282,12 +282,12 @@ def _fitting_size(size: int, record: Record) -> bool:
     return size in (record.old_size, record.old_size + record.gap.length, record.new_size)
 
 
-def _witnessed(store: Store, record: Record, shift: int) -> bool:
+def _witnessed(store: Backend, record: Record, shift: int) -> bool:
     witness = store.read_at(record.witness_offset + shift, record.witness_length)
     return zlib.crc32(witness) == record.witness_crc
 
 
-def _is_behind(store: Store, record: Record, gap: Gap, progress: Progress) -> bool:
+def _is_behind(store: Backend, record: Record, gap: Gap, progress: JournalProgress) -> bool:
     """Whether the piece before ``progress``, if there is one, is where it was moved to, in a file extended for it."""
     if progress.number == 1:
         return True
@@ -297,11 +297,11 @@ def _is_behind(store: Store, record: Record, gap: Gap, progress: Progress) -> bo
     return zlib.crc32(behind) == progress.behind_crc
 
 
-def _all_old_or_new(store: Store, images: Iterable[Image]) -> bool:
+def _all_old_or_new(store: Backend, images: Iterable[RecordImage]) -> bool:
     return all(_old_or_new(store, image) for image in images)
 
 
-def _old_or_new(store: Store, image: Image) -> bool:
+def _old_or_new(store: Backend, image: RecordImage) -> bool:
     """Each byte is the one before or the one after; past the old end, before is zero."""
     for start in range(0, len(image.after), _STEP):
         now = store.read_at(image.offset + start, min(_STEP, len(image.after) - start))
@@ -312,5 +312,5 @@ def _old_or_new(store: Store, image: Image) -> bool:
     return True
 
 
-def _is_before(store: Store, image: Image) -> bool:
+def _is_before(store: Backend, image: RecordImage) -> bool:
     return store.read_at(image.offset, len(image.after)) == image.before.ljust(len(image.after), b"\0")

@@ -295,7 +295,7 @@ class _Reader:
         frame.count += 1
 
 
-class AbandonedError(Exception):
+class StoppedError(Exception):
     """Nobody wants to know any more."""
 
 
@@ -312,7 +312,7 @@ def read_tree(
     ``text`` begins with the header line, which is a YAML comment, so that lines are those of
     the file.  ``go_on`` is asked now and then.  ``unique``: refuse a mapping that has a key twice (YAML 1.1,
     section 3.2.1.3), of which every reader drops one.  Raises ``InvalidTreeError`` with line and column,
-    ``AbandonedError`` when ``go_on`` says no.
+    ``StoppedError`` when ``go_on`` says no.
     """
     reader = _Reader(wanted, skip, unique=unique)
     try:
@@ -332,7 +332,7 @@ def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:
     try:
         while not reader.ended:
             if not go_on():
-                raise AbandonedError
+                raise StoppedError
             reader.follow(itertools.islice(events, _AT_ONCE))
     finally:
         loader.dispose()

@@ -34,7 +34,7 @@ from asdffs.tree.branch import Outline
 from asdffs.tree.ndarrays import Ndarray, find_arrays
 from asdffs.tree.outline import read_outline
 from asdffs.tree.validation import check_text
-from asdffs.tree.values import Node, read_values
+from asdffs.tree.values import ValueNode, read_values
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OLD: Final = "tag:stsci.edu:asdf/0.1.0"
@@ -72,15 +72,15 @@ class Upgraded:
     kept: tuple[str, ...]
 
 
-class Entries(NamedTuple):
-    """Entries for a tree's history: sentences, the time (``2026-01-31 12:00:00``, UTC), the version of asdffs."""
+class HistoryEntries(NamedTuple):
+    """HistoryEntries for a tree's history: sentences, the time (``2026-01-31 12:00:00``, UTC), the version of asdffs."""
 
     sentences: Sequence[str]
     when: str
     version: str
 
 
-def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, entries: Entries) -> Upgraded:
+def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, entries: HistoryEntries) -> Upgraded:
     """``text`` of the dialect ``old``, with ``count`` blocks, as one of ``new``.
 
     ``entries`` go into its ``history``.  Raises ``InvalidTreeError``, also where it is written in a way that cannot
@@ -275,13 +275,13 @@ def _span(event: Any) -> tuple[int, int]:
 # -- history ------------------------------------------------------------------
 
 
-def _entry(sentence: str, entries: Entries) -> str:
+def _entry(sentence: str, entries: HistoryEntries) -> str:
     software = f"{_SOFTWARE} {{name: asdffs, version: '{entries.version}'}}"
     return f"{_ENTRY} {{description: {json.dumps(sentence)}, time: {entries.when}, software: {software}}}"
 
 
 def _history_edits(text: str, entries: list[str]) -> list[Edit]:
-    """Entries before those that the tree's history has, or at its end; as comments where neither can be."""
+    """HistoryEntries before those that the tree's history has, or at its end; as comments where neither can be."""
     root: Any = yaml.compose(as_yaml(text), Loader=_Loader)
     known = _known_history(text, root)
     if known is not None:
@@ -351,7 +351,7 @@ class _Same:
         self._is_ndarray = is_ndarray
         self._seen: set[tuple[int, int]] = set()
 
-    def check(self, old: Node, new: Node, *, top: bool = False) -> None:
+    def check(self, old: ValueNode, new: ValueNode, *, top: bool = False) -> None:
         if (id(old), id(new)) in self._seen:
             return
         self._seen.add((id(old), id(new)))
@@ -370,7 +370,7 @@ class _Same:
         elif old.value != new.value and old.value == old.value:  # NaN is not itself
             raise InvalidTreeError(_MERGED)
 
-    def _mapping(self, old: Node, new: Node, *, top: bool) -> None:
+    def _mapping(self, old: ValueNode, new: ValueNode, *, top: bool) -> None:
         extra = {_HISTORY} if top and _HISTORY not in old.value else set()
         if set(old.value) != set(new.value) - extra:
             raise InvalidTreeError(_MERGED, line=old.line)
@@ -380,7 +380,7 @@ class _Same:
                 child, other = _entries_of(child), _entries_of(other)
                 other = _later(child, other)
             if key == "$ref" and isinstance(child.value, str):
-                child = Node(child.tag, _slashed(child.value))
+                child = ValueNode(child.tag, _slashed(child.value))
             self.check(child, other)
 
 
@@ -389,13 +389,13 @@ def _slashed(reference: str) -> str:
     return reference if not fragment or fragment.startswith("/") else f"{file}{mark}/{fragment}"
 
 
-def _entries_of(history: Node) -> Node:
+def _entries_of(history: ValueNode) -> ValueNode:
     """The list of a history, old or new."""
     return history.value.get("entries", history) if isinstance(history.value, dict) else history
 
 
-def _later(old: Node, new: Node) -> Node:
+def _later(old: ValueNode, new: ValueNode) -> ValueNode:
     """``new`` without what was written before the entries that ``old`` has."""
     if not isinstance(old.value, list) or not isinstance(new.value, list):
         return new
-    return Node(new.tag, new.value[len(new.value) - len(old.value) :])
+    return ValueNode(new.tag, new.value[len(new.value) - len(old.value) :])

@@ -25,7 +25,7 @@ _DEEPEST: Final = 260
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class ValueNode:
     """``tag``: where one is written; ``value``: of a mapping a dict, of a sequence a list of nodes, else a scalar.
 
     ``line``: of a mapping or sequence, from 1; ``text``: of a scalar, as it is written.
@@ -37,7 +37,7 @@ class Node:
     text: str = ""
 
 
-def read_values(text: bytes, *, told_apart: bool = True) -> Node:
+def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
     """The root of a text of header, comments and tree; without one an empty mapping.  Raises ``InvalidTreeError``.
 
     ``told_apart``: the keys ``1`` and ``'1'`` are two, the second with its quotes; else a key is its text.
@@ -57,34 +57,34 @@ class _Reader:
     def __init__(self, events: Iterator[Any], *, told_apart: bool) -> None:
         self._events = events
         self._told_apart = told_apart
-        self._anchors: dict[str, Node] = {}
+        self._anchors: dict[str, ValueNode] = {}
 
-    def read(self) -> Node:
+    def read(self) -> ValueNode:
         for event in self._events:
             if isinstance(event, yaml.NodeEvent):
                 return self._node(event, 0)
-        return Node("", {})
+        return ValueNode("", {})
 
-    def _node(self, event: Any, depth: int) -> Node:
+    def _node(self, event: Any, depth: int) -> ValueNode:
         """The node that begins with ``event``."""
         if isinstance(event, yaml.AliasEvent):
-            return self._anchors.get(str(event.anchor), Node("", None))
+            return self._anchors.get(str(event.anchor), ValueNode("", None))
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
         if depth > _DEEPEST:
             raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=line)
         if isinstance(event, yaml.ScalarEvent):
             node = _scalar(event)
         elif isinstance(event, yaml.MappingStartEvent):
-            node = Node(event.tag or "", self._mapping(depth + 1), line)
+            node = ValueNode(event.tag or "", self._mapping(depth + 1), line)
         else:
-            node = Node(event.tag or "", self._sequence(depth + 1), line)
+            node = ValueNode(event.tag or "", self._sequence(depth + 1), line)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
 
-    def _mapping(self, depth: int) -> dict[str, Node]:
-        found: dict[str, Node] = {}
-        merged: list[Node] = []
+    def _mapping(self, depth: int) -> dict[str, ValueNode]:
+        found: dict[str, ValueNode] = {}
+        merged: list[ValueNode] = []
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self._node(event, depth)
             value = self._node(next(self._events), depth)
@@ -98,14 +98,14 @@ class _Reader:
                     found |= {name: value for name, value in one.value.items() if name not in found}
         return found
 
-    def _sequence(self, depth: int) -> list[Node]:
-        found: list[Node] = []
+    def _sequence(self, depth: int) -> list[ValueNode]:
+        found: list[ValueNode] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             found.append(self._node(event, depth))
         return found
 
 
-def _name(key: Node) -> str:
+def _name(key: ValueNode) -> str:
     """A key as people read it; ``1`` and ``'1'`` are two."""
     value = key.value
     if value is None or isinstance(value, bool):
@@ -115,16 +115,16 @@ def _name(key: Node) -> str:
     return repr(value) if _RESOLVER.resolve(yaml.ScalarNode, value, (True, False)).endswith(_KINDS) else value
 
 
-def _scalar(event: Any) -> Node:
+def _scalar(event: Any) -> ValueNode:
     if not event.implicit[0]:
-        return Node(event.tag or "", event.value, text=event.value)
+        return ValueNode(event.tag or "", event.value, text=event.value)
     tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
     if not tag.endswith(_KINDS):
-        return Node("", event.value, text=event.value)
+        return ValueNode("", event.value, text=event.value)
     try:
-        return Node("", _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value)), text=event.value)
+        return ValueNode("", _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value)), text=event.value)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, yaml.YAMLError):
-        return Node("", event.value, text=event.value)  # a number in name only
+        return ValueNode("", event.value, text=event.value)  # a number in name only
     finally:
         _CONSTRUCTOR.constructed_objects.clear()
         _CONSTRUCTOR.recursive_objects.clear()

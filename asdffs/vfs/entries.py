@@ -1,4 +1,4 @@
-"""Entries of views that come, go, and are written over by a rename: blocks.
+"""ViewEntries of views that come, go, and are written over by a rename: blocks.
 
 What they are and may be called is the view's; here they meet nodes and scratch.  One thread at a time, whoever has
 the turn.
@@ -19,7 +19,7 @@ from asdffs.views.base import View
 _COPY_PIECE = 1 << 20
 
 
-class Entries:
+class ViewEntries:
     """The entries of ``views``, by the node of each view's directory."""
 
     def __init__(

@@ -21,7 +21,7 @@ from asdffs.document.saves.keeping import Keeper, distinct
 from asdffs.errors import AsdffsError
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import DirectoryNode
-from asdffs.vfs.staging import Draft, Staging
+from asdffs.vfs.staging import DraftState, Staging
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class ForeignChanges:
 
     @property
     def _pending(self) -> bool:
-        return self._document.pending or self._staging.state is not Draft.CLEAN or self._staging.node is None
+        return self._document.pending or self._staging.state is not DraftState.CLEAN or self._staging.node is None
 
     def _read_again(self) -> None:
         document = self._document

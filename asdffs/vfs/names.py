@@ -25,7 +25,7 @@ from asdffs.vfs import changeable as changing
 from asdffs.vfs.attributes import Owner
 from asdffs.vfs.changeable import changeable
 from asdffs.vfs.coherence import Coherence
-from asdffs.vfs.entries import Entries
+from asdffs.vfs.entries import ViewEntries
 from asdffs.vfs.namespace import DirectoryNode, FileNode, Node, walk
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.scratch_names import ScratchNames
@@ -59,7 +59,7 @@ class Names:
         self._owner = owner
         self._scratch = ScratchNames(spool, owner)
         self._views: dict[DirectoryNode, View] = {}
-        self.entries = Entries(self._views, document.relief, coherence, pages)
+        self.entries = ViewEntries(self._views, document.relief, coherence, pages)
         self._replaced: dict[str, str] = {}
         self.root = self._show(options or Options())
         self._tree = TreeName(self.root, staging, shown=not (options and options.layout))

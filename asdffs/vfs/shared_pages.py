@@ -43,7 +43,7 @@ _SHORT_PATIENCE: Final = 0.05
 _MOST_COPIED: Final = 4 << 20
 
 
-class Region(NamedTuple):
+class PageRange(NamedTuple):
     """A part of the file of ``node``; ``length`` 0: all of it."""
 
     node: Node
@@ -54,18 +54,18 @@ class Region(NamedTuple):
 class Dropper(Protocol):
     """Has the kernel write and drop its pages of ``regions``."""
 
-    def __call__(self, regions: list[Region], patience: float) -> set[Node]:
+    def __call__(self, regions: list[PageRange], patience: float) -> set[Node]:
         """The nodes whose pages are gone, after ``patience`` seconds at most."""
 
 
-class Change(NamedTuple):
+class PageChange(NamedTuple):
     """A change under way.  ``payload``: the bytes to write; ``kin``: other views whose pages are seen to."""
 
     payload: bytes | memoryview
     kin: tuple[FileNode, ...]
 
 
-def drop_nothing(regions: list[Region], patience: float) -> set[Node]:
+def drop_nothing(regions: list[PageRange], patience: float) -> set[Node]:
     """There is no kernel."""
     return set()
 
@@ -126,8 +126,8 @@ class SharedPages:
     @contextlib.contextmanager
     def writing(
         self, node: FileNode, offset: int, payload: bytes | memoryview, *, mapped: bool = False, cached: bool = True
-    ) -> Iterator[Change]:
-        """Inside, write ``Change.payload``: all of ``payload``, but of a mapped write only what was stored.
+    ) -> Iterator[PageChange]:
+        """Inside, write ``PageChange.payload``: all of ``payload``, but of a mapped write only what was stored.
 
         ``cached``: the kernel puts what write(2) wrote into its pages of ``node``.  Raises ``StaleFileError`` for
         a mapped write of pages that showed something else.
@@ -136,7 +136,7 @@ class SharedPages:
             node.stored = True
             self._check_moved(node)
         with self.changing(node, offset, len(payload), mapped=mapped, own=not cached) as kin:
-            yield Change(self._merged(node, offset, payload, mapped=mapped), kin)
+            yield PageChange(self._merged(node, offset, payload, mapped=mapped), kin)
 
     @contextlib.contextmanager
     def changing(
@@ -190,7 +190,7 @@ class SharedPages:
         if not kin:
             yield
             return
-        self._wait_for(None, [Region(node, 0, 0) for node in kin], _PATIENCE)
+        self._wait_for(None, [PageRange(node, 0, 0) for node in kin], _PATIENCE)
         before = {node: _window(node) for node in kin}
         try:
             yield
@@ -199,7 +199,7 @@ class SharedPages:
             for node in moved:
                 node.moved = True
                 self._stale.forget(node)
-            for gone in self._wait_for(None, [Region(node, 0, 0) for node in moved], _PATIENCE):
+            for gone in self._wait_for(None, [PageRange(node, 0, 0) for node in moved], _PATIENCE):
                 if isinstance(gone, FileNode):
                     gone.moved = False
 
@@ -223,15 +223,15 @@ class SharedPages:
         return kin
 
     @staticmethod
-    def _region(node: FileNode, other: FileNode, offset: int, length: int) -> Region:
+    def _region(node: FileNode, other: FileNode, offset: int, length: int) -> PageRange:
         """The bytes of ``other`` that are these of ``node``; length 0: none."""
         here, there = _window(node), _window(other)
         if here is None or there is None or here[0] != there[0]:
-            return Region(other, 0, 0)
+            return PageRange(other, 0, 0)
         first = max(offset, node.file.head_size())
         start = max(other.file.head_size(), first + here[1] - there[1])
         end = min(offset + length + here[1] - there[1], other.file.size())
-        return Region(other, start, max(0, end - start))
+        return PageRange(other, start, max(0, end - start))
 
     def _keep(self, other: FileNode, start: int, length: int) -> None:
         """Keep copies of the pages of ``other`` that have these bytes, as they are now."""
@@ -253,7 +253,7 @@ class SharedPages:
         gone = self._wait_for(node, [self._region(node, other, offset, length) for other in kin], patience)
         return {other: count for other, count in before.items() if other in gone}
 
-    def _wait_for(self, node: FileNode | None, regions: list[Region], patience: float) -> set[Node]:
+    def _wait_for(self, node: FileNode | None, regions: list[PageRange], patience: float) -> set[Node]:
         if not regions:
             return set()
         self._awaited.update(region.node for region in regions)

@@ -35,7 +35,7 @@ from asdffs.views.tree_yaml import CommittedTree
 TREE = "tree.yaml"
 
 
-class Draft(enum.Enum):
+class DraftState(enum.Enum):
     """State of the draft."""
 
     CLEAN = "clean"
@@ -54,15 +54,15 @@ class Staging:
         self.node: FileNode | None = node
         self.adopting: FileNode | None = None
         self.turn = Exclusive(document.relief, Rank.SAVE)
-        self._state = Draft.CLEAN
+        self._state = DraftState.CLEAN
 
     @property
-    def state(self) -> Draft:
+    def state(self) -> DraftState:
         """State of the draft."""
         return self._state
 
     @state.setter
-    def state(self, state: Draft) -> None:
+    def state(self, state: DraftState) -> None:
         self._state = state
         self._document.report.note_draft(state.value)
 
@@ -77,7 +77,7 @@ class Staging:
     def judge(self) -> None:
         """Commit the draft.  Raises ``InvalidTreeError`` or as ``Document.commit_tree``; the text is kept."""
         node = self.node
-        if node is None or self.state is Draft.CLEAN:
+        if node is None or self.state is DraftState.CLEAN:
             return
         text = spooled(node).content()
         if not text:
@@ -85,10 +85,10 @@ class Staging:
         try:
             self.drafts.commit(text)
         except (AsdffsError, OSError):
-            self.state = Draft.REJECTED
+            self.state = DraftState.REJECTED
             raise
         spooled(node).give(self._committed, same=len(text) == self._document.tree.size)
-        self.state = Draft.CLEAN
+        self.state = DraftState.CLEAN
 
     def adopt(self, node: FileNode) -> None:
         """``node`` is being renamed onto the tree: commit its text first.  Raises as ``judge``."""
@@ -102,7 +102,7 @@ class Staging:
         self.leave(before, replaced=True)
         spooled(node).give(self._committed, same=len(text) == self._document.tree.size)
         spooled(node).rename(TREE)
-        self.node, self.state = node, Draft.CLEAN
+        self.node, self.state = node, DraftState.CLEAN
 
     def leave(self, text: bytes | None = None, *, replaced: bool = False) -> None:
         """The name of the tree does not lead to ``node`` any more; it keeps its bytes as they were.
@@ -113,11 +113,11 @@ class Staging:
         node = self.node
         if node is None:
             return
-        if self.state in (Draft.DIRTY, Draft.CUT_OFF):
+        if self.state in (DraftState.DIRTY, DraftState.CUT_OFF):
             self.drafts.keep(spooled(node).content())
         if not replaced or node.opens or node.names > 1:
             spooled(node).take(self._document.tree.text() if text is None else text)
-        self.node, self.state = None, Draft.CLEAN
+        self.node, self.state = None, DraftState.CLEAN
 
     def enter(self, node: FileNode) -> None:
         """``node`` gets the name of the tree without a save: a new file, or one whose renaming was refused."""
@@ -125,23 +125,23 @@ class Staging:
         spooled(node).rename(TREE)
         if spooled(node).content() == self._document.tree.text():
             spooled(node).give(self._committed, same=True)
-            self.state = Draft.CLEAN
+            self.state = DraftState.CLEAN
         else:
-            self.state = Draft.DIRTY
+            self.state = DraftState.DIRTY
 
     def written(self) -> None:
         """The node of the tree was written or truncated."""
-        self.state = Draft.DIRTY
+        self.state = DraftState.DIRTY
 
     def cut_off(self) -> None:
         """A writer of the draft was killed: it is kept, and not judged."""
-        if self.state is Draft.DIRTY:
-            self.state = Draft.CUT_OFF
+        if self.state is DraftState.DIRTY:
+            self.state = DraftState.CUT_OFF
             self._document.report.refuse(InvalidTreeError("the program that was saving the tree was killed"))
 
     def unsaved(self) -> list[str]:
         """Path of the draft's spool file, if there is a draft."""
-        if self.node is None or self.state is Draft.CLEAN or not spooled(self.node).spooled:
+        if self.node is None or self.state is DraftState.CLEAN or not spooled(self.node).spooled:
             return []
         return [spooled(self.node).path]
 

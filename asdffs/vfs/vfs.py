@@ -37,7 +37,7 @@ from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.shared_pages import Dropper, SharedPages, drop_nothing
 from asdffs.vfs.short_ways import Way
-from asdffs.vfs.staging import TREE, Draft, Staging
+from asdffs.vfs.staging import TREE, DraftState, Staging
 from asdffs.views.tree_yaml import CommittedTree
 
 logger = logging.getLogger(__name__)
@@ -371,7 +371,7 @@ class Vfs:
 
     def _judge_unless_written(self) -> None:
         writing = self.staging.node is not None and any(h.dirty for h in self._handles.of(self.staging.node))
-        if self.staging.state in (Draft.DIRTY, Draft.REJECTED) and not writing:
+        if self.staging.state in (DraftState.DIRTY, DraftState.REJECTED) and not writing:
             self.staging.judge()
 
     def end(self) -> bool:

@@ -132,7 +132,7 @@ class BlockFile(ViewFile):
         return {_PREFIX + name: str(fact).encode() for name, fact in facts.items()}
 
 
-class Blocks(ReadOnlyDirectory):
+class BlocksView(ReadOnlyDirectory):
     """See ``View``."""
 
     directory = "blocks"
@@ -182,4 +182,4 @@ class Blocks(ReadOnlyDirectory):
         self._document.blocks[int(name.partition(".")[0])].remove()
 
 
-PLUGIN = Blocks
+PLUGIN = BlocksView

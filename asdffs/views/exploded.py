@@ -13,7 +13,7 @@ from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError
 from asdffs.storage.store import Extent, read_bytes
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
-from asdffs.workflows.exploding import BlockFile, block_file, block_file_name, exploded_text, stem_of
+from asdffs.workflows.exploding import ExplodedPart, block_file, block_file_name, exploded_text, stem_of
 
 
 class ExplodedTree(ViewFile):
@@ -81,11 +81,11 @@ class ExplodedBlock(ViewFile):
         """A block whose header is damaged is an error, not an empty file."""
         self._document.blocks[self._number].check_readable()
 
-    def _file(self) -> BlockFile:
+    def _file(self) -> ExplodedPart:
         return block_file(self._document, self._number)
 
 
-class Exploded(ReadOnlyDirectory):
+class ExplodedView(ReadOnlyDirectory):
     """See ``View``."""
 
     directory = "exploded"
@@ -123,4 +123,4 @@ class Exploded(ReadOnlyDirectory):
         return ExplodedBlock(self._document, number)
 
 
-PLUGIN = Exploded
+PLUGIN = ExplodedView

@@ -15,7 +15,7 @@ from asdffs.format.block_index import build_block_index
 from asdffs.format.padding import Padding
 from asdffs.format.tree_extent import complete_last_line, ends_with_tree
 from asdffs.storage.sharing import Stretch, misplaced, transfer
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RoomPolicy:
     """``padding`` after the tree; contents begin at multiples of ``align`` bytes (0: anywhere).
 
     ``least``: contents of fewer bytes begin anywhere.
@@ -49,10 +49,10 @@ class Assembly:
     def __init__(
         self,
         folder: Folder,
-        store: Store,
+        store: Backend,
         text: bytes,
         *,
-        room: Room,
+        room: RoomPolicy,
         filler: bytes,
         clones: bool,
         indexed: bool,
@@ -98,7 +98,7 @@ class Assembly:
             self._store.write_at(self._end, build_block_index(self._offsets, newline=self._newline))
 
     def _pad(self) -> None:
-        """Room after the tree, by the policy; without a tree the first block follows at once (section Blocks)."""
+        """RoomPolicy after the tree, by the policy; without a tree the first block follows at once (section Blocks)."""
         policy = self._room.padding
         if policy is not None and self._has_tree:
             self._grow_padding(policy.shift(0, self._text) - self._text)

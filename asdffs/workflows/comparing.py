@@ -18,7 +18,7 @@ from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
 from asdffs.tree.events import Path
 from asdffs.tree.uris import resolve
-from asdffs.tree.values import Node, read_values
+from asdffs.tree.values import ValueNode, read_values
 
 _PIECE: Final = 1 << 20
 #: Some bytes from an offset on.
@@ -66,7 +66,7 @@ class Comparison:
         self._compared.clear()
         yield from self._nodes((), _values(self._a), _values(self._b))
 
-    def _nodes(self, path: Path, a: Node | None, b: Node | None) -> Iterator[ValueDifference]:
+    def _nodes(self, path: Path, a: ValueNode | None, b: ValueNode | None) -> Iterator[ValueDifference]:
         """What differs at and below ``path``; what only one has is told once, at its top."""
         if a is None or b is None or _kind(a) != _kind(b) or not _is_same(a, b):
             yield ValueDifference(_name(path), _shown(a), _shown(b))
@@ -76,7 +76,7 @@ class Comparison:
         self._compared.add((id(a), id(b)))
         yield from self._children(path, a, b)
 
-    def _children(self, path: Path, a: Node, b: Node) -> Iterator[ValueDifference]:
+    def _children(self, path: Path, a: ValueNode, b: ValueNode) -> Iterator[ValueDifference]:
         is_ndarray = self._a.dialect.is_ndarray(a.tag)
         for key in _keys(a, b):
             one, other = _child(a, key), _child(b, key)
@@ -94,7 +94,7 @@ class Comparison:
             if a is None or b is None or first is not None:
                 yield BlockDifference(number, a, b, first)
 
-    def _source(self, path: Path, a: Node, b: Node) -> Iterator[ValueDifference]:
+    def _source(self, path: Path, a: ValueNode, b: ValueNode) -> Iterator[ValueDifference]:
         """Numbers of blocks and names of files do not matter, their bytes do."""
         one, other = self._bytes_of(self._a, a.value), self._bytes_of(self._b, b.value)
         if one is None or other is None:
@@ -217,7 +217,7 @@ def _size(document: Document, number: int) -> int | None:
     return document.blocks[number].size if number < len(document.blocks) else None
 
 
-def _values(document: Document) -> Node:
+def _values(document: Document) -> ValueNode:
     try:
         return read_values(document.tree.text())
     except InvalidTreeError as err:
@@ -237,11 +237,11 @@ def _opened(path: str) -> Document | None:
     return None
 
 
-def _kind(node: Node) -> type:
+def _kind(node: ValueNode) -> type:
     return type(node.value)
 
 
-def _is_same(a: Node, b: Node) -> bool:
+def _is_same(a: ValueNode, b: ValueNode) -> bool:
     """By tag, and scalars by value, of one type; not-a-number is itself."""
     x, y = a.value, b.value
     if a.tag != b.tag or isinstance(x, (dict, list)):
@@ -249,16 +249,16 @@ def _is_same(a: Node, b: Node) -> bool:
     return bool(x == y or (x != x and y != y))
 
 
-def _keys(a: Node, b: Node) -> Iterable[str | int]:
+def _keys(a: ValueNode, b: ValueNode) -> Iterable[str | int]:
     """Of both, those of ``a`` first."""
     if isinstance(a.value, dict):
         return [*a.value, *(key for key in b.value if key not in a.value)]
     return range(max(len(a.value), len(b.value))) if isinstance(a.value, list) else ()
 
 
-def _child(node: Node, key: str | int) -> Node | None:
+def _child(node: ValueNode, key: str | int) -> ValueNode | None:
     if isinstance(key, str):
-        found: Node | None = node.value.get(key)
+        found: ValueNode | None = node.value.get(key)
         return found
     return node.value[key] if key < len(node.value) else None
 
@@ -304,7 +304,7 @@ def _name(path: Path) -> str:
     return "/".join(map(str, path)) or "/"
 
 
-def _shown(node: Node | None) -> str | None:
+def _shown(node: ValueNode | None) -> str | None:
     if node is None:
         return None
     content = node.value

@@ -32,10 +32,10 @@ from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import remove_stale
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.sharing import Stretch, misplaced, transfer
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import checked_sources
-from asdffs.workflows.exploding import BlockFile, block_file, block_file_name, exploded_sources
+from asdffs.workflows.exploding import ExplodedPart, block_file, block_file_name, exploded_sources
 from asdffs.workflows.external import find_externals
 
 _SUFFIX = ".tmp"
@@ -131,7 +131,7 @@ def write_block_file(
     file = block_file(document, number)
     stretch = document.contents.stored_stretch(number)
 
-    def fill(new: Store) -> None:
+    def fill(new: Backend) -> None:
         prefix = _placed(file, stretch, new).prefix
         new.write_at(0, prefix)
         transfer(folder, stretch, new, len(prefix), lambda count: None)
@@ -140,7 +140,7 @@ def write_block_file(
 
 
 #: Writes the content of a new file.
-Fill = Callable[[Store], None]
+Fill = Callable[[Backend], None]
 
 
 def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
@@ -195,12 +195,12 @@ class _Temporaries:
     def write_tree(self, text: bytes) -> None:
         self._write(-1, lambda new: new.write_at(0, text))
 
-    def write_blocks(self, files: list[tuple[BlockFile, Stretch]], step: Callable[[int], object]) -> None:
+    def write_blocks(self, files: list[tuple[ExplodedPart, Stretch]], step: Callable[[int], object]) -> None:
         """Several at a time: the kernel copies, and each waits for another file."""
         probe = f"{temporary_prefix(self._purpose)}probe{_SUFFIX}"
         clones = can_share(self.folder, probe, [stretch for _, stretch in files])
 
-        def fill(file: BlockFile, stretch: Stretch, new: Store) -> None:
+        def fill(file: ExplodedPart, stretch: Stretch, new: Backend) -> None:
             prefix = _placed(file, stretch, new).prefix if clones else file.prefix
             new.write_at(0, prefix)
             transfer(self.folder, stretch, new, len(prefix), step)
@@ -254,7 +254,7 @@ class _Temporaries:
             number += 1
 
 
-def _placed(file: BlockFile, stretch: Stretch, new: Store) -> BlockFile:
+def _placed(file: ExplodedPart, stretch: Stretch, new: Backend) -> ExplodedPart:
     """With a content that can be shared."""
     gap = misplaced(stretch, new, len(file.prefix))
     return file.moved(gap + new.unit() if gap == 1 else gap)  # no comment has one byte

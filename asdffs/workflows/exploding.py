@@ -67,7 +67,7 @@ def moved_source(source: int | str | None, file: str, directory: str) -> str | N
     return None if target is None else uri_of(os.path.relpath(target, directory))
 
 
-class BlockFile(NamedTuple):
+class ExplodedPart(NamedTuple):
     """The file of one block as it is now.
 
     ``prefix``: its bytes before the content, of which ``head`` are before the block; ``length``: of the content;
@@ -92,13 +92,13 @@ class BlockFile(NamedTuple):
         block = document.blocks[self.number]
         return (block.read_extent if self.decoded else block.read_stored_extent)(offset, length)
 
-    def moved(self, size: int) -> BlockFile:
+    def moved(self, size: int) -> ExplodedPart:
         """This file with a content that begins ``size`` bytes (not 1) later, behind a comment of spaces."""
         comment = b"#" + b" " * (size - 2) + b"\n" if size else b""
         return self._replace(prefix=self.prefix[: self.head] + comment + self.prefix[self.head :])
 
 
-def block_file(document: Document, number: int) -> BlockFile:
+def block_file(document: Document, number: int) -> ExplodedPart:
     """The file for block ``number``.  Raises ``DamagedBlockError``."""
     block = document.blocks[number]
     header = block.header
@@ -111,7 +111,7 @@ def block_file(document: Document, number: int) -> BlockFile:
         new = _plain(header, block.size)
     length = block.size if decoded else new.used_size
     head = document.dialect.block_head(document.layout.header)
-    return BlockFile(number, head + build_block_header(new._replace(extra=b"")), len(head), length, decoded)
+    return ExplodedPart(number, head + build_block_header(new._replace(extra=b"")), len(head), length, decoded)
 
 
 def _plain(header: BlockHeader, size: int) -> BlockHeader:

@@ -1,4 +1,4 @@
-"""One file from an exploded form: what ``STEM.asdf`` refers to becomes its blocks (section Exploded form).
+"""One file from an exploded form: what ``STEM.asdf`` refers to becomes its blocks (section ExplodedForm form).
 
 Order: the blocks that ``STEM.asdf`` has itself, ``STEM0000.asdf`` ...  by their numbers, other files as the tree
 comes to them.  The text is edited where sources are written, so what asdffs exploded comes back to the byte, and so
@@ -22,13 +22,13 @@ from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import STREAMED
 from asdffs.storage.sharing import probe_name
-from asdffs.storage.store import Folder, Signature, Store
+from asdffs.storage.store import Folder, Signature, Backend
 from asdffs.tree.branch import Outline
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import Wanted, checked_sources
 from asdffs.tree.uris import resolve
-from asdffs.workflows.assembling import Assembly, Part, Room
+from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.exploded_files import can_share, is_block_file, numbered
 
 
@@ -44,7 +44,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Exploded:
+class ExplodedForm:
     """An exploded form.  ``text``: with numbers for sources; ``pieces``: blocks; ``remote``: sources that stay."""
 
     path: str
@@ -53,7 +53,7 @@ class Exploded:
     remote: tuple[str, ...]
     dialect: Dialect
 
-    def write(self, folder: Folder, store: Store, room: Room, progress: Progress) -> None:
+    def write(self, folder: Folder, store: Backend, room: RoomPolicy, progress: Progress) -> None:
         """Write the whole file into the empty ``store`` of ``folder``.
 
         Raises ``StaleFileError`` when a file has changed since it was read, ``OSError``.
@@ -85,7 +85,7 @@ class Exploded:
             return can_share(folder, name, [document.contents.stored_stretch(largest.number)])
 
 
-def read_exploded(path: str) -> Exploded:
+def read_exploded(path: str) -> ExplodedForm:
     """The exploded form whose tree is in the file at ``path``.
 
     Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
@@ -100,7 +100,7 @@ def read_exploded(path: str) -> Exploded:
         _check_forms(pieces, main)
         text = checked_sources(outline, _numbering(main, numbers, len(pieces)), main.dialect)
         remote = tuple(str(array.source) for array in _external(outline) if _target(main, array) is None)
-        return Exploded(main.path, text, pieces, remote, main.dialect)
+        return ExplodedForm(main.path, text, pieces, remote, main.dialect)
 
 
 def _numbering(main: Document, numbers: dict[str, int], total: int) -> Wanted:

@@ -39,7 +39,7 @@ from asdffs.format.scanner import drive, scan_layout
 from asdffs.format.tree_extent import ends_with_tree
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
-from asdffs.storage.store import Access, Signature, Store
+from asdffs.storage.store import Access, Signature, Backend
 from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
@@ -336,7 +336,7 @@ class Mirror:
                 raise StaleFileError("it was saved meanwhile", path=self.folder.path(name))
 
         def write(name: str, fill: Fill) -> None:
-            def filled(new: Store) -> None:
+            def filled(new: Backend) -> None:
                 fill(new)
                 written.append(new.signature())  # before it has its name, and so before anybody saves it
 

@@ -16,7 +16,7 @@ from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError
 from asdffs.tree.branch import pointer_keys
 from asdffs.tree.uris import resolve
-from asdffs.tree.values import Node, read_values
+from asdffs.tree.values import ValueNode, read_values
 
 _KEY: Final = "$ref"
 #: A reference to a reference to ... is followed this far.
@@ -47,7 +47,7 @@ class _Tree:
     """A tree and the file that it is in."""
 
     path: str
-    root: Node
+    root: ValueNode
 
 
 def find_unresolved(document: Document) -> Iterator[Unresolved]:
@@ -65,7 +65,7 @@ def find_unresolved(document: Document) -> Iterator[Unresolved]:
             yield Unresolved(reference[:_SHOWN], node.line, str(err), err.remote)
 
 
-def _references(root: Node) -> list[Node]:
+def _references(root: ValueNode) -> list[ValueNode]:
     """The mappings that are references, each once."""
     found, rest, seen = [], [root], {id(root)}
     while rest:
@@ -80,7 +80,7 @@ def _references(root: Node) -> list[Node]:
     return sorted(found, key=lambda node: node.line)
 
 
-def _is_reference(node: Node) -> bool:
+def _is_reference(node: ValueNode) -> bool:
     return isinstance(node.value, dict) and _KEY in node.value and isinstance(node.value[_KEY].value, str)
 
 
@@ -90,7 +90,7 @@ class _Resolver:
     def __init__(self, tree: _Tree) -> None:
         self._trees: dict[str, _Tree | str] = {tree.path: tree}
 
-    def follow(self, tree: _Tree, reference: str, far: int) -> tuple[_Tree, Node]:
+    def follow(self, tree: _Tree, reference: str, far: int) -> tuple[_Tree, ValueNode]:
         """What ``reference`` in ``tree`` leads to in the end.  Raises ``_UnresolvedError``."""
         if far > _FARTHEST:
             raise _UnresolvedError("it leads in a circle")
@@ -102,7 +102,7 @@ class _Resolver:
             node = _child(node, key, tree)
         return self._settled(tree, node, far)
 
-    def _settled(self, tree: _Tree, node: Node, far: int) -> tuple[_Tree, Node]:
+    def _settled(self, tree: _Tree, node: ValueNode, far: int) -> tuple[_Tree, ValueNode]:
         """What ``node`` means, which may be a reference itself."""
         return self.follow(tree, node.value[_KEY].value, far + 1) if _is_reference(node) else (tree, node)
 
@@ -129,9 +129,9 @@ def _read(path: str) -> _Tree | str:
         return f"it cannot be read: {err}"
 
 
-def _child(node: Node, key: str, tree: _Tree) -> Node:
+def _child(node: ValueNode, key: str, tree: _Tree) -> ValueNode:
     """What is at ``key`` of ``node``; keys that look like numbers may be either.  Raises ``_UnresolvedError``."""
-    found: Node | None = None
+    found: ValueNode | None = None
     if isinstance(node.value, dict):
         found = node.value.get(key, node.value.get(repr(key)))
     elif isinstance(node.value, list) and key.isdecimal() and len(key) < 20:

@@ -20,11 +20,11 @@ from asdffs.errors import NotSupportedError, StaleFileError
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.relief import Turns
 from asdffs.storage.sharing import Stretch, probe_name
-from asdffs.storage.store import Folder, Store
+from asdffs.storage.store import Folder, Backend
 from asdffs.tree.ndarrays import Ndarray, find_arrays
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import checked_sources
-from asdffs.workflows.assembling import Assembly, Part, Room
+from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.exploded_files import can_share
 from asdffs.workflows.exploding import moved_source
 
@@ -33,7 +33,7 @@ KEEP = "keep"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RepackOptions:
     """What the new file is to be like.  ``compression``: ``keep``, ``none`` or a codec's name.
 
     ``drop``: leave out blocks that no array refers to; ``directory``: where it is to be, absolute, or empty: there;
@@ -41,7 +41,7 @@ class Wishes:
     """
 
     compression: str = KEEP
-    room: Room = field(default_factory=Room)
+    room: RoomPolicy = field(default_factory=RoomPolicy)
     drop: bool = False
     directory: str = ""
     force: bool = False
@@ -55,7 +55,7 @@ class Repacking:
     Raises ``InvalidTreeError`` when sources cannot be renumbered, ``DamagedBlockError``, and as ``Contents.codec``.
     """
 
-    def __init__(self, document: Document, turns: Turns, wishes: Wishes) -> None:
+    def __init__(self, document: Document, turns: Turns, wishes: RepackOptions) -> None:
         self._document = document
         self._turns = turns
         self._wishes = wishes
@@ -71,7 +71,7 @@ class Repacking:
         self._filler = document.tree.padding_byte()
         self._encoded = frozenset(number for number in self.kept if self._is_to_encode(number))
 
-    def write(self, folder: Folder, store: Store) -> None:
+    def write(self, folder: Folder, store: Backend) -> None:
         """Write the new file into the empty ``store`` of ``folder``; called without the turn.
 
         Raises ``DamagedBlockError``, ``NotSupportedError``, ``SpoolFullError``, ``OSError``.

@@ -24,9 +24,9 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
 from asdffs.registry import each
 from asdffs.relief import Turns
-from asdffs.tree.upgraded_text import Entries, upgraded_text
-from asdffs.workflows.assembling import Part, Room
-from asdffs.workflows.repacking import Repacking, Wishes
+from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
+from asdffs.workflows.assembling import Part, RoomPolicy
+from asdffs.workflows.repacking import Repacking, RepackOptions
 
 #: The compression of stored bytes that nobody can decode.
 UNKNOWN: Final = b"enc?"
@@ -34,7 +34,7 @@ _PIECE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class BlockUpgrade:
     """What becomes of block ``number``: ``was``, ``will_be``: how it is stored, as users call it."""
 
     number: int
@@ -51,15 +51,15 @@ class Upgrading(Repacking):
     ``DamagedBlockError``.
     """
 
-    def __init__(self, document: Document, turns: Turns, room: Room, when: datetime) -> None:
+    def __init__(self, document: Document, turns: Turns, room: RoomPolicy, when: datetime) -> None:
         if not document.dialect.upgradable:
             sentence = f"is of {document.dialect.name} already; there is nothing to upgrade"
             raise NotSupportedError(sentence, path=document.path)
-        super().__init__(document, turns, Wishes(room=room))
+        super().__init__(document, turns, RepackOptions(room=room))
         self.changes = [self._change(number) for number in range(self.count)]
         stamp = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
         new = upgraded_text(
-            self._text, document.dialect, _todays(), self.count, Entries(self._records(), stamp, __version__)
+            self._text, document.dialect, _todays(), self.count, HistoryEntries(self._records(), stamp, __version__)
         )
         self._text = new.text
         self.notes += [f"the tag {tag} has no counterpart and stays as it is" for tag in new.kept]
@@ -79,7 +79,7 @@ class Upgrading(Repacking):
                 records.append(f"Block {number} was encoded as {document.contents.codecs.description(number)}")
         return records
 
-    def _change(self, number: int) -> Change:
+    def _change(self, number: int) -> BlockUpgrade:
         block = self._document.blocks[number]
         codec = self._wanted(number)
         will_be = block.compression
@@ -91,7 +91,7 @@ class Upgrading(Repacking):
         fault = block.find_checksum_fault()
         if fault:
             self.notes.append(f"block {number}: {fault}; both are kept")
-        return Change(number, block.compression, will_be)
+        return BlockUpgrade(number, block.compression, will_be)
 
     def _note_others(self) -> None:
         """Other files that the tree leads to are not written."""

@@ -18,7 +18,7 @@ from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, od
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
-from asdffs.tree.values import Node, read_values
+from asdffs.tree.values import ValueNode, read_values
 
 Call = Callable[..., Done]
 HEAD = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
@@ -169,7 +169,7 @@ def test_the_text_is_a_patch(tmp_path_factory: pytest.TempPathFactory, old: list
         assert (folder / "a").read_bytes() == texts[1]
 
 
-def flat(node: Node) -> object:
+def flat(node: ValueNode) -> object:
     if isinstance(node.value, dict):
         return {name: flat(value) for name, value in node.value.items()}
     return [flat(value) for value in node.value] if isinstance(node.value, list) else node.value

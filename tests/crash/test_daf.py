@@ -19,7 +19,7 @@ from asdffs.daf.initial import new_store
 from asdffs.daf.tree_files import read_store
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.padding import Padding
-from asdffs.storage.memory_store import MemoryFolder, MemoryStore
+from asdffs.storage.memory_store import MemoryFolder, MemoryBackend
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 SETTINGS = Settings(growth="insert", padding=Padding(minimum=512, alignment=512, reserve=512))
@@ -64,7 +64,7 @@ def work(client: Recorded) -> None:
 def start() -> bytes:
     folder = MemoryFolder({NAME: b""})
     store = folder.open(NAME, writable=True)
-    assert isinstance(store, MemoryStore)
+    assert isinstance(store, MemoryBackend)
     new_store((1, 0))(store)
     return bytes(folder.files[NAME].content)
 

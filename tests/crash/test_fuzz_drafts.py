@@ -20,7 +20,7 @@ from support.drafts import SAMPLES, name_of, opened
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF_1
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError
-from asdffs.tree.upgraded_text import Entries, upgraded_text
+from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.workflows.checking import check_document
 
 RUNS = 20_000 // len(SAMPLES) + 1 if os.environ.get("ASDFFS_DEEP") else 100
@@ -88,7 +88,7 @@ def upgrade(document: Document) -> None:
     with contextlib.suppress(AsdffsError):
         when = "2026-01-01 00:00:00"
         upgraded_text(
-            document.tree.text(), document.dialect, ASDF_1, len(document.blocks), Entries(["fuzzed"], when, "1.2")
+            document.tree.text(), document.dialect, ASDF_1, len(document.blocks), HistoryEntries(["fuzzed"], when, "1.2")
         )
 
 

@@ -10,13 +10,13 @@ from support.crashes import disks, record
 from asdffs.errors import LockedError, NameExistsError
 from asdffs.storage.memory_store import MemoryFolder
 from asdffs.storage.new_file import write_new, write_over
-from asdffs.storage.store import Store
+from asdffs.storage.store import Backend
 
 OLD, NEW = b"old" * 400, b"new" * 900
 NAME = "f.asdf"
 
 
-def fill(store: Store) -> None:
+def fill(store: Backend) -> None:
     store.write_at(1500, NEW[1500:])
     store.write_at(0, NEW[:1500])
 

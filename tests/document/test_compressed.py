@@ -16,7 +16,7 @@ from support import codecs
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, zlib_block
 
 from asdffs.codecs.base import name_of
-from asdffs.document.blocks.contents import Care
+from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
@@ -334,7 +334,7 @@ def test_verify_refuses_a_wrong_block_until_it_is_changed() -> None:
     raw = odd_file(blocks=[block_bytes(DATA), zlib_block(MASK * 9), block_bytes(MASK)])
     raw = raw.replace(DATA, DATA[::-1], 1)
     folder = MemoryFolder({NAME: raw})
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=Care(verify=True)))
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=ChecksumPolicy(verify=True)))
     for _ in range(2):
         with pytest.raises(DamagedBlockError, match="its checksum is"):
             whole(document, 0)
@@ -369,7 +369,7 @@ def test_a_checksum_of_the_decoded_bytes_is_right_as_well() -> None:
         MemoryFolder({NAME: odd_file(blocks=[bytes(block)])}),
         NAME,
         writable=False,
-        settings=Settings(care=Care(verify=True)),
+        settings=Settings(care=ChecksumPolicy(verify=True)),
     )
     assert whole(document, 0) == MASK * 9
     document.close()
@@ -379,7 +379,7 @@ def test_a_checksum_of_the_decoded_bytes_is_right_as_well() -> None:
 def test_checksums_of_changed_blocks(keep: bool) -> None:
     blocks = [block_bytes(DATA), zlib_block(MASK * 9), zlib_block(MASK, md5=False), block_bytes(MASK)]
     folder = MemoryFolder({NAME: odd_file(blocks=blocks)})
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=Care(keep=keep)))
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=ChecksumPolicy(keep=keep)))
     for number in range(3):
         document.blocks[number].write_at(0, b"new")
     new = document.blocks.append().number
@@ -521,7 +521,7 @@ def test_regression_verify_refused_a_block_that_was_written() -> None:
     block = bytearray(zlib_block(DATA))
     block[60] ^= 1  # damaged, and about to be replaced
     folder = MemoryFolder({NAME: odd_file(blocks=[bytes(block)])})
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=Care(verify=True)))
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=ChecksumPolicy(verify=True)))
     document.blocks[0].truncate(0)
     document.blocks[0].write_at(0, b"repaired")
     assert whole(document, 0) == b"repaired"
@@ -538,7 +538,7 @@ def test_regression_sizes_that_cannot_be_right(size: int, compression: bytes) ->
     header[14:38] = size.to_bytes(8) * 3
     raw = odd_file(blocks=[block_bytes(DATA), bytes(header) + MASK], index="absent")
     document = open_in_folder(
-        MemoryFolder({NAME: raw}), NAME, writable=False, settings=Settings(care=Care(verify=True))
+        MemoryFolder({NAME: raw}), NAME, writable=False, settings=Settings(care=ChecksumPolicy(verify=True))
     )
     assert whole(document, 0) == DATA
     with pytest.raises(DamagedBlockError) as caught:

@@ -17,7 +17,7 @@ from asdffs.format.padding import Padding
 from asdffs.relief import Alone
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import Store
+from asdffs.storage.store import Backend
 
 
 class Nosy(Alone):
@@ -80,7 +80,7 @@ class Rude(Alone):
     stopping, wanted = False, True
 
     def __init__(self, at: int) -> None:
-        self.store: Store | None = None
+        self.store: Backend | None = None
         self._left = at
 
     @contextlib.contextmanager

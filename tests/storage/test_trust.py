@@ -17,7 +17,7 @@ from asdffs.errors import UntrustedFileError
 from asdffs.storage.file_store import FileFolder
 from asdffs.storage.journal import journal_name, read_owner, read_record
 from asdffs.storage.payload import is_payload_name
-from asdffs.storage.record import Fill, Image, Record, build
+from asdffs.storage.record import Fill, RecordImage, Record, build
 from asdffs.storage.trust import check_trusted, is_trusted
 
 NAME = "data.asdf"
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 def change_of(path: Path) -> Record:
     """1111 becomes 6666."""
     facts, place = path.stat(), path.read_bytes().index(b"1111")
-    images = (Image(place, b"1111", b"6666"),)
+    images = (RecordImage(place, b"1111", b"6666"),)
     return Record(1, facts.st_ino, facts.st_size, facts.st_size, 0, 0, 0, images)
 
 

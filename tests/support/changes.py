@@ -14,8 +14,8 @@ from asdffs.format.padding import Padding
 from asdffs.relief import Turns
 from asdffs.storage import shift
 from asdffs.storage.memory_store import MemoryFolder
-from asdffs.workflows.assembling import Room
-from asdffs.workflows.repacking import Repacking, Wishes
+from asdffs.workflows.assembling import RoomPolicy
+from asdffs.workflows.repacking import Repacking, RepackOptions
 from support.drafts import block_36, draft
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
@@ -71,8 +71,8 @@ class Promising:
         self._promise(self._document.blocks.add(content).number, content)
 
     def repack(self, compression: str, *, drop: bool) -> None:
-        room = Room(Padding(minimum=512, alignment=512))
-        self._document.rewrite(Repacking(self._document, Turns(), Wishes(compression, room, drop=drop)).write)
+        room = RoomPolicy(Padding(minimum=512, alignment=512))
+        self._document.rewrite(Repacking(self._document, Turns(), RepackOptions(compression, room, drop=drop)).write)
         self._promise("tree", self._document.tree.text())
         for number in range(len(self._document.blocks)):
             self._promise(number, self._block(number))

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from asdffs.storage.memory_file import MemoryFile, Step
+from asdffs.storage.memory_file import MemoryFile, MemoryStep
 from asdffs.storage.memory_store import MemoryFolder
 
 SECTOR = 512
@@ -151,7 +151,7 @@ class Disk:
             file.allocate(*details)
         else:
             (step,) = details
-            assert isinstance(step, Step)
+            assert isinstance(step, MemoryStep)
             file.take(step)
 
     def copy(self) -> Disk:

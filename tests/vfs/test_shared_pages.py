@@ -17,7 +17,7 @@ from asdffs.errors import StaleFileError
 from asdffs.relief import Turns
 from asdffs.storage.store import read_bytes
 from asdffs.vfs.namespace import Node
-from asdffs.vfs.shared_pages import Region
+from asdffs.vfs.shared_pages import PageRange
 from asdffs.vfs.vfs import Vfs
 
 NDARRAY = "!core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big"
@@ -70,7 +70,7 @@ class Kernel:
         self.then: list[Callable[[], object]] = []
         self.answers = True
 
-    def __call__(self, regions: list[Region], patience: float) -> set[Node]:
+    def __call__(self, regions: list[PageRange], patience: float) -> set[Node]:
         self.calls.append(sorted(region.node.path for region in regions))
         for region in regions if self.answers else ():
             if region.node.path in self.dirty:

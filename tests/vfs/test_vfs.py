@@ -21,7 +21,7 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.storage.store import read_bytes
-from asdffs.vfs.staging import Draft
+from asdffs.vfs.staging import DraftState
 from asdffs.vfs.vfs import Vfs
 
 START = odd_file(padding=b" " * 400)
@@ -94,7 +94,7 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
 def test_in_place(mount: Mount) -> None:
     mount.save("/tree.yaml", mount.new)
     assert mount.committed == mount.read("/tree.yaml") == mount.new
-    assert mount.vfs.staging.state is Draft.CLEAN
+    assert mount.vfs.staging.state is DraftState.CLEAN
 
 
 def test_in_place_invalid_then_valid(mount: Mount) -> None:
@@ -102,7 +102,7 @@ def test_in_place_invalid_then_valid(mount: Mount) -> None:
         mount.save("/tree.yaml", mount.bad)
     assert mount.committed == mount.text
     assert mount.read("/tree.yaml") == mount.bad
-    assert mount.vfs.staging.state is Draft.REJECTED
+    assert mount.vfs.staging.state is DraftState.REJECTED
     assert mount.document.report.error
     mount.save("/tree.yaml", mount.new)
     assert mount.committed == mount.new
@@ -202,7 +202,7 @@ def test_regression_refused_rename_after_hiding_restores_the_name(mount: Mount) 
 def test_killed_writer(mount: Mount) -> None:
     mount.save("/tree.yaml", mount.new, killed=True)
     assert mount.committed == mount.text
-    assert mount.vfs.staging.state is Draft.CUT_OFF
+    assert mount.vfs.staging.state is DraftState.CUT_OFF
     mount.vfs.finish()
     assert mount.committed == mount.text, "sync does not commit what was cut off"
 

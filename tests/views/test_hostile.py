@@ -17,7 +17,7 @@ from asdffs.errors import AsdffsError
 from asdffs.storage.store import read_bytes
 from asdffs.views.arrays import Arrays
 from asdffs.views.base import Options, ViewDirectory, ViewFile
-from asdffs.views.exploded import Exploded
+from asdffs.views.exploded import ExplodedView
 
 ND = "!core/ndarray-1.0.0"
 P = "source: 0, datatype: uint8, byteorder: little, shape: [5]"
@@ -68,7 +68,7 @@ def test_listings_work_and_reads_say_what_is_wrong(name: str, tmp_path: Path) ->
     path.write_bytes(tree_file(TREES[name], [block_bytes(bytes(range(200))), stream], index="absent"))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     document = open_document(str(path), writable=False)
-    for view in (Arrays(document), Exploded(document)):
+    for view in (Arrays(document), ExplodedView(document)):
         for file in files(view):
             size = file.size()
             file.version()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from asdffs.document.arrays.elements import BlockElements, Elements, array_errors, elements_of
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.arrays.placement import block_of
-from asdffs.document.arrays.region import Region, is_packed, packed_runs, select
+from asdffs.document.arrays.region import Selection, is_packed, packed_runs, select
 from asdffs.document.block import Block
 from asdffs.document.state import FileState
 from asdffs.document.turn import in_turn
@@ -197,7 +197,7 @@ class Array:
 
     # -- how --------------------------------------------------------------
 
-    def _read(self, elements: BlockElements, region: Region, index: Any) -> Any:
+    def _read(self, elements: BlockElements, region: Selection, index: Any) -> Any:
         """A selection: in one go where it lies together, in whatever order of its axes."""
         import numpy as np
 
@@ -210,7 +210,7 @@ class Array:
             raise InvalidArrayError(f"block {block.number} ends before it")
         return found[()] if region.scalar else found.transpose(np.argsort(axes))
 
-    def _write(self, elements: BlockElements, region: Region, value: np.ndarray[Any, Any]) -> None:
+    def _write(self, elements: BlockElements, region: Selection, value: np.ndarray[Any, Any]) -> None:
         import numpy as np
 
         while value.ndim > len(region.shape) and value.shape[0] == 1:  # numpy leaves these out, too
@@ -230,9 +230,9 @@ class Mask(Array):
         return ValueMask(super()._make(branch), branch.scalars["mask"])
 
 
-def _whole(elements: BlockElements) -> Region:
+def _whole(elements: BlockElements) -> Selection:
     where = elements.placement
-    return Region(where.offset, where.shape, where.strides)
+    return Selection(where.offset, where.shape, where.strides)
 
 
 def _copied(found: Any) -> Any:

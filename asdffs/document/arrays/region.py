@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 _PIECE: Final = 64 << 20
 
 
-class Region(NamedTuple):
+class Selection(NamedTuple):
     """Elements of a block: ``offset`` of the first, in bytes of its content, and ``strides`` in bytes.
 
     ``scalar``: it is one element that was selected by a number for each axis.
@@ -25,18 +25,18 @@ class Region(NamedTuple):
     strides: tuple[int, ...]
     scalar: bool = False
 
-    def as_it_lies(self) -> tuple[Region, tuple[int, ...]]:
+    def as_it_lies(self) -> tuple[Selection, tuple[int, ...]]:
         """The same with its axes in the order in which they lie in the block, the longest step first; that order."""
         axes = tuple(
             sorted(range(len(self.shape)), key=lambda axis: -abs(self.strides[axis]) * (self.shape[axis] != 1))
         )
         if all(step > 0 or length == 1 for step, length in zip(self.strides, self.shape, strict=True)):
             shape, strides = (tuple(facts[axis] for axis in axes) for facts in (self.shape, self.strides))
-            return Region(self.offset, shape, strides, self.scalar), axes
+            return Selection(self.offset, shape, strides, self.scalar), axes
         return self, tuple(range(len(self.shape)))
 
 
-def select(whole: Region, index: Any) -> Region | None:
+def select(whole: Selection, index: Any) -> Selection | None:
     """What ``index`` selects of ``whole``; None where it is no region: lists, masks.  Raises ``IndexError``."""
     keys = index if isinstance(index, tuple) else (index,)
     if not all(key is None or key is Ellipsis or isinstance(key, slice) or _is_number(key) for key in keys):
@@ -59,10 +59,10 @@ def select(whole: Region, index: Any) -> Region | None:
             offset += step * _position(key, length, axis)
         axis += 1
     scalar = not shape and index is not Ellipsis and Ellipsis not in _tuple(index)
-    return Region(offset, tuple(shape), tuple(strides), scalar)
+    return Selection(offset, tuple(shape), tuple(strides), scalar)
 
 
-def packed_runs(region: Region, item: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def packed_runs(region: Selection, item: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Pieces of a region that lie together: the offset of each, and its index in an array of the region's shape.
 
     ``item``: bytes of an element.

@@ -22,7 +22,7 @@ from asdffs.relief import Relief
 logger = logging.getLogger(__name__)
 
 
-class Stored(NamedTuple):
+class StoredBytes(NamedTuple):
     """The stored bytes of a block, for a codec at work while others have the turn.  See ``codecs.Source``."""
 
     size: int
@@ -137,7 +137,7 @@ class CompressedBlocks:
         codec = self._codecs.of(number)
         if codec is None:
             raise DamagedBlockError(self._codecs.obstacle(number), block=number)
-        stored = Stored(header.used_size, lambda at, length: self._read_stored(number, at, length), self._relief)
+        stored = StoredBytes(header.used_size, lambda at, length: self._read_stored(number, at, length), self._relief)
         with self._relief.waiting():
             memory = codec.memory(stored)
         return memory, codec.decode(stored, header.data_size)

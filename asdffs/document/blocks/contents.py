@@ -30,7 +30,7 @@ from asdffs.relief import Exclusive, Relief
 from asdffs.storage.payload import Payload, create_unnamed
 
 
-class Care(NamedTuple):
+class ChecksumPolicy(NamedTuple):
     """What is done about checksums.  ``keep``: changed blocks get a new one; ``verify``: before the first read."""
 
     keep: bool = True
@@ -54,7 +54,7 @@ class Contents(BlockReader):
         change: Exclusive,
         relief: Relief,
         progress: Progress,
-        care: Care,
+        care: ChecksumPolicy,
         changes: Changes,
         order: Callable[[int], str],
     ) -> None:

@@ -26,7 +26,7 @@ class Encoded(NamedTuple):
     digest: bytes
 
 
-class Content(NamedTuple):
+class ContentSource(NamedTuple):
     """The content of a block, read while others have the turn.  See ``codecs.Source``.
 
     ``step(bytes)`` is told what was read.
@@ -64,7 +64,7 @@ def encode(
     digest = hashlib.md5(usedforsecurity=False)
     name = "compression" if codec is not None else "decompression"
     with progress.over(name, size, number) as step, relief.waiting():
-        content = Content(size, read, relief, step)
+        content = ContentSource(size, read, relief, step)
         try:
             for piece in _encoded(codec, content):
                 if relief.stopping and not needed:

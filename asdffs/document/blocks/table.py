@@ -21,7 +21,7 @@ from asdffs.format.block_header import BlockHeader, new_header
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header, scan_blocks
 from asdffs.format.span import Span
-from asdffs.storage.store import Store
+from asdffs.storage.store import Backend
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class BlockTable:
     how long it is; ``touch`` is called by who changes that before a header says so.
     """
 
-    def __init__(self, store: Callable[[], Store], layout: Layout, changes: Changes) -> None:
+    def __init__(self, store: Callable[[], Backend], layout: Layout, changes: Changes) -> None:
         self._store = store
         self._changes = changes
         self.layout = layout

@@ -55,7 +55,7 @@ from asdffs.storage.open_file import OpenFile
 from asdffs.storage.payload import Payload, create_payload, open_payload, pour
 from asdffs.storage.record import Fill, Record, make_record
 from asdffs.storage.replace import rewrite
-from asdffs.storage.store import Folder, Signature, Store
+from asdffs.storage.store import Folder, Signature, Backend
 from asdffs.storage.strategy import Unsuitable
 from asdffs.storage.unfinished import apply, as_recovered, undo
 
@@ -69,7 +69,7 @@ _MARGIN: Final = 1 << 20
 _REPLACING: Final = ("clone", "copy")
 
 
-class Manner(NamedTuple):
+class ChangePolicy(NamedTuple):
     """How changes are made.  ``growth``: a strategy of ``gap``, or ``auto``; ``writable``: whether at all.
 
     ``replacing(path)``: a new file, now at ``path``, is about to get the name of the old one.
@@ -98,15 +98,15 @@ class Transaction:
     def __init__(
         self,
         folder: Folder,
-        store: Store,
+        store: Backend,
         journal: Journal | None,
         relief: Relief | None = None,
-        manner: Manner | None = None,
+        manner: ChangePolicy | None = None,
         known: Signature | None = None,
         mode: FileMode | None = None,
     ) -> None:
         """``known``: the signature of what was read of it; None: of what it is now.  ``mode``: which it is in."""
-        self._manner = manner or Manner(writable=journal is not None)
+        self._manner = manner or ChangePolicy(writable=journal is not None)
         self.mode = mode or FileMode(folder.path(store.name), writable=self._manner.writable)
         relief = relief or Alone()
         self._file = OpenFile(folder, store, journal, relief, self.mode, self._manner.replacing, known)
@@ -118,7 +118,7 @@ class Transaction:
         self._noted = ""
 
     @property
-    def store(self) -> Store:
+    def store(self) -> Backend:
         """The open file; another one after a growth."""
         return self._file.store
 
@@ -154,7 +154,7 @@ class Transaction:
         """
         self._carry_out(plan, lambda: self._fill(plan, payload, offset, step), adopt)
 
-    def _carry_out(self, plan: Plan, work: Callable[[], Store | None], adopt: Callable[[], None]) -> None:
+    def _carry_out(self, plan: Plan, work: Callable[[], Backend | None], adopt: Callable[[], None]) -> None:
         """``work`` may return a store that a new file replaced."""
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
@@ -183,7 +183,7 @@ class Transaction:
         self._note_growth()
         logger.info("committed %d bytes, size %d -> %d", plan.written, plan.old_size, plan.new_size)
 
-    def rewrite(self, fill: Callable[[Folder, Store], None], adopt: Callable[[], None]) -> None:
+    def rewrite(self, fill: Callable[[Folder, Backend], None], adopt: Callable[[], None]) -> None:
         """Replace the whole file by what ``fill`` writes, as ``commit``.  Raises ``StorageError`` where it cannot be.
 
         ``fill`` may raise anything; the file is as it was then.
@@ -275,7 +275,7 @@ class Transaction:
         if self._file.journal is not None:
             self._file.journal.reserve(size)
 
-    def hand_over(self, store: Store, known: Signature) -> Transaction:
+    def hand_over(self, store: Backend, known: Signature) -> Transaction:
         """The same file as another program left it, in ``store``; this object is done with.
 
         ``known``: its signature when it was read.  What programs have mapped is of the old file, and holds up
@@ -373,7 +373,7 @@ class Transaction:
         file.retire()
         self._note_change()
 
-    def _grow(self, plan: Plan) -> Store | None:
+    def _grow(self, plan: Plan) -> Backend | None:
         """The store that a new file replaced, if one did."""
         before = self._file.store
         opened = open_gap(self._file, plan, self._manner.growth)
