@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 from asdffs.cli.bars import shown
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.block import Block
-from asdffs.document.blocks.storing import Readable
+from asdffs.document.blocks.committing import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError

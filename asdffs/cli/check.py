@@ -15,7 +15,7 @@ from asdffs.cli.saying import say
 from asdffs.document.opening import open_document, resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.leftovers import find_leftovers
 from asdffs.workflows.checking import Finding, Level, check_document
 

@@ -106,7 +106,7 @@ def _shown(fault: Fault) -> dict[str, Any]:
 def _init(arguments: argparse.Namespace) -> int:
     from asdffs.cli.writing import opened_to_write
     from asdffs.daf.initial import add_store, new_store
-    from asdffs.storage.file_store import FileFolder
+    from asdffs.storage.file_backend import FileFolder
     from asdffs.storage.new_file import default_mode, write_new
 
     major, minor = map(int, arguments.format.split("."))

@@ -81,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _versions() -> Iterator[Diagnosis]:
-    yield Diagnosis(Verdict.OK, "asdffs", f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
+    yield Diagnosis(
+        Verdict.OK, "asdffs", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"
+    )
 
 
 def _fuse() -> Iterator[Diagnosis]:
@@ -101,9 +103,13 @@ def _rights() -> Iterator[Diagnosis]:
         return
     helper = next((path for name in _HELPERS if (path := shutil.which(name))), None)
     if helper is None:
-        yield Diagnosis(Verdict.PROBLEM, "fusermount3", "is missing; only root mounts without it", "apt install fuse3")
+        yield Diagnosis(
+            Verdict.PROBLEM, "fusermount3", "is missing; only root mounts without it", "apt install fuse3"
+        )
     elif not os.stat(helper).st_mode & stat.S_ISUID:
-        yield Diagnosis(Verdict.MISSING, helper, "has not the rights to mount for a user", f"as root: chmod u+s {helper}")
+        yield Diagnosis(
+            Verdict.MISSING, helper, "has not the rights to mount for a user", f"as root: chmod u+s {helper}"
+        )
     else:
         yield Diagnosis(Verdict.OK, helper, "mounts for this user")
     allowed = _has_line(_FUSE_CONF, "user_allow_other")
@@ -126,7 +132,9 @@ def _bindings() -> Iterator[Diagnosis]:
     }
     found = [_binding(name, what) for name, what in advice.items()]
     if all(one.level is not Verdict.OK for one in found):
-        yield Diagnosis(Verdict.PROBLEM, "binding", "there is none that can be used", "install what mfusepy needs, below")
+        yield Diagnosis(
+            Verdict.PROBLEM, "binding", "there is none that can be used", "install what mfusepy needs, below"
+        )
     yield from found
 
 

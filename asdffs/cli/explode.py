@@ -14,7 +14,7 @@ from asdffs.cli.saying import say
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import default_mode
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.exploding import stem_of

@@ -17,7 +17,7 @@ from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
 from asdffs.format.header import standard_version
 from asdffs.printable import printable
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.workflows.external import External, find_externals

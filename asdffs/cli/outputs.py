@@ -10,9 +10,9 @@ from typing import Final
 
 from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
-from asdffs.storage.store import Folder, Backend
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
 
@@ -48,7 +48,7 @@ def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], N
     folder = FileFolder(directory)
     if not os.path.lexists(path):
         mode = default_mode(os.stat(arguments.file).st_mode)
-        write_new(folder, name, lambda store: fill(folder, store), durable=arguments.sync, mode=mode)
+        write_new(folder, name, lambda backend: fill(folder, backend), durable=arguments.sync, mode=mode)
     elif not os.path.isfile(path):
         raise MissingFileError("is no regular file; nothing is written over it", path=path)
     elif not arguments.force:
@@ -58,5 +58,5 @@ def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], N
 
         with contextlib.suppress(AsdffsError):  # what a crash left beside it goes; no ASDF file leaves nothing
             open_document(path, writable=True).close()
-        write_over(folder, name, lambda store: fill(folder, store))
+        write_over(folder, name, lambda backend: fill(folder, backend))
     return path

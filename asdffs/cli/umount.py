@@ -23,7 +23,7 @@ from asdffs.cli.places import is_report_of, take_report
 from asdffs.cli.saying import say
 from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
 from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
 

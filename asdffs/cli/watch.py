@@ -30,8 +30,8 @@ from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
 from asdffs.errors import AsdffsError, MissingFileError, StaleFileError, UsageError
+from asdffs.storage.backend import Signature
 from asdffs.storage.new_file import default_mode
-from asdffs.storage.store import Signature
 from asdffs.storage.watch import DirectoryWatch, Watch
 from asdffs.workflows.exploded_files import explode, numbered
 from asdffs.workflows.exploding import stem_of

@@ -24,7 +24,7 @@ from asdffs.daf.nodes import KEPT, Writer, encoded_path, keys_of, list_node, put
 from asdffs.daf.packing import spelled_otherwise
 from asdffs.daf.places import DAF, SECTIONS, SENTINEL, Key, is_axis_directory, place_of
 from asdffs.daf.properties import Properties, take_property
-from asdffs.daf.room import New, BlockRoom
+from asdffs.daf.room import BlockRoom, New
 from asdffs.daf.splicing import changed
 from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore, read_store

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from asdffs.errors import InvalidStoreError, MissingFileError
-from asdffs.storage.file_store import FileFolder, FileBackend
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
+from asdffs.storage.file_backend import FileBackend, FileFolder
 
 #: What is read at a time, in bytes.
 PIECE: Final = 4 << 20

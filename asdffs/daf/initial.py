@@ -13,7 +13,7 @@ from asdffs.daf.splicing import changed
 from asdffs.daf.tree_files import carries_store
 from asdffs.document.document import Document
 from asdffs.errors import NameExistsError
-from asdffs.storage.store import Backend
+from asdffs.storage.backend import Backend
 from asdffs.tree.values import read_values
 
 

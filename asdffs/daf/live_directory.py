@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from asdffs.daf.live_file import LiveFile, FileOwner
+from asdffs.daf.live_file import FileOwner, LiveFile
 from asdffs.errors import (
     FileExpectedError,
     NameExistsError,

@@ -15,7 +15,7 @@ from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import NotSupportedError
 from asdffs.relief import Exclusive
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 from asdffs.views.base import ViewFile
 
 
@@ -134,14 +134,14 @@ class LiveFile(ViewFile):
             self._loosened(min(size, self.content.size)).truncate(size)
 
     @property
-    def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+    def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """A compressed block is encoded as a whole."""
         window = self.window()
         return window is not None and self._store.document.blocks[window[0]].header.compressed
 
     def settle(self, *, durable: bool) -> None:
         """Have a compressed block stored; with ``durable``: fsync."""
-        if not durable and not self.stores_late:
+        if not durable and not self.commits_late:
             return
         window, loose = self.window(), self.loose
         if window is not None:

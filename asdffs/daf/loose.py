@@ -22,8 +22,8 @@ from urllib.parse import quote
 from asdffs.daf.files import PIECE, Content
 from asdffs.daf.places import LOG, NEXT
 from asdffs.relief import Relief
-from asdffs.storage.file_store import write_all
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
+from asdffs.storage.file_backend import write_all
 
 _OWN: Final = re.compile(r"s[0-9]+-.*", re.DOTALL)
 _LONGEST: Final = 180

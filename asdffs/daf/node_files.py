@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from asdffs.daf.descriptors import (
+    DafScalar,
     Descriptor,
     Number,
-    DafScalar,
     Version,
     build_descriptor,
     build_scalar,

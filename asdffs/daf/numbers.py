@@ -11,7 +11,7 @@ from asdffs.daf.eltypes import Eltype
 from asdffs.daf.files import Content, OnDisk
 from asdffs.daf.stored import Stored
 from asdffs.errors import InvalidStoreError
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 
 if TYPE_CHECKING:
     import numpy as np

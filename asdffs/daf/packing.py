@@ -31,8 +31,8 @@ from asdffs.errors import InvalidStoreError
 from asdffs.format.block_form import RULES_1
 from asdffs.format.block_header import new_header
 from asdffs.format.padding import Padding
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.sharing import Stretch
-from asdffs.storage.store import Folder, Backend
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 
 #: Header and first lines of a new file.

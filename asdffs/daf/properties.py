@@ -14,8 +14,8 @@ from typing import Final
 
 from asdffs.daf.descriptors import (
     LARGEST,
-    Descriptor,
     DafScalar,
+    Descriptor,
     Version,
     parse_descriptor,
     parse_scalar,

@@ -15,7 +15,7 @@ from asdffs.daf.files import PIECE, Content
 from asdffs.document.block import Block
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, DamagedBlockError
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 
 #: Bytes that a free block may have to spare, besides as much as is stored into it.
 _SPARE: Final = 1 << 16

@@ -17,7 +17,7 @@ from asdffs.document.arrays.elements import BlockElements, Elements, array_error
 from asdffs.document.arrays.placement import packed
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
 

@@ -18,7 +18,7 @@ from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore
 from asdffs.document.document import Document, Foreign
 from asdffs.errors import InvalidStoreError, MissingFileError, NameExistsError, StaleFileError
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import current_umask, default_mode
 from asdffs.storage.sharing import Stretch, transfer
 
@@ -92,4 +92,4 @@ def _stretch(document: Document, content: Content) -> Stretch | None:
     if window is None or document.blocks[window[0]].header.compressed:
         return None
     stored = document.contents.stored_stretch(window[0])
-    return Stretch(stored.store, stored.offset + window[1], content.size)
+    return Stretch(stored.backend, stored.offset + window[1], content.size)

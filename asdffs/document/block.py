@@ -11,13 +11,13 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final, overload
 
+from asdffs.document.blocks.committing import Readable
 from asdffs.document.blocks.contents import Contents
-from asdffs.document.blocks.storing import Readable
 from asdffs.document.state import FileState
 from asdffs.document.turn import in_turn
 from asdffs.errors import AsdffsError, InUseError
 from asdffs.format.block_header import BlockHeader
-from asdffs.storage.store import Extent, read_bytes, read_into
+from asdffs.storage.backend import Extent, read_bytes, read_into
 
 #: What is read at a time, in bytes.
 _PIECE: Final = 4 << 20

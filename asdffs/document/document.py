@@ -24,7 +24,7 @@ from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
 from asdffs.format.plan import Plan, plan_cut_tail, plan_index
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.storage.store import Folder, Backend
+from asdffs.storage.backend import Backend, Folder
 from asdffs.tree.events import StoppedError
 from asdffs.tree.ndarrays import Ndarray
 
@@ -112,8 +112,8 @@ class Document(ForPrograms):
 
     def _adopt_rewritten(self) -> None:
         """Also in the state FAILED: what is read from now on is the new file."""
-        store = self._transaction.store
-        layout = drive(scan_layout(store.size(), lambda header: self._dialect.rules), store.read_at)
+        backend = self._transaction.backend
+        layout = drive(scan_layout(backend.size(), lambda header: self._dialect.rules), backend.read_at)
         self.contents.close()
         self._adopt(Parts(self._transaction, layout, self._dialect))
         self.changes.note_all()
@@ -128,7 +128,7 @@ class Document(ForPrograms):
         """
         failure: AsdffsError | OSError | None = None
         try:
-            self.contents.store_all()
+            self.contents.commit_all()
         except (AsdffsError, OSError) as err:  # the rest is finished all the same
             failure = err
         with self.change.entered():

@@ -15,7 +15,7 @@ from asdffs.document.blocks.contents import Contents
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError
 from asdffs.relief import Relief
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray
 

@@ -27,13 +27,13 @@ from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.relief import Alone, Calls, Relief
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.gap import AUTO
 from asdffs.storage.journal import Journal, journal_name, read_trusted
 from asdffs.storage.lock import open_locked
 from asdffs.storage.payload import open_payload
 from asdffs.storage.recovery import recover
-from asdffs.storage.store import Folder, Backend
 from asdffs.storage.unfinished import as_recovered, belongs
 
 #: Largest block of a file system that blocks of the file are moved by, in bytes.
@@ -125,7 +125,7 @@ def open_in_folder(
         Setup(
             KnownCodecs(),
             chosen.relief,
-            _fitting(chosen.padding, parts.transaction.store),
+            _fitting(chosen.padding, parts.transaction.backend),
             SpoolRoom(chosen.spool, chosen.spool_max),
             chosen.care,
         ),
@@ -158,80 +158,80 @@ def _naming(path: str) -> Iterator[None]:
         raise
 
 
-def _fitting(policy: Padding, store: Backend) -> Padding:
+def _fitting(policy: Padding, backend: Backend) -> Padding:
     """Blocks move by whole blocks of the file system as well, where those are not huge (a network's are)."""
-    unit = store.unit()
+    unit = backend.unit()
     return policy._replace(alignment=unit) if policy.alignment < unit <= _LARGEST_UNIT else policy
 
 
 def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings, *, writable: bool) -> Parts:
     journal = None
     if writable:
-        store: Backend = open_locked(folder, name, patience=PATIENCE)
+        backend: Backend = open_locked(folder, name, patience=PATIENCE)
     else:
-        store = _with_pending_record(folder, folder.open(name, writable=False))
+        backend = _with_pending_record(folder, folder.open(name, writable=False))
     try:
         if writable:
-            journal = _open_recovered(folder, store, story, create=settings.journal)
-        known = store.signature()  # before it is read: a change from then on is another program's
-        layout, dialect = _scan(store)
+            journal = _open_recovered(folder, backend, story, create=settings.journal)
+        known = backend.signature()  # before it is read: a change from then on is another program's
+        layout, dialect = _scan(backend)
         if journal is not None:
             journal.reserve(2 * min(layout.padding.stop, _LARGEST_RESERVE) + _LEAST_RESERVE)
     except BaseException:  # an interrupt as well: nothing stays open, and it goes on
         if journal is not None:
             journal.discard()
-        store.close()
+        backend.close()
         raise
     manner = ChangePolicy(writable, settings.growth, settings.replacing)
-    return Parts(Transaction(folder, store, journal, settings.relief, manner, known), layout, dialect)
+    return Parts(Transaction(folder, backend, journal, settings.relief, manner, known), layout, dialect)
 
 
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
     """Read a file again that another program changed in place, or replaced."""
-    store: Backend = current.store
+    backend: Backend = current.backend
     if not current.mode.writable:
-        store = _with_pending_record(folder, folder.open(name, writable=False))
-    elif folder.signature(name).inode != store.signature().inode:
-        store = open_locked(folder, name, patience=0)
+        backend = _with_pending_record(folder, folder.open(name, writable=False))
+    elif folder.signature(name).inode != backend.signature().inode:
+        backend = open_locked(folder, name, patience=0)
     try:
-        known = store.signature()
-        layout, dialect = _scan(store)
+        known = backend.signature()
+        layout, dialect = _scan(backend)
     except BaseException:  # as above
-        if store is not current.store:
-            store.close()
+        if backend is not current.backend:
+            backend.close()
         raise
-    return Parts(current.hand_over(store, known), layout, dialect)
+    return Parts(current.hand_over(backend, known), layout, dialect)
 
 
-def _scan(store: Backend) -> tuple[Layout, Dialect]:
-    layout = drive(scan_layout(store.size(), lambda header: _find_dialect(header).rules), store.read_at)
+def _scan(backend: Backend) -> tuple[Layout, Dialect]:
+    layout = drive(scan_layout(backend.size(), lambda header: _find_dialect(header).rules), backend.read_at)
     return layout, _find_dialect(layout.header)
 
 
-def _open_recovered(folder: Folder, store: Backend, story: list[str], *, create: bool) -> Journal | None:
+def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, create: bool) -> Journal | None:
     """The journal after recovery; without ``create`` none, and one that a dead process left is removed."""
-    if not create and journal_name(store.name) not in folder.names():
+    if not create and journal_name(backend.name) not in folder.names():
         return None
-    journal = Journal.open(folder, store.name)
-    _, sentence = recover(folder, store, journal)
+    journal = Journal.open(folder, backend.name)
+    _, sentence = recover(folder, backend, journal)
     if sentence:
         story.append(sentence)
         journal.close()
-        journal = Journal.open(folder, store.name)
+        journal = Journal.open(folder, backend.name)
     if create:
         return journal
     journal.discard()
     return None
 
 
-def _with_pending_record(folder: Folder, store: Backend) -> Backend:
+def _with_pending_record(folder: Folder, backend: Backend) -> Backend:
     """Without the lock the journal is not replayed: its record is laid over the bytes."""
-    found = read_trusted(folder, store.name)
-    if found is None or not belongs(store, *found):
-        return store
+    found = read_trusted(folder, backend.name)
+    if found is None or not belongs(backend, *found):
+        return backend
     record, progress = found
-    payload = open_payload(folder, store.name, record.fill) if record.fill is not None else None
-    return as_recovered(store, record, progress, payload).store
+    payload = open_payload(folder, backend.name, record.fill) if record.fill is not None else None
+    return as_recovered(backend, record, progress, payload).backend
 
 
 def _claims(name: str, dialect: Dialect, header: Header) -> bool:

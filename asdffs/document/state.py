@@ -30,7 +30,7 @@ from asdffs.errors import StaleFileError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.relief import Exclusive, Rank, Relief
-from asdffs.storage.store import Extent, Signature
+from asdffs.storage.backend import Extent, Signature
 
 logger = logging.getLogger(__name__)
 
@@ -125,11 +125,11 @@ class FileState:
 
     def read_raw(self, offset: int, length: int) -> bytes:
         """Bytes of the file, fewer at its end.  Raises ``OSError``."""
-        return self._transaction.store.read_at(offset, max(0, min(length, self.layout.size - offset)))
+        return self._transaction.backend.read_at(offset, max(0, min(length, self.layout.size - offset)))
 
     def descriptor(self) -> int:
         """The open file's descriptor; another one after a growth by a new file."""
-        found = self._transaction.store.extent(0, 0)
+        found = self._transaction.backend.extent(0, 0)
         return found.fd if isinstance(found, Extent) else -1
 
     @property
@@ -160,16 +160,16 @@ class FileState:
         return self.contents.written
 
     @property
-    def unstored_blocks(self) -> tuple[int, ...]:
+    def uncommitted_blocks(self) -> tuple[int, ...]:
         """Numbers of the blocks of which the file has not what was written."""
-        return self.contents.unstored
+        return self.contents.uncommitted
 
     # -- other programs ---------------------------------------------------
 
     @property
     def signature(self) -> Signature:
         """Of the file as it is now."""
-        return self._transaction.store.signature()
+        return self._transaction.backend.signature()
 
     @property
     def known_signature(self) -> Signature:
@@ -251,7 +251,7 @@ class FileState:
     def _adopt(self, parts: Parts) -> None:
         setup = self._setup
         self._transaction, self._dialect = parts.transaction, parts.dialect
-        self.table = BlockTable(lambda: parts.transaction.store, parts.layout, self.changes)
+        self.table = BlockTable(lambda: parts.transaction.backend, parts.layout, self.changes)
         self.contents = Contents(
             parts.transaction,
             self.table,

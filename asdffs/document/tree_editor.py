@@ -16,7 +16,7 @@ from asdffs.format.padding import Padding
 from asdffs.format.plan import plan_text
 from asdffs.format.tree_extent import complete_last_line
 from asdffs.relief import Relief
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 from asdffs.tree.ndarrays import Ndarray, find_arrays
 from asdffs.tree.validation import check_text
 
@@ -57,11 +57,11 @@ class TreeEditor:
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Where ``length`` bytes of the text from ``offset`` are."""
-        return self._transaction.store.extent(offset, max(0, min(length, self.size - offset)))
+        return self._transaction.backend.extent(offset, max(0, min(length, self.size - offset)))
 
     def text(self) -> bytes:
         """The whole text.  Raises ``OSError``."""
-        return self._transaction.store.read_at(0, self.size)
+        return self._transaction.backend.read_at(0, self.size)
 
     def arrays(self) -> tuple[Ndarray, ...]:
         """The ndarrays of the committed tree; none when the tree on disk is not valid YAML."""
@@ -86,7 +86,7 @@ class TreeEditor:
         """
         table = self._table
         new = complete_last_line(draft)
-        head = self._transaction.store.read_at(0, table.layout.text_start)
+        head = self._transaction.backend.read_at(0, table.layout.text_start)
         with self._relief.waiting():
             header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head)
         check(arrays)
@@ -117,5 +117,5 @@ class TreeEditor:
     def padding_byte(self) -> bytes:
         """NUL where the padding is all NUL, as the asdf library writes it; else space, as the standard advises."""
         padding = self._table.layout.padding
-        sample = self._transaction.store.read_at(padding.start, min(len(padding), _PADDING_SAMPLE))
+        sample = self._transaction.backend.read_at(padding.start, min(len(padding), _PADDING_SAMPLE))
         return b"\0" if sample and not sample.strip(b"\0") else b" "

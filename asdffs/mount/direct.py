@@ -30,7 +30,7 @@ from asdffs.mount.request import (
     process_of,
     read_of,
 )
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from asdffs.mount.dropper import PageDropper, Order
+from asdffs.mount.dropper import Order, PageDropper
 from asdffs.mount.relief import Loop
 from asdffs.vfs.namespace import Node
 from asdffs.vfs.shared_pages import PageRange

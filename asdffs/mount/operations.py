@@ -30,7 +30,7 @@ from asdffs.mount.request import (
     process_of,
     rename_target_of,
 )
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
 from asdffs.vfs.attributes import Attributes
 from asdffs.vfs.namespace import is_hidden
 from asdffs.vfs.vfs import Vfs

@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 
 from asdffs.errors import NoRoomError
 from asdffs.format.plan import Plan
+from asdffs.storage.backend import Backend
 from asdffs.storage.insert import insert
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.replace import clone, copy
 from asdffs.storage.shift import shift
-from asdffs.storage.store import Backend
 from asdffs.storage.strategy import Unsuitable
 
 logger = logging.getLogger(__name__)
@@ -43,9 +43,9 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Opened(NamedTuple):
-    """The gap is open.  ``store``: to use from now on, another one after a replacement; ``strategy``: how."""
+    """The gap is open.  ``backend``: to use from now on, another one after a replacement; ``strategy``: how."""
 
-    store: Backend
+    backend: Backend
     strategy: str
 
 
@@ -60,7 +60,7 @@ def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
     shortage: OSError | None = None
     for name in STRATEGIES if growth == AUTO else (growth,):
         try:
-            store = STRATEGIES[name](file, plan)
+            backend = STRATEGIES[name](file, plan)
         except Unsuitable as err:
             reasons.append(f"{name}: {err}")
         except OSError as err:
@@ -71,7 +71,7 @@ def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
             reasons.append(f"{name}: {err.strerror}")
         else:
             logger.info("%s: opened a gap by %s%s", file.path, name, "".join(f"; not by {why}" for why in reasons))
-            return Opened(store, name)
+            return Opened(backend, name)
     if shortage is not None:
         raise shortage
     raise NoRoomError(f"the blocks cannot be moved to make room ({'; '.join(reasons)})", path=file.path)

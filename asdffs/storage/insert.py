@@ -12,9 +12,9 @@ from typing import Final
 
 from asdffs.errors import StaleFileError
 from asdffs.format.plan import Plan
+from asdffs.storage.backend import Backend
 from asdffs.storage.open_file import OpenFile
-from asdffs.storage.record import Gap, RecordImage, Record, make_insertion
-from asdffs.storage.store import Backend
+from asdffs.storage.record import Gap, Record, RecordImage, make_insertion
 from asdffs.storage.strategy import Unsuitable, checked_journal, checked_shift
 from asdffs.storage.unfinished import Position, finish_insertion, locate
 
@@ -24,7 +24,7 @@ _NO_INSERT: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, err
 def insert(file: OpenFile, plan: Plan) -> Backend:
     """The file system opens the gap.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
     journal = checked_journal(file)
-    unit = file.store.unit()
+    unit = file.backend.unit()
     checked_shift(plan, unit)
     if not journal.can_insert():
         raise Unsuitable("the file system cannot insert")
@@ -35,19 +35,19 @@ def insert(file: OpenFile, plan: Plan) -> Backend:
         _open(file, record, gap)
         _fill(file, record, gap)
         file.conclude()
-    return file.store  # nobody has the turn before the caller knows the new offsets
+    return file.backend  # nobody has the turn before the caller knows the new offsets
 
 
 def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
     with file.relief.waiting():
         try:
-            file.store.forget_pages(offset)
-            extents = file.store.extents()
+            file.backend.forget_pages(offset)
+            extents = file.backend.extents()
         except OSError as err:
             raise Unsuitable("the file system does not tell where the file lies") from err
     if any(extent.shared for extent in extents):
         raise Unsuitable("it shares bytes with another file, and so they would get other addresses")
-    record = make_insertion(file.store, plan, offset, extents)
+    record = make_insertion(file.backend, plan, offset, extents)
     if record.gap is None:
         raise ValueError("an insertion has a gap")
     return record, record.gap
@@ -58,7 +58,7 @@ def _open(file: OpenFile, record: Record, gap: Gap) -> None:
     try:
         with file.relief.waiting():
             file.check_unchanged()  # invariant 1
-            file.store.insert_range(gap.offset, gap.length)
+            file.backend.insert_range(gap.offset, gap.length)
     except StaleFileError:
         file.retire()
         raise
@@ -74,13 +74,13 @@ def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
     written: list[RecordImage] = []
     try:
         with file.relief.waiting():
-            file.store.allocate(gap.offset, gap.length)
+            file.backend.allocate(gap.offset, gap.length)
         file.sync()  # invariant 9
         for image in record.images:
             written.append(image)
-            file.store.write_at(image.offset, image.after)
-        if file.store.size() != record.new_size:
-            file.store.truncate(record.new_size)
+            file.backend.write_at(image.offset, image.after)
+        if file.backend.size() != record.new_size:
+            file.backend.truncate(record.new_size)
     except OSError:
         _take_back(file, record, gap, written)
         raise
@@ -92,7 +92,7 @@ def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[RecordIma
     """Undo what was ``written`` and what there is of the insertion (invariant 4).  Raises ``FailedFileError``."""
     try:
         for image in written:
-            file.store.write_at(image.offset, image.before.ljust(len(image.after), b"\0"))
+            file.backend.write_at(image.offset, image.before.ljust(len(image.after), b"\0"))
         file.sync()  # invariant 9
         with file.relief.waiting():
             _collapse(file, record, gap)
@@ -104,8 +104,8 @@ def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[RecordIma
 
 def _collapse(file: OpenFile, record: Record, gap: Gap) -> None:
     """Close the gap, whatever of it is there, durably.  Raises ``OSError``."""
-    if locate(file.store, record, gap)[0] is Position.NEW:
-        file.store.collapse_range(gap.offset, gap.length)
-        file.store.sync()
-    if finish_insertion(file.store, record, gap):
+    if locate(file.backend, record, gap)[0] is Position.NEW:
+        file.backend.collapse_range(gap.offset, gap.length)
+        file.backend.sync()
+    if finish_insertion(file.backend, record, gap):
         raise OSError(errno.EIO, "the gap is still open")

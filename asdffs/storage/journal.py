@@ -34,9 +34,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from asdffs.errors import LockedError, UntrustedFileError
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.payload import is_payload_name
 from asdffs.storage.record import Record, build, parse
-from asdffs.storage.store import Folder, Backend
 from asdffs.storage.trust import check_name_trusted, check_trusted, is_trusted
 
 logger = logging.getLogger(__name__)
@@ -78,9 +78,9 @@ def journal_name(name: str) -> str:
 class Journal:
     """The sidecar of one file.  ``open`` it once per mount; ``discard`` it at the end."""
 
-    def __init__(self, folder: Folder, store: Backend) -> None:
+    def __init__(self, folder: Folder, backend: Backend) -> None:
         self._folder = folder
-        self._store = store
+        self._backend = backend
 
     @classmethod
     def open(cls, folder: Folder, name: str) -> Journal:
@@ -90,23 +90,23 @@ class Journal:
         """
         sidecar = journal_name(name)
         try:
-            store = _open_trusted(folder, name, sidecar)
+            backend = _open_trusted(folder, name, sidecar)
         except FileNotFoundError:
-            store = _create(folder, sidecar)
-        if not folder.lock(store):
-            store.close()
+            backend = _create(folder, sidecar)
+        if not folder.lock(backend):
+            backend.close()
             raise LockedError("a mount of the file that had this name still lives; unmount it first")
-        return cls(folder, store)
+        return cls(folder, backend)
 
     @property
     def name(self) -> str:
         """Of the sidecar, in its folder."""
-        return self._store.name
+        return self._backend.name
 
     def note_owner(self, note: dict[str, Any]) -> None:
         """Say who holds the file; at most 4 KiB of JSON.  Raises ``OSError``."""
         text = json.dumps(note).encode()
-        self._store.write_at(0, text[:_NOTE_SIZE].ljust(_NOTE_SIZE))
+        self._backend.write_at(0, text[:_NOTE_SIZE].ljust(_NOTE_SIZE))
 
     def write(self, record: Record) -> None:
         """Make ``record`` durable: from here on the change happens.  Raises ``OSError``."""
@@ -115,23 +115,23 @@ class Journal:
         mark = _COMMIT_MARK.pack(_MAGIC, *_measured(pieces))
         place = _NOTE_SIZE
         for piece in _gathered([mark, *pieces]):  # in any order: without all of them the checksum is wrong
-            self._store.write_at(place, piece)
+            self._backend.write_at(place, piece)
             place += len(piece)
-        self._store.sync()
+        self._backend.sync()
 
     def can_insert(self) -> bool:
         """Whether its file system can insert: asking touches the mtime, so the file itself is not asked."""
-        return self._store.can_insert()
+        return self._backend.can_insert()
 
     def reserve(self, size: int) -> None:
         """Have room for a record of ``size`` bytes, so that it can be written on a full disk.  Raises ``OSError``."""
-        self._store.allocate(0, _NOTE_SIZE + _COMMIT_MARK.size + size)
+        self._backend.allocate(0, _NOTE_SIZE + _COMMIT_MARK.size + size)
 
     def reserve_progress(self, record: Record) -> None:
         """Have room for the progress of the shift ``record``.  Raises ``OSError``."""
         length, _ = _measured(build(record))
         first, second = (_slot(record, length, parity) for parity in (0, 1))
-        self._store.allocate(first, 2 * (second - first))
+        self._backend.allocate(first, 2 * (second - first))
 
     def note_progress(self, record: Record, progress: JournalProgress) -> None:
         """Make ``progress`` durable; the one before it stays.  Raises ``OSError``."""
@@ -140,102 +140,102 @@ class Journal:
         head = _PROGRESS.pack(body_crc, progress.number, progress.low, len(progress.piece), *behind)
         crc = zlib.crc32(progress.piece, zlib.crc32(head))
         place = _slot(record, length, progress.number % 2)
-        self._store.write_at(place + _PAGE, progress.piece)
-        self._store.write_at(place, head + _CRC.pack(crc))
-        self._store.sync()
+        self._backend.write_at(place + _PAGE, progress.piece)
+        self._backend.write_at(place, head + _CRC.pack(crc))
+        self._backend.sync()
 
     def progress(self, record: Record) -> JournalProgress | None:
         """How far the shift ``record`` has come; None when it has not begun."""
-        return read_progress(self._store, record)
+        return read_progress(self._backend, record)
 
     def pending(self) -> Record | None:
         """The record that waits to be applied; None when retired, torn or absent."""
-        return read_record(self._store)
+        return read_record(self._backend)
 
     def retire(self) -> None:
         """Forget the record, durably: the change is in the file, or undone.  Raises ``OSError``."""
         try:
-            self._store.write_at(_NOTE_SIZE, bytes(_COMMIT_MARK.size))
+            self._backend.write_at(_NOTE_SIZE, bytes(_COMMIT_MARK.size))
         except OSError:  # a full disk that copies on write (btrfs) still lets go
-            self._store.truncate(_NOTE_SIZE)
-        self._store.sync()
+            self._backend.truncate(_NOTE_SIZE)
+        self._backend.sync()
 
     def set_aside(self) -> str:
         """Keep a record that belongs to no known state of the file; its new path."""
         taken = set(self._folder.names())
-        number = next(n for n in range(1, len(taken) + 2) if f"{self._store.name}.orphan-{n}" not in taken)
-        self._store = self._folder.replace(self._store, f"{self._store.name}.orphan-{number}")
+        number = next(n for n in range(1, len(taken) + 2) if f"{self._backend.name}.orphan-{n}" not in taken)
+        self._backend = self._folder.replace(self._backend, f"{self._backend.name}.orphan-{number}")
         self._folder.sync()
-        return self._folder.path(self._store.name)
+        return self._folder.path(self._backend.name)
 
     def discard(self) -> None:
         """Remove the sidecar, unless the name is gone or another's by now.  Raises ``OSError``."""
         with contextlib.suppress(FileNotFoundError):
             self._check_named()
-            self._folder.remove(self._store.name)
-        self._store.close()
+            self._folder.remove(self._backend.name)
+        self._backend.close()
 
     def _check_named(self) -> None:
         """Raise ``FileNotFoundError`` when somebody removed the sidecar: no recovery would find a record in it."""
-        if self._folder.signature(self._store.name).inode != self._store.signature().inode:
-            raise FileNotFoundError(errno.ENOENT, "the journal was removed", self._folder.path(self._store.name))
+        if self._folder.signature(self._backend.name).inode != self._backend.signature().inode:
+            raise FileNotFoundError(errno.ENOENT, "the journal was removed", self._folder.path(self._backend.name))
 
     def close(self) -> None:
         """Close the sidecar and leave it where it is."""
-        self._store.close()
+        self._backend.close()
 
 
 def _open_trusted(folder: Folder, name: str, sidecar: str) -> Backend:
     """The sidecar that is there.  Raises ``UntrustedFileError``, ``OSError``."""
     try:
-        store = folder.open(sidecar, writable=True)
+        backend = folder.open(sidecar, writable=True)
     except PermissionError:  # say whose it is, where that can be seen
         check_name_trusted(folder, name, sidecar)
         raise
     try:
-        check_trusted(folder, name, store)
+        check_trusted(folder, name, backend)
     except (UntrustedFileError, OSError):
-        store.close()
+        backend.close()
         raise
-    return store
+    return backend
 
 
 def _create(folder: Folder, sidecar: str) -> Backend:
     """A new sidecar whose name is durable; nothing is left of it when that fails."""
-    store = folder.open(sidecar, writable=True, create=True)
+    backend = folder.open(sidecar, writable=True, create=True)
     try:
         folder.sync()
     except OSError:
-        store.close()
+        backend.close()
         folder.remove(sidecar)
         raise
-    return store
+    return backend
 
 
 def read_owner(folder: Folder, name: str) -> dict[str, Any]:
     """The owner note of the file ``name``; empty when there is none to be read."""
     try:
-        store = folder.open(journal_name(name), writable=False)
+        backend = folder.open(journal_name(name), writable=False)
     except OSError:
         return {}
     try:
-        note = json.loads(store.read_at(0, _NOTE_SIZE)) if is_trusted(folder, name, store) else {}
+        note = json.loads(backend.read_at(0, _NOTE_SIZE)) if is_trusted(folder, name, backend) else {}
     except (OSError, ValueError, RecursionError):
         return {}
     finally:
-        store.close()
+        backend.close()
     return note if isinstance(note, dict) else {}
 
 
-def read_record(store: Backend) -> Record | None:
-    """The complete record in the sidecar ``store``, or None."""
-    mark = store.read_at(_NOTE_SIZE, _COMMIT_MARK.size)
+def read_record(backend: Backend) -> Record | None:
+    """The complete record in the sidecar ``backend``, or None."""
+    mark = backend.read_at(_NOTE_SIZE, _COMMIT_MARK.size)
     if len(mark) < _COMMIT_MARK.size:
         return None
     magic, length, crc = _COMMIT_MARK.unpack(mark)
-    if magic != _MAGIC or length > store.size():
+    if magic != _MAGIC or length > backend.size():
         return None
-    body = store.read_at(_NOTE_SIZE + _COMMIT_MARK.size, length)
+    body = backend.read_at(_NOTE_SIZE + _COMMIT_MARK.size, length)
     if len(body) != length or zlib.crc32(body) != crc:
         return None
     try:
@@ -265,10 +265,10 @@ def read_trusted(folder: Folder, name: str) -> tuple[Record, JournalProgress | N
         sidecar.close()
 
 
-def read_progress(store: Backend, record: Record) -> JournalProgress | None:
-    """The last complete progress in the sidecar ``store`` that belongs to ``record``, or None."""
+def read_progress(backend: Backend, record: Record) -> JournalProgress | None:
+    """The last complete progress in the sidecar ``backend`` that belongs to ``record``, or None."""
     measured = _measured(build(record))
-    found = [progress for parity in (0, 1) if (progress := _read_slot(store, record, measured, parity))]
+    found = [progress for parity in (0, 1) if (progress := _read_slot(backend, record, measured, parity))]
     return max(found, key=lambda progress: progress.number, default=None)
 
 
@@ -287,16 +287,16 @@ def _gathered(pieces: list[bytes]) -> Iterator[bytes]:
         yield from [b"".join(members)] if is_short else members
 
 
-def _read_slot(store: Backend, record: Record, measured: tuple[int, int], parity: int) -> JournalProgress | None:
+def _read_slot(backend: Backend, record: Record, measured: tuple[int, int], parity: int) -> JournalProgress | None:
     length_of_body, crc_of_body = measured
     place = _slot(record, length_of_body, parity)
-    head = store.read_at(place, _PROGRESS.size + _CRC.size)
+    head = backend.read_at(place, _PROGRESS.size + _CRC.size)
     if len(head) < _PROGRESS.size + _CRC.size:
         return None
     crc, number, low, length, *behind = _PROGRESS.unpack_from(head)
     if record.gap is None or crc != crc_of_body or length > record.gap.piece:
         return None
-    piece = store.read_at(place + _PAGE, length)
+    piece = backend.read_at(place + _PAGE, length)
     right = zlib.crc32(piece, zlib.crc32(head[: _PROGRESS.size])) == _CRC.unpack_from(head, _PROGRESS.size)[0]
     return JournalProgress(number, low, piece, *behind) if right and len(piece) == length else None
 

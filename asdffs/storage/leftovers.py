@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from asdffs.errors import UntrustedFileError
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.journal import journal_name, read_owner, read_trusted
 from asdffs.storage.payload import temporary_prefix
-from asdffs.storage.store import Folder, Backend
 from asdffs.storage.trust import check_name_trusted
 from asdffs.storage.unfinished import belongs
 
@@ -23,10 +23,10 @@ class Leftover:
     kept: bool = False
 
 
-def find_leftovers(folder: Folder, store: Backend) -> list[Leftover]:
-    """All that lies beside the file of ``store``.  Raises ``OSError``."""
-    name, names = store.name, sorted(folder.names())
-    found = [] if _is_mounted(folder, name) else _unfinished(folder, store, names)
+def find_leftovers(folder: Folder, backend: Backend) -> list[Leftover]:
+    """All that lies beside the file of ``backend``.  Raises ``OSError``."""
+    name, names = backend.name, sorted(folder.names())
+    found = [] if _is_mounted(folder, name) else _unfinished(folder, backend, names)
     orphan = re.compile(re.escape(journal_name(name)) + r"\.orphan-\d+")
     found += [
         Leftover(f"{folder.path(other)} is a journal that did not match the file and was set aside", kept=True)
@@ -68,28 +68,28 @@ def _is_there(pid: int) -> bool:
     return True
 
 
-def _unfinished(folder: Folder, store: Backend, names: list[str]) -> list[Leftover]:
+def _unfinished(folder: Folder, backend: Backend, names: list[str]) -> list[Leftover]:
     found = [
         Leftover(f"{folder.path(other)} is what is left of an interrupted change", repairable=True)
         for other in names
-        if other.startswith(temporary_prefix(store.name))
+        if other.startswith(temporary_prefix(backend.name))
     ]
-    if journal_name(store.name) in names:
-        found.append(_journal(folder, store))
+    if journal_name(backend.name) in names:
+        found.append(_journal(folder, backend))
     return found
 
 
-def _journal(folder: Folder, store: Backend) -> Leftover:
-    path = folder.path(journal_name(store.name))
+def _journal(folder: Folder, backend: Backend) -> Leftover:
+    path = folder.path(journal_name(backend.name))
     try:
-        check_name_trusted(folder, store.name, journal_name(store.name))
+        check_name_trusted(folder, backend.name, journal_name(backend.name))
     except UntrustedFileError as err:
         return Leftover(str(err))
-    found = read_trusted(folder, store.name)
+    found = read_trusted(folder, backend.name)
     if found is None:
         return Leftover(
             f"{path} is the journal of a mount that was killed; nothing is pending in it", repairable=True
         )
-    if belongs(store, *found):
+    if belongs(backend, *found):
         return Leftover(f"{path} holds a change that was interrupted; it is shown as it will be", repairable=True)
     return Leftover(f"{path} holds a change that does not match the file", repairable=True)

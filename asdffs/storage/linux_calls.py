@@ -13,7 +13,7 @@ import os
 import struct
 from typing import Any, Final
 
-from asdffs.storage.store import PhysicalExtent
+from asdffs.storage.backend import PhysicalExtent
 
 # linux/falloc.h
 KEEP_SIZE: Final = 0x01

@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 from asdffs.errors import LockedError
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.journal import read_owner
-from asdffs.storage.store import Folder, Backend
 
 _POLL = 0.05  # seconds; flock has no wait with a time limit
 #: How long a holder without a note is waited for, in seconds: who begins has none yet, who ends none any more.
@@ -26,10 +26,10 @@ def open_locked(folder: Folder, name: str, *, patience: float) -> Backend:
     """
     begin = time.monotonic()
     while True:
-        store = folder.open(name, writable=True)
-        if folder.lock(store) and folder.signature(name).inode == store.signature().inode:
-            return store
-        store.close()  # locked by another, or replaced between open and lock
+        backend = folder.open(name, writable=True)
+        if folder.lock(backend) and folder.signature(name).inode == backend.signature().inode:
+            return backend
+        backend.close()  # locked by another, or replaced between open and lock
         owner = read_owner(folder, name)
         longest = patience if owner.get("state") == "finishing" else 0 if owner else min(patience, _NAMELESS)
         if time.monotonic() - begin > longest:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from asdffs.storage.store import PhysicalExtent
+from asdffs.storage.backend import PhysicalExtent
 
 #: Granularity of the range operations, in bytes.
 UNIT = 256

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Final
 
 from asdffs.errors import LockedError, NameExistsError, StorageError
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.payload import create_temporary, temporary_prefix
-from asdffs.storage.store import Folder, Backend
 
 _SUFFIX: Final = ".tmp"
 
@@ -26,17 +26,17 @@ def write_new(folder: Folder, name: str, fill: Callable[[Backend], None], *, dur
     Raises ``NameExistsError`` when there is such a file, and what ``fill`` raises; nothing is left then.
     """
 
-    def place(store: Backend) -> Backend:
+    def place(backend: Backend) -> Backend:
         try:
-            return folder.place(store, name)
+            return folder.place(backend, name)
         except FileExistsError as err:
             raise NameExistsError("is there already; remove it, or use --force", path=folder.path(name)) from err
 
-    def finish(store: Backend) -> Backend:
-        folder.set_mode(store, mode)
+    def finish(backend: Backend) -> Backend:
+        folder.set_mode(backend, mode)
         if durable:
-            store.sync()
-        return place(store)
+            backend.sync()
+        return place(backend)
 
     _write(folder, name, fill, finish, durable=durable)
 
@@ -57,11 +57,11 @@ def write_over(
         if not folder.lock(old):
             raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
 
-        def finish(store: Backend) -> Backend:
-            folder.copy_attributes(old, store)
-            store.sync()
+        def finish(backend: Backend) -> Backend:
+            folder.copy_attributes(old, backend)
+            backend.sync()
             check()
-            return folder.replace(store, name)
+            return folder.replace(backend, name)
 
         _write(folder, name, fill, finish, durable=True)
     finally:
@@ -76,13 +76,13 @@ def _write(
     try:
         folder.lock(temporary)  # it is nobody's leftover
         fill(temporary)
-        store = finish(temporary)
+        backend = finish(temporary)
     except BaseException:  # an interrupt as well: no temporary is left, and it goes on
         temporary.close()
         with contextlib.suppress(OSError):
             folder.remove(temporary.name)
         raise
-    store.close()
+    backend.close()
     if durable:
         folder.sync()
 
@@ -95,10 +95,10 @@ def remove_stale(folder: Folder, name: str) -> None:
     for found in folder.names():
         if found.startswith(temporary_prefix(name)) and found.endswith(_SUFFIX):
             with contextlib.suppress(OSError):
-                store = folder.open(found, writable=True)
-                if folder.lock(store):
+                backend = folder.open(found, writable=True)
+                if folder.lock(backend):
                     folder.remove(found)
-                store.close()
+                backend.close()
 
 
 def default_mode(of: int = 0o666) -> int:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
 from asdffs.relief import Exclusive, Rank, Relief
+from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.file_mode import FileMode
 from asdffs.storage.journal import Journal
 from asdffs.storage.record import Record
-from asdffs.storage.store import Folder, Signature, Backend
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class OpenFile:
     def __init__(
         self,
         folder: Folder,
-        store: Backend,
+        backend: Backend,
         journal: Journal | None,
         relief: Relief,
         mode: FileMode,
@@ -41,25 +41,25 @@ class OpenFile:
     ) -> None:
         """``known``: the signature of what was read of it; None: of what it is now."""
         self.folder = folder
-        self.store = store
+        self.backend = backend
         self.journal = journal
         self.relief = relief
         self.replacing = replacing
         self.mode = mode
-        self.signature = known or store.signature()
+        self.signature = known or backend.signature()
         self.moving = Exclusive(relief, Rank.MOVE)
         self.made = False
 
     @property
     def path(self) -> str:
         """Of the file, for messages."""
-        return self.folder.path(self.store.name)
+        return self.folder.path(self.backend.name)
 
     def check_unchanged(self) -> None:
         """Raise ``StaleFileError`` unless the name leads to the file as we left it (invariant 1)."""
         self.mode.check_conflict()
         try:
-            current = self.is_ours(self.folder.signature(self.store.name))
+            current = self.is_ours(self.folder.signature(self.backend.name))
         except FileNotFoundError as err:
             raise StaleFileError("the file was removed", path=self.path) from err
         if not current:
@@ -77,20 +77,20 @@ class OpenFile:
     def is_current(self) -> bool:
         """Whether the name still leads to the file as we noted it.  Raises ``OSError``."""
         try:
-            return self.is_ours(self.folder.signature(self.store.name))
+            return self.is_ours(self.folder.signature(self.backend.name))
         except FileNotFoundError:
             return False
 
     def note_signature(self) -> None:
         """What the file looks like now is our own doing."""
-        self.signature = self.store.signature()
+        self.signature = self.backend.signature()
 
     def sync(self) -> None:
         """Return when what was written is durable.  Raises ``FailedFileError`` (invariant 7)."""
         self.mode.check_healthy()
         try:
             with self.relief.waiting():
-                self.store.sync()
+                self.backend.sync()
         except OSError as err:
             raise self.fail(f"writing to the disk failed ({err.strerror})") from err
 

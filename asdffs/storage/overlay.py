@@ -10,8 +10,8 @@ import errno
 import os
 from typing import NamedTuple
 
+from asdffs.storage.backend import Backend, PhysicalExtent, Signature
 from asdffs.storage.record import RecordImage
-from asdffs.storage.store import PhysicalExtent, Signature, Backend
 
 
 class Segment(NamedTuple):
@@ -36,7 +36,9 @@ class OverlayBackend:
         self._segments = segments
 
     @classmethod
-    def of_images(cls, base: Backend, size: int, images: tuple[RecordImage, ...], below: list[Segment]) -> OverlayBackend:
+    def of_images(
+        cls, base: Backend, size: int, images: tuple[RecordImage, ...], below: list[Segment]
+    ) -> OverlayBackend:
         """The after-images of a record over the segments ``below``."""
         for image in images:
             below = _laid_over(below, Segment(image.offset, image.offset + len(image.after), payload=image.after))

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from asdffs.errors import UntrustedFileError
-from asdffs.storage.file_store import FileFolder, FileBackend
-from asdffs.storage.store import Folder, Backend
+from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.file_backend import FileBackend, FileFolder
 from asdffs.storage.trust import check_trusted
 
 if TYPE_CHECKING:
@@ -33,41 +33,41 @@ _PIECE: Final = 1 << 22
 
 @dataclass(slots=True)
 class Payload:
-    """``size`` bytes in ``store``, with the CRC-32 ``crc``; written from start to end.
+    """``size`` bytes in ``backend``, with the CRC-32 ``crc``; written from start to end.
 
     ``named``: whether recovery can find it.
     """
 
     folder: Folder
-    store: Backend
+    backend: Backend
     named: bool
     size: int = 0
     crc: int = 0
 
     def append(self, piece: bytes) -> None:
         """Write ``piece`` behind what there is.  Raises ``OSError``."""
-        self.store.write_at(self.size, piece)
+        self.backend.write_at(self.size, piece)
         self.size += len(piece)
         self.crc = zlib.crc32(piece, self.crc)
 
     def sync(self) -> None:
         """Return when it and its name are durable.  Raises ``OSError``."""
         if self.named:
-            self.store.sync()
+            self.backend.sync()
             self.folder.sync()
 
     def fill(self, offset: int) -> Fill:
         """To be written at ``offset`` of the file."""
         from asdffs.storage.record import Fill  # who only needs temporary names need not import it
 
-        return Fill(offset, self.size, self.store.signature().inode, self.crc, self.store.name)
+        return Fill(offset, self.size, self.backend.signature().inode, self.crc, self.backend.name)
 
     def discard(self, *, keep: bool = False) -> None:
         """Close and remove it, or ``keep`` it for recovery, which also removes what cannot be removed now."""
-        self.store.close()
+        self.backend.close()
         if self.named and not keep:
             with contextlib.suppress(OSError):
-                self.folder.remove(self.store.name)
+                self.folder.remove(self.backend.name)
 
 
 def create_payload(folder: Folder, name: str, *, spool: str | None, named: bool) -> Payload:
@@ -93,30 +93,30 @@ def open_payload(folder: Folder, name: str, fill: Fill) -> Backend | None:
     Raises ``UntrustedFileError``, ``OSError``.
     """
     try:
-        store = folder.open(fill.name, writable=False)
+        backend = folder.open(fill.name, writable=False)
     except FileNotFoundError:
         return None
     try:
-        check_trusted(folder, name, store)
-        if store.signature().inode == fill.inode and _crc(store, 0, fill.length) == fill.crc:
-            return store
+        check_trusted(folder, name, backend)
+        if backend.signature().inode == fill.inode and _crc(backend, 0, fill.length) == fill.crc:
+            return backend
     except (UntrustedFileError, OSError):
-        store.close()
+        backend.close()
         raise
-    store.close()
+    backend.close()
     return None
 
 
-def is_poured(store: Backend, fill: Fill) -> bool:
+def is_poured(backend: Backend, fill: Fill) -> bool:
     """Whether the file has all bytes of the payload.  Raises ``OSError``."""
-    return _crc(store, fill.offset, fill.length) == fill.crc
+    return _crc(backend, fill.offset, fill.length) == fill.crc
 
 
-def pour(payload: Backend, store: Backend, fill: Fill, *, poured: Callable[[int], object] = lambda _: None) -> None:
+def pour(payload: Backend, backend: Backend, fill: Fill, *, poured: Callable[[int], object] = lambda _: None) -> None:
     """Write the payload to its place; ``poured(bytes)`` is told how it goes on.  Idempotent.  Raises ``OSError``."""
     for place in range(0, fill.length, _PIECE):
         piece = payload.read_at(place, min(_PIECE, fill.length - place))
-        store.write_at(fill.offset + place, piece)
+        backend.write_at(fill.offset + place, piece)
         poured(len(piece))
 
 
@@ -143,8 +143,8 @@ def create_temporary(folder: Folder, name: str, suffix: str) -> Backend:
             return folder.open(f"{prefix}{number}{suffix}", writable=True, create=True)
 
 
-def _crc(store: Backend, offset: int, length: int) -> int:
+def _crc(backend: Backend, offset: int, length: int) -> int:
     crc = 0
     for place in range(0, length, _PIECE):
-        crc = zlib.crc32(store.read_at(offset + place, min(_PIECE, length - place)), crc)
+        crc = zlib.crc32(backend.read_at(offset + place, min(_PIECE, length - place)), crc)
     return crc

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from asdffs.format.plan import Plan, Write
 from asdffs.format.span import Span, uncovered
-from asdffs.storage.store import PhysicalExtent, Backend
+from asdffs.storage.backend import Backend, PhysicalExtent
 
 _BODY = struct.Struct(">QQQQQQIIIIQQQQQQII")
 _WRITE = struct.Struct(">QQQ")
@@ -98,29 +98,32 @@ class Record(NamedTuple):
     fill: Fill | None = None
 
 
-def make_record(store: Backend, plan: Plan, fill: Fill | None = None) -> Record:
+def make_record(backend: Backend, plan: Plan, fill: Fill | None = None) -> Record:
     """The record of an in-place ``plan``: reads the before-images and the witness.  Raises ``OSError``."""
     images = tuple(
-        RecordImage(write.offset, store.read_at(write.offset, len(write.payload)), write.payload) for write in plan.writes
+        RecordImage(write.offset, backend.read_at(write.offset, len(write.payload)), write.payload)
+        for write in plan.writes
     )
-    return _record(store, plan, _unchanged(plan), images, None, fill)
+    return _record(backend, plan, _unchanged(plan), images, None, fill)
 
 
-def make_insertion(store: Backend, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
+def make_insertion(backend: Backend, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
     """The record of a ``plan`` with a gap that the file system opens at ``offset``.  Raises ``OSError``."""
     move = plan.checked_move
-    unit = store.unit()
+    unit = backend.unit()
     end = -(-plan.old_size // unit) * unit  # what is reserved behind it may be given up at any time
     gap = Gap(Kind.INSERT, offset, move.shift, tuple(_between(extents, offset, end)))
-    pieces = (piece for write in writes_around(store, plan, offset) for piece in _cut_at(write, gap))
+    pieces = (piece for write in writes_around(backend, plan, offset) for piece in _cut_at(write, gap))
     images = tuple(
-        RecordImage(piece.offset, _opened(store, gap, piece.offset, len(piece.payload)).rstrip(b"\0"), piece.payload)
+        RecordImage(
+            piece.offset, _opened(backend, gap, piece.offset, len(piece.payload)).rstrip(b"\0"), piece.payload
+        )
         for piece in pieces
     )
-    return _record(store, plan, Span(move.source, move.source + move.length), images, gap)
+    return _record(backend, plan, Span(move.source, move.source + move.length), images, gap)
 
 
-def make_shift(store: Backend, plan: Plan, piece: int) -> Record:
+def make_shift(backend: Backend, plan: Plan, piece: int) -> Record:
     """The record of a ``plan`` whose bytes we move ourselves, ``piece`` bytes at a time.  Raises ``OSError``.
 
     What an image behind the gap's offset replaces is not known: whatever was moved away.
@@ -131,19 +134,19 @@ def make_shift(store: Backend, plan: Plan, piece: int) -> Record:
         head = write.payload[: max(0, move.source - write.offset)]
         tail = write.payload[len(head) :]
         if head:
-            images.append(RecordImage(write.offset, store.read_at(write.offset, len(head)), head))
+            images.append(RecordImage(write.offset, backend.read_at(write.offset, len(head)), head))
         if tail:
             images.append(RecordImage(write.offset + len(head), b"", tail))
-    return _record(store, plan, Span(0, 0), tuple(images), Gap(Kind.SHIFT, move.source, move.shift, piece=piece))
+    return _record(backend, plan, Span(0, 0), tuple(images), Gap(Kind.SHIFT, move.source, move.shift, piece=piece))
 
 
-def writes_around(store: Backend, plan: Plan, offset: int) -> list[Write]:
+def writes_around(backend: Backend, plan: Plan, offset: int) -> list[Write]:
     """The writes of a ``plan`` whose gap is opened at ``offset``, at or before its source: disjoint.
 
     The bytes between the two stay where they were, and what the gap leaves of them is zeros.
     """
     move = plan.checked_move
-    between = store.read_at(offset, move.source - offset)
+    between = backend.read_at(offset, move.source - offset)
     kept = [Write(offset, between), Write(offset + move.shift, bytes(len(between)))]
     return [*plan.writes, *(piece for write in kept for piece in _uncovered(write, plan.writes))]
 
@@ -183,10 +186,15 @@ def parse(body: bytes) -> Record:
 
 
 def _record(
-    store: Backend, plan: Plan, witness: Span, images: tuple[RecordImage, ...], gap: Gap | None, fill: Fill | None = None
+    backend: Backend,
+    plan: Plan,
+    witness: Span,
+    images: tuple[RecordImage, ...],
+    gap: Gap | None,
+    fill: Fill | None = None,
 ) -> Record:
-    seen = store.read_at(witness.start, min(_WITNESS, len(witness)))
-    inode = store.signature().inode
+    seen = backend.read_at(witness.start, min(_WITNESS, len(witness)))
+    inode = backend.signature().inode
     nonce = secrets.randbits(64)
     seen_facts = (witness.start, len(seen), zlib.crc32(seen))
     return Record(nonce, inode, plan.old_size, plan.new_size, *seen_facts, images, gap, fill)
@@ -235,9 +243,9 @@ def _between(extents: list[PhysicalExtent], start: int, stop: int) -> list[Physi
     return found
 
 
-def _opened(store: Backend, gap: Gap, offset: int, length: int) -> bytes:
+def _opened(backend: Backend, gap: Gap, offset: int, length: int) -> bytes:
     """Bytes of the file as they will be once the gap is open and empty."""
-    before = store.read_at(offset, max(0, min(length, gap.offset - offset)))
+    before = backend.read_at(offset, max(0, min(length, gap.offset - offset)))
     start = max(offset, gap.offset + gap.length)
-    behind = store.read_at(start - gap.length, max(0, offset + length - start))
+    behind = backend.read_at(start - gap.length, max(0, offset + length - start))
     return before + bytes(max(0, length - len(before) - len(behind))) + behind

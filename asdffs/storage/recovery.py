@@ -32,10 +32,10 @@ import os
 import re
 
 from asdffs.errors import RecoveryError, UntrustedFileError
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_progress, read_record
 from asdffs.storage.payload import PAYLOAD_SUFFIX, is_poured, open_payload, temporary_prefix
 from asdffs.storage.record import Kind, Record
-from asdffs.storage.store import Folder, Backend
 from asdffs.storage.trust import check_trusted
 from asdffs.storage.unfinished import Position, belongs, finish, locate
 
@@ -53,33 +53,33 @@ class Outcome(enum.Enum):
     SET_ASIDE = "set aside"
 
 
-def recover(folder: Folder, store: Backend, journal: Journal) -> tuple[Outcome, str]:
-    """Bring ``store`` to a whole state; what was done, and a sentence (empty when clean).
+def recover(folder: Folder, backend: Backend, journal: Journal) -> tuple[Outcome, str]:
+    """Bring ``backend`` to a whole state; what was done, and a sentence (empty when clean).
 
     Raises ``RecoveryError`` or ``OSError``; the record then stays pending and recovery can be run again.
     """
     outcome = Outcome.CLEAN, ""
-    for other in _journals_of_other_names(folder, store):
-        outcome = _settle(folder, store, other, outcome)
+    for other in _journals_of_other_names(folder, backend):
+        outcome = _settle(folder, backend, other, outcome)
         other.discard()
         folder.sync()
-    outcome = _settle(folder, store, journal, outcome)
-    _remove_temporaries(folder, store.name)
+    outcome = _settle(folder, backend, journal, outcome)
+    _remove_temporaries(folder, backend.name)
     return outcome
 
 
-def _settle(folder: Folder, store: Backend, journal: Journal, before: tuple[Outcome, str]) -> tuple[Outcome, str]:
+def _settle(folder: Folder, backend: Backend, journal: Journal, before: tuple[Outcome, str]) -> tuple[Outcome, str]:
     record = journal.pending()
     if record is None:
         return before
-    if not belongs(store, record, journal.progress(record)):
-        _check_position(folder, store, record)
+    if not belongs(backend, record, journal.progress(record)):
+        _check_position(folder, backend, record)
         kept = journal.set_aside()
         _keep_payload(folder, record, kept)
         return Outcome.SET_ASIDE, f"a journal that does not match the file was set aside as {kept}"
     names = _payload_names(record, journal)
-    with contextlib.closing(_Payload(folder, store, record, names)) as payload:
-        completed = finish(store, record, journal, payload.store)
+    with contextlib.closing(_Payload(folder, backend, record, names)) as payload:
+        completed = finish(backend, record, journal, payload.backend)
     journal.retire()
     for name in names:
         with contextlib.suppress(FileNotFoundError):
@@ -97,26 +97,27 @@ def _payload_names(record: Record, journal: Journal) -> list[str]:
 class _Payload:
     """What a record's fill is made of, in the first of ``names`` that has it.
 
-    ``store`` is None where nothing is missing.  Raises ``RecoveryError``.
+    ``backend`` is None where nothing is missing.  Raises ``RecoveryError``.
     """
 
-    def __init__(self, folder: Folder, store: Backend, record: Record, names: list[str]) -> None:
-        self.store = None
+    def __init__(self, folder: Folder, backend: Backend, record: Record, names: list[str]) -> None:
+        self.backend = None
         if record.fill is None:
             return
         fills = (record.fill._replace(name=name) for name in names)
-        found = (open_payload(folder, store.name, fill) for fill in fills)
-        self.store = next((payload for payload in found if payload is not None), None)
-        if self.store is None and not is_poured(store, record.fill):
+        found = (open_payload(folder, backend.name, fill) for fill in fills)
+        self.backend = next((payload for payload in found if payload is not None), None)
+        if self.backend is None and not is_poured(backend, record.fill):
             raise RecoveryError(
                 f"{folder.path(record.fill.name)}, which holds what a block was being overwritten with, is gone or "
-                f"was changed; put it back, or move {folder.path(journal_name(store.name))} away and lose that block",
-                path=folder.path(store.name),
+                f"was changed; put it back, or move {folder.path(journal_name(backend.name))} away "
+                "and lose that block",
+                path=folder.path(backend.name),
             )
 
     def close(self) -> None:
-        if self.store is not None:
-            self.store.close()
+        if self.backend is not None:
+            self.backend.close()
 
 
 def _keep_payload(folder: Folder, record: Record, kept: str) -> None:
@@ -128,36 +129,36 @@ def _keep_payload(folder: Folder, record: Record, kept: str) -> None:
         folder.replace(payload, os.path.basename(kept) + PAYLOAD_SUFFIX).close()
 
 
-def _check_position(folder: Folder, store: Backend, record: Record) -> None:
+def _check_position(folder: Folder, backend: Backend, record: Record) -> None:
     """Raise ``RecoveryError`` where a file may be half moved, and nobody can tell which half."""
     gap = record.gap
-    if gap is None or gap.kind is not Kind.INSERT or store.signature().inode != record.inode:
+    if gap is None or gap.kind is not Kind.INSERT or backend.signature().inode != record.inode:
         return
-    if store.size() == record.old_size + gap.length or locate(store, record, gap)[0] is Position.MIXED:
-        name = folder.path(journal_name(store.name))
+    if backend.size() == record.old_size + gap.length or locate(backend, record, gap)[0] is Position.MIXED:
+        name = folder.path(journal_name(backend.name))
         raise RecoveryError(
             f"a growth was interrupted, and since then the file was changed or moved on the disk; mount it with "
             f"-o ro and look at it with 'asdffs check'; if it is whole, move {name} away",
-            path=folder.path(store.name),
+            path=folder.path(backend.name),
         )
 
 
-def _journals_of_other_names(folder: Folder, store: Backend) -> list[Journal]:
+def _journals_of_other_names(folder: Folder, backend: Backend) -> list[Journal]:
     """Sidecars with records of this file that were left under another name: a hard link, or its name before.
 
     Also those that were set aside, because another file got that name and was opened before this one.
     """
     found = []
     for name in folder.names():
-        if name == journal_name(store.name) or _SIDECAR.search(name) is None:
+        if name == journal_name(backend.name) or _SIDECAR.search(name) is None:
             continue
-        journal = _open_foreign(folder, name, store)
+        journal = _open_foreign(folder, name, backend)
         if journal is not None:
             found.append(journal)
     return found
 
 
-def _open_foreign(folder: Folder, name: str, store: Backend) -> Journal | None:
+def _open_foreign(folder: Folder, name: str, backend: Backend) -> Journal | None:
     """A sidecar of, most likely, another file: of another user, or just being removed."""
     try:
         sidecar = folder.open(name, writable=True)
@@ -165,9 +166,9 @@ def _open_foreign(folder: Folder, name: str, store: Backend) -> Journal | None:
         logger.info("%s is not looked at: %s", folder.path(name), err.strerror)
         return None
     try:
-        check_trusted(folder, store.name, sidecar)
+        check_trusted(folder, backend.name, sidecar)
         record = read_record(sidecar)
-        if record is not None and belongs(store, record, read_progress(sidecar, record)):
+        if record is not None and belongs(backend, record, read_progress(sidecar, record)):
             return Journal(folder, sidecar)
     except (UntrustedFileError, OSError) as err:
         logger.info("%s is not looked at: %s", folder.path(name), err)

@@ -14,10 +14,10 @@ from typing import Final
 
 from asdffs.errors import LockedError
 from asdffs.format.plan import Plan
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.payload import create_temporary
 from asdffs.storage.record import writes_around
-from asdffs.storage.store import Folder, Backend
 from asdffs.storage.strategy import Unsuitable, checked_shift
 
 #: FICLONERANGE says so when it cannot serve these two files.
@@ -30,21 +30,21 @@ _MARGIN: Final = 1 << 20
 
 def clone(file: OpenFile, plan: Plan) -> Backend:
     """The new file shares the blocks with the old one.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
-    unit = file.store.unit()
+    unit = file.backend.unit()
     shift = checked_shift(plan, unit)
     move = plan.checked_move
     offset = move.source // unit * unit
 
     def fill(new: Backend) -> None:
         try:
-            file.folder.clone_range(file.store, offset, new, offset + shift, 0)
+            file.folder.clone_range(file.backend, offset, new, offset + shift, 0)
             if offset and not _covers(plan, offset):
-                file.folder.clone_range(file.store, 0, new, 0, offset)
+                file.folder.clone_range(file.backend, 0, new, 0, offset)
         except OSError as err:
             if err.errno in _NO_CLONE:
                 raise Unsuitable("the file system cannot clone") from err
             raise
-        for write in writes_around(file.store, plan, offset):
+        for write in writes_around(file.backend, plan, offset):
             new.write_at(write.offset, write.payload)
         new.truncate(plan.new_size)
 
@@ -61,8 +61,8 @@ def copy(file: OpenFile, plan: Plan) -> Backend:
         new.truncate(plan.new_size)
         before = min(move.source, move.target)
         if not _covers(plan, before):
-            file.folder.copy_range(file.store, 0, new, 0, before)
-        file.folder.copy_range(file.store, move.source, new, move.target, move.length)
+            file.folder.copy_range(file.backend, 0, new, 0, before)
+        file.folder.copy_range(file.backend, move.source, new, move.target, move.length)
         for write in plan.writes:
             new.write_at(write.offset, write.payload)
 
@@ -81,7 +81,7 @@ def _covers(plan: Plan, stop: int) -> bool:
 
 def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
     """Temporary file, filled, synced, locked, renamed over the file, the folder synced."""
-    if file.folder.links(file.store.name) > 1:
+    if file.folder.links(file.backend.name) > 1:
         raise Unsuitable("the file has several names")
     failure = None
     with file.relief.waiting():  # until the caller knows the new offsets the old file serves
@@ -96,18 +96,18 @@ def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
 
 
 def _made(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
-    folder, store = file.folder, file.store
-    temporary = _temporary(folder, store.name)
+    folder, backend = file.folder, file.backend
+    temporary = _temporary(folder, backend.name)
     try:
         fill(temporary)
-        _copy_attributes(folder, store, temporary)
+        _copy_attributes(folder, backend, temporary)
         temporary.sync()  # invariant 5
-        if folder.signature(store.name) != file.signature:  # invariant 1
+        if folder.signature(backend.name) != file.signature:  # invariant 1
             raise file.stale()
         if not folder.lock(temporary):
             raise LockedError("another program locked the new copy", path=folder.path(temporary.name))
         file.replacing(folder.path(temporary.name))
-        return folder.replace(temporary, store.name)
+        return folder.replace(temporary, backend.name)
     except BaseException:  # an interrupt as well: no temporary is left, and it goes on
         temporary.close()
         with contextlib.suppress(OSError):  # recovery removes what cannot be removed now

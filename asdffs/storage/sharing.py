@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from asdffs.storage.store import Folder, Backend
+from asdffs.storage.backend import Backend, Folder
 
 #: Bytes that the kernel copies at a time, so that progress is seen.
 _PIECE: Final = 64 << 20
@@ -19,9 +19,9 @@ _WORTH: Final = 16
 
 
 class Stretch(NamedTuple):
-    """``length`` bytes from ``offset`` of ``store``."""
+    """``length`` bytes from ``offset`` of ``backend``."""
 
-    store: Backend
+    backend: Backend
     offset: int
     length: int
 
@@ -46,7 +46,7 @@ def transfer(folder: Folder, stretch: Stretch, target: Backend, to: int, step: C
     for start, stop in ((0, shared.start), (shared.stop, stretch.length)):
         for place in range(start, stop, _PIECE):
             length = min(_PIECE, stop - place)
-            folder.copy_range(stretch.store, stretch.offset + place, target, to + place, length)
+            folder.copy_range(stretch.backend, stretch.offset + place, target, to + place, length)
             step(length)
     step(len(shared))
 
@@ -60,7 +60,7 @@ def _share(folder: Folder, stretch: Stretch, target: Backend, to: int) -> range:
     if (stretch.offset - to) % unit or stop <= start:
         return none
     try:
-        folder.clone_range(stretch.store, stretch.offset + start, target, to + start, stop - start)
+        folder.clone_range(stretch.backend, stretch.offset + start, target, to + start, stop - start)
     except OSError:  # it is copied instead
         return none
     return range(start, stop)

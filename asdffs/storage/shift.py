@@ -12,10 +12,10 @@ from typing import Final
 
 from asdffs.errors import StaleFileError
 from asdffs.format.plan import Plan
+from asdffs.storage.backend import Backend
 from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.record import Gap, Record, make_shift
-from asdffs.storage.store import Backend
 from asdffs.storage.strategy import checked_journal, checked_shift
 from asdffs.storage.unfinished import finish_shift
 
@@ -37,7 +37,7 @@ def shift(file: OpenFile, plan: Plan) -> Backend:
 
 
 def _record(file: OpenFile, plan: Plan) -> tuple[Record, Gap]:
-    record = make_shift(file.store, plan, min(PIECE, plan.checked_move.length))
+    record = make_shift(file.backend, plan, min(PIECE, plan.checked_move.length))
     if record.gap is None:
         raise ValueError("a shift has a gap")
     return record, record.gap
@@ -49,7 +49,7 @@ def _extend(file: OpenFile, record: Record) -> None:
         with file.relief.waiting():
             file.check_unchanged()  # invariant 1
             if record.new_size > record.old_size:
-                file.store.allocate(record.old_size, record.new_size - record.old_size)
+                file.backend.allocate(record.old_size, record.new_size - record.old_size)
             file.note_signature()
     except StaleFileError:
         file.retire()
@@ -62,8 +62,8 @@ def _extend(file: OpenFile, record: Record) -> None:
 def _take_back(file: OpenFile, record: Record) -> None:
     """Nothing has moved: the old size (invariant 4).  Raises ``FailedFileError``."""
     try:
-        if file.store.size() > record.old_size:
-            file.store.truncate(record.old_size)
+        if file.backend.size() > record.old_size:
+            file.backend.truncate(record.old_size)
     except OSError as err:
         raise file.fail(f"a growth failed half-way and could not be undone ({err.strerror})") from err
     file.sync()  # invariant 3
@@ -75,7 +75,7 @@ def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Backend
     try:
         with file.relief.waiting():
             finish_shift(
-                file.store, record, gap, journal, before=file.check_unchanged, after=file.note_signature
+                file.backend, record, gap, journal, before=file.check_unchanged, after=file.note_signature
             )  # invariant 1
     except StaleFileError as err:
         if journal.progress(record) is None:  # nothing was written, and the file is another program's now
@@ -88,4 +88,4 @@ def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Backend
             raise
         raise file.fail(f"moving the blocks failed half-way ({err.strerror})") from err
     file.conclude()
-    return file.store
+    return file.backend

@@ -12,7 +12,7 @@ import os
 from typing import Final
 
 from asdffs.errors import UntrustedFileError
-from asdffs.storage.store import Access, Folder, Backend
+from asdffs.storage.backend import Access, Backend, Folder
 
 _GROUP_MAY_WRITE: Final = 0o020
 _OTHERS_MAY_WRITE: Final = 0o002

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from asdffs.format.span import Span, uncovered
+from asdffs.storage.backend import Backend, PhysicalExtent
 from asdffs.storage.journal import Journal, JournalProgress
 from asdffs.storage.overlay import OverlayBackend, Segment
 from asdffs.storage.payload import pour
-from asdffs.storage.record import Gap, RecordImage, Kind, Record
-from asdffs.storage.store import PhysicalExtent, Backend
+from asdffs.storage.record import Gap, Kind, Record, RecordImage
 
 _STEP = 1 << 16
 _ZEROS = 1 << 20
@@ -35,83 +35,85 @@ class Position(enum.Enum):
     UNKNOWN = "not where they were, nor where they should be"
 
 
-def belongs(store: Backend, record: Record, progress: JournalProgress | None = None) -> bool:
-    """Whether ``store`` is in a state that the interrupted change of ``record`` can leave.  Raises ``OSError``."""
-    if store.signature().inode != record.inode or not _fitting_size(store.size(), record):
+def belongs(backend: Backend, record: Record, progress: JournalProgress | None = None) -> bool:
+    """Whether ``backend`` is in a state that the interrupted change of ``record`` can leave.  Raises ``OSError``."""
+    if backend.signature().inode != record.inode or not _fitting_size(backend.size(), record):
         return False
     if record.gap is None:
-        return _witnessed(store, record, 0) and _all_old_or_new(store, record.images)
+        return _witnessed(backend, record, 0) and _all_old_or_new(backend, record.images)
     if record.gap.kind is Kind.SHIFT:
-        begun = progress is None or _is_behind(store, record, record.gap, progress)
-        return begun and _all_old_or_new(store, (image for image in record.images if image.before))
-    position, _ = locate(store, record, record.gap)
+        begun = progress is None or _is_behind(backend, record, record.gap, progress)
+        return begun and _all_old_or_new(backend, (image for image in record.images if image.before))
+    position, _ = locate(backend, record, record.gap)
     if position is Position.NEW:
-        return _witnessed(store, record, record.gap.length) and _all_old_or_new(store, record.images)
+        return _witnessed(backend, record, record.gap.length) and _all_old_or_new(backend, record.images)
     return position is not Position.UNKNOWN
 
 
-def finish(store: Backend, record: Record, journal: Journal, payload: Backend | None = None) -> bool:
-    """Bring ``store`` to a whole state, durably; whether it is the new one.  Raises ``OSError``.
+def finish(backend: Backend, record: Record, journal: Journal, payload: Backend | None = None) -> bool:
+    """Bring ``backend`` to a whole state, durably; whether it is the new one.  Raises ``OSError``.
 
     ``payload``: what a fill is made of; None when all of it is in the file.
     """
     if record.gap is None:
         if record.fill is not None and payload is not None:
-            pour(payload, store, record.fill)
-        apply(store, record.images, record.new_size)
-        store.sync()
+            pour(payload, backend, record.fill)
+        apply(backend, record.images, record.new_size)
+        backend.sync()
         return True
     if record.gap.kind is Kind.INSERT:
-        return finish_insertion(store, record, record.gap)
+        return finish_insertion(backend, record, record.gap)
     if journal.progress(record) is None:
-        return _not_begun(store, record)
-    finish_shift(store, record, record.gap, journal)
+        return _not_begun(backend, record)
+    finish_shift(backend, record, record.gap, journal)
     return True
 
 
-def apply(store: Backend, images: Iterable[RecordImage], new_size: int) -> None:
+def apply(backend: Backend, images: Iterable[RecordImage], new_size: int) -> None:
     """Make a change: extend first and cut last, so that the size is the old or the new one.  Not synced."""
-    if store.size() < new_size:
-        store.truncate(new_size)
+    if backend.size() < new_size:
+        backend.truncate(new_size)
     for image in images:
-        store.write_at(image.offset, image.after)
-    if store.size() > new_size:
-        store.truncate(new_size)
+        backend.write_at(image.offset, image.after)
+    if backend.size() > new_size:
+        backend.truncate(new_size)
 
 
-def undo(store: Backend, images: Iterable[RecordImage], old_size: int) -> None:
+def undo(backend: Backend, images: Iterable[RecordImage], old_size: int) -> None:
     """Put the before-images and the old size back.  Not synced."""
     for image in images:
-        store.write_at(image.offset, image.before)
-    store.truncate(old_size)
+        backend.write_at(image.offset, image.before)
+    backend.truncate(old_size)
 
 
 class RecoveredView(NamedTuple):
     """A file as ``finish`` will leave it, read-only; ``new``: whether that is with the change."""
 
-    store: Backend
+    backend: Backend
     new: bool
 
 
-def as_recovered(store: Backend, record: Record, progress: JournalProgress | None, payload: Backend | None = None) -> RecoveredView:
-    """``store`` as ``finish`` will leave it.  Raises ``OSError``."""
+def as_recovered(
+    backend: Backend, record: Record, progress: JournalProgress | None, payload: Backend | None = None
+) -> RecoveredView:
+    """``backend`` as ``finish`` will leave it.  Raises ``OSError``."""
     gap = record.gap
     if gap is None:
-        return _new(store, record, _filled(record, payload))
+        return _new(backend, record, _filled(record, payload))
     old = [Segment(0, record.old_size)]
     if gap.kind is Kind.SHIFT and progress is not None:
-        return _new(store, record, _shifted(record, gap, progress))
+        return _new(backend, record, _shifted(record, gap, progress))
     if gap.kind is Kind.INSERT:
-        position, boundary = locate(store, record, gap)
+        position, boundary = locate(backend, record, gap)
         if position is Position.NEW:
-            return _new(store, record, [Segment(0, record.new_size)])
+            return _new(backend, record, [Segment(0, record.new_size)])
         if position is Position.MIXED:
             old = [Segment(0, boundary), Segment(boundary, record.old_size, origin=boundary + gap.length)]
-    return RecoveredView(OverlayBackend(store, record.old_size, old), new=False)
+    return RecoveredView(OverlayBackend(backend, record.old_size, old), new=False)
 
 
-def _new(store: Backend, record: Record, below: list[Segment]) -> RecoveredView:
-    return RecoveredView(OverlayBackend.of_images(store, record.new_size, record.images, below), new=True)
+def _new(backend: Backend, record: Record, below: list[Segment]) -> RecoveredView:
+    return RecoveredView(OverlayBackend.of_images(backend, record.new_size, record.images, below), new=True)
 
 
 def _filled(record: Record, payload: Backend | None) -> list[Segment]:
@@ -129,14 +131,14 @@ def _filled(record: Record, payload: Backend | None) -> list[Segment]:
 # -- insertions -----------------------------------------------------------------
 
 
-def locate(store: Backend, record: Record, gap: Gap) -> tuple[Position, int]:
+def locate(backend: Backend, record: Record, gap: Gap) -> tuple[Position, int]:
     """Where the bytes behind the gap are now, and the lowest old offset of those that have moved."""
-    cut = record.old_size + gap.length != store.size() == record.new_size
-    unit = store.unit()
+    cut = record.old_size + gap.length != backend.size() == record.new_size
+    unit = backend.unit()
     limit = -(-(record.new_size - gap.length if cut else record.old_size) // unit) * unit
     stayed, moved = [], []
     total = 0
-    addresses = _Addresses(store.extents())
+    addresses = _Addresses(backend.extents())
     for extent in gap.extents:
         length = max(0, min(extent.length, limit - extent.logical))
         total += length
@@ -170,36 +172,36 @@ class _Addresses:
                 yield wanted.logical + skipped, extent.logical + start - extent.physical, stop - start
 
 
-def finish_insertion(store: Backend, record: Record, gap: Gap) -> bool:
+def finish_insertion(backend: Backend, record: Record, gap: Gap) -> bool:
     """Finish an insertion that is whole, undo another; whether the file is the new one.  Raises ``OSError``."""
     while True:
-        position, boundary = locate(store, record, gap)
+        position, boundary = locate(backend, record, gap)
         if position is Position.OLD:
-            return _not_begun(store, record)
+            return _not_begun(backend, record)
         if position is Position.NEW:
-            return _fill(store, record, gap)
+            return _fill(backend, record, gap)
         if position is Position.UNKNOWN:
             raise OSError(errno.EUCLEAN, "its bytes are not where they were when a growth was interrupted")
-        store.collapse_range(boundary, gap.length)  # durable with what follows: cut anywhere, this comes again
+        backend.collapse_range(boundary, gap.length)  # durable with what follows: cut anywhere, this comes again
 
 
-def _fill(store: Backend, record: Record, gap: Gap) -> bool:
+def _fill(backend: Backend, record: Record, gap: Gap) -> bool:
     try:
-        store.allocate(gap.offset, gap.length)
+        backend.allocate(gap.offset, gap.length)
     except OSError as err:
-        if err.errno not in _FULL or not all(_is_before(store, image) for image in record.images):
+        if err.errno not in _FULL or not all(_is_before(backend, image) for image in record.images):
             raise
-        store.collapse_range(gap.offset, gap.length)
-        return _not_begun(store, record)
-    apply(store, record.images, record.new_size)
-    store.sync()
+        backend.collapse_range(gap.offset, gap.length)
+        return _not_begun(backend, record)
+    apply(backend, record.images, record.new_size)
+    backend.sync()
     return True
 
 
-def _not_begun(store: Backend, record: Record) -> bool:
-    if store.size() > record.old_size:
-        store.truncate(record.old_size)
-    store.sync()
+def _not_begun(backend: Backend, record: Record) -> bool:
+    if backend.size() > record.old_size:
+        backend.truncate(record.old_size)
+    backend.sync()
     return False
 
 
@@ -211,7 +213,7 @@ def _unguarded() -> None:
 
 
 def finish_shift(
-    store: Backend,
+    backend: Backend,
     record: Record,
     gap: Gap,
     journal: Journal,
@@ -228,34 +230,34 @@ def finish_shift(
     number, low = 0, record.new_size - gap.length
     if progress is not None:
         number, low = progress.number, progress.low
-        store.write_at(low + gap.length, progress.piece)
-        store.sync()
+        backend.write_at(low + gap.length, progress.piece)
+        backend.sync()
     while low > gap.offset:
         start = max(gap.offset, low - gap.piece)
-        piece = store.read_at(start, low - start)
+        piece = backend.read_at(start, low - start)
         number += 1
-        behind = store.read_at(low + gap.length, min(_BEHIND, record.new_size - low - gap.length))
+        behind = backend.read_at(low + gap.length, min(_BEHIND, record.new_size - low - gap.length))
         progress = JournalProgress(number, start, piece, len(behind), zlib.crc32(behind))
         before()  # a record with progress is one that recovery goes on with
         journal.note_progress(record, progress)  # invariant 10
         before()
-        store.write_at(start + gap.length, piece)
+        backend.write_at(start + gap.length, piece)
         after()
-        store.sync()  # invariant 10: before the next piece overwrites where this one was
+        backend.sync()  # invariant 10: before the next piece overwrites where this one was
         low = start
     before()
-    _clear(store, record, gap)
-    apply(store, record.images, record.new_size)
+    _clear(backend, record, gap)
+    apply(backend, record.images, record.new_size)
     after()
-    store.sync()
+    backend.sync()
 
 
-def _clear(store: Backend, record: Record, gap: Gap) -> None:
+def _clear(backend: Backend, record: Record, gap: Gap) -> None:
     """Zeros in the gap where no image goes."""
     taken = [Span(image.offset, image.offset + len(image.after)) for image in record.images]
     for span in uncovered(Span(gap.offset, gap.offset + gap.length), taken):
         for start in range(span.start, span.stop, _ZEROS):
-            store.write_at(start, bytes(min(_ZEROS, span.stop - start)))
+            backend.write_at(start, bytes(min(_ZEROS, span.stop - start)))
 
 
 def _shifted(record: Record, gap: Gap, progress: JournalProgress) -> list[Segment]:
@@ -282,29 +284,29 @@ def _fitting_size(size: int, record: Record) -> bool:
     return size in (record.old_size, record.old_size + record.gap.length, record.new_size)
 
 
-def _witnessed(store: Backend, record: Record, shift: int) -> bool:
-    witness = store.read_at(record.witness_offset + shift, record.witness_length)
+def _witnessed(backend: Backend, record: Record, shift: int) -> bool:
+    witness = backend.read_at(record.witness_offset + shift, record.witness_length)
     return zlib.crc32(witness) == record.witness_crc
 
 
-def _is_behind(store: Backend, record: Record, gap: Gap, progress: JournalProgress) -> bool:
+def _is_behind(backend: Backend, record: Record, gap: Gap, progress: JournalProgress) -> bool:
     """Whether the piece before ``progress``, if there is one, is where it was moved to, in a file extended for it."""
     if progress.number == 1:
         return True
-    if store.size() not in (record.new_size, max(record.old_size, record.new_size)):
+    if backend.size() not in (record.new_size, max(record.old_size, record.new_size)):
         return False
-    behind = store.read_at(progress.low + gap.length + len(progress.piece), progress.behind_length)
+    behind = backend.read_at(progress.low + gap.length + len(progress.piece), progress.behind_length)
     return zlib.crc32(behind) == progress.behind_crc
 
 
-def _all_old_or_new(store: Backend, images: Iterable[RecordImage]) -> bool:
-    return all(_old_or_new(store, image) for image in images)
+def _all_old_or_new(backend: Backend, images: Iterable[RecordImage]) -> bool:
+    return all(_old_or_new(backend, image) for image in images)
 
 
-def _old_or_new(store: Backend, image: RecordImage) -> bool:
+def _old_or_new(backend: Backend, image: RecordImage) -> bool:
     """Each byte is the one before or the one after; past the old end, before is zero."""
     for start in range(0, len(image.after), _STEP):
-        now = store.read_at(image.offset + start, min(_STEP, len(image.after) - start))
+        now = backend.read_at(image.offset + start, min(_STEP, len(image.after) - start))
         after = image.after[start : start + len(now)]
         before = image.before[start : start + len(now)].ljust(len(now), b"\0")
         if now not in (before, after) and any(n not in pair for n, *pair in zip(now, before, after, strict=True)):
@@ -312,5 +314,5 @@ def _old_or_new(store: Backend, image: RecordImage) -> bool:
     return True
 
 
-def _is_before(store: Backend, image: RecordImage) -> bool:
-    return store.read_at(image.offset, len(image.after)) == image.before.ljust(len(image.after), b"\0")
+def _is_before(backend: Backend, image: RecordImage) -> bool:
+    return backend.read_at(image.offset, len(image.after)) == image.before.ljust(len(image.after), b"\0")

@@ -73,7 +73,7 @@ class Upgraded:
 
 
 class HistoryEntries(NamedTuple):
-    """HistoryEntries for a tree's history: sentences, the time (``2026-01-31 12:00:00``, UTC), the version of asdffs."""
+    """HistoryFor the history of a tree: sentences, the time (``2026-01-31 12:00:00``, UTC), the version of asdffs."""
 
     sentences: Sequence[str]
     when: str

@@ -10,7 +10,7 @@ import contextlib
 
 from asdffs.errors import AsdffsError, InUseError, NotPermittedError
 from asdffs.relief import Relief
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
 from asdffs.vfs.shared_pages import SharedPages
@@ -85,7 +85,7 @@ class ViewEntries:
         size = source.file.size()
         with self._pages.changing(target, 0, max(size, target.file.size()), own=True):
             target.touch()  # also for a copy that fails half-way
-            if target.file.stores_late:  # what it holds need not be decoded
+            if target.file.commits_late:  # what it holds need not be decoded
                 target.file.truncate(0)
             target.file.truncate(size)
         try:

@@ -68,7 +68,7 @@ class ForeignChanges:
         document.note_conflict(_SENTENCES[foreign])
         # changed in place, the file has what was written to it; not what is only in the spool
         in_place = foreign is Foreign.CHANGED
-        failures = self._keep(document.unstored_blocks if in_place else document.written_blocks)
+        failures = self._keep(document.uncommitted_blocks if in_place else document.written_blocks)
         if in_place and not failures:  # else what was written is still here, and is kept at the end
             self._read_again()
         kept = "; ".join((*failures, *document.report.conflict)) or "nothing had to be kept"

@@ -66,8 +66,8 @@ class FileNode(Node):
     ``version``: of the file when it was last looked at.  ``changing``: who changes its bytes now; None
     until somebody first does.
     For ``shared_pages``, which alone sets them: ``gate``: who changes its bytes through any view, None while it is
-    not open for writing with pages; ``fetches``: how often the kernel was given bytes since; ``stored``: whether a
-    mapped write came; ``moved``: whether the kernel's pages may be of other bytes of the file.
+    not open for writing with pages; ``fetches``: how often the kernel was given bytes since; ``mapped_written``:
+    whether a mapped write came; ``moved``: whether the kernel's pages may be of other bytes of the file.
     """
 
     file: ViewFile = field(default_factory=ViewFile)
@@ -75,7 +75,7 @@ class FileNode(Node):
     changing: Exclusive | None = None
     gate: Exclusive | None = None
     fetches: int = 0
-    stored: bool = False
+    mapped_written: bool = False
     moved: bool = False
 
     def subjects(self) -> tuple[Subject, ...] | None:

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from asdffs.errors import NotSupportedError
 from asdffs.relief import Alone, Relief
-from asdffs.storage.file_store import write_all
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
+from asdffs.storage.file_backend import write_all
 from asdffs.views.base import ViewFile
 
 _LONGEST_QUOTED = 200

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple, Protocol
 from asdffs.document.changes import TREE
 from asdffs.errors import AsdffsError, StaleFileError
 from asdffs.relief import Exclusive, Rank, Relief
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.stale_pages import PAGE, StalePages
@@ -93,7 +93,7 @@ class SharedPages:
         ):  # the kernel asks then whether its pages are old: not half-way in a change
             with gate.entered(patiently=True):
                 pass
-        mapped = [kin for kin in self._kin(node, 0, node.file.size()) if kin.stored]
+        mapped = [kin for kin in self._kin(node, 0, node.file.size()) if kin.mapped_written]
         if mapped:
             logger.info("%s cannot be mapped: %s is mapped for writing", node.path, mapped[0].path)
             return True
@@ -109,7 +109,7 @@ class SharedPages:
         if isinstance(node, FileNode) and node in self._open and not node.mappers:
             del self._open[node]
             self._stale.forget(node)
-            node.gate, node.stored, node.moved = None, False, False
+            node.gate, node.mapped_written, node.moved = None, False, False
 
     def reading(self, node: FileNode, offset: int, length: int, *, cached: bool) -> None:
         """The kernel is about to be given bytes of a view that has a gate; ``cached``: it may keep them as pages."""
@@ -133,7 +133,7 @@ class SharedPages:
         a mapped write of pages that showed something else.
         """
         if mapped:
-            node.stored = True
+            node.mapped_written = True
             self._check_moved(node)
         with self.changing(node, offset, len(payload), mapped=mapped, own=not cached) as kin:
             yield PageChange(self._merged(node, offset, payload, mapped=mapped), kin)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from asdffs.document.blocks.windows import Window
 from asdffs.document.changes import content
 from asdffs.document.document import Document
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 from asdffs.vfs.namespace import FileNode
 
 

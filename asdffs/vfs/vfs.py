@@ -27,7 +27,7 @@ from asdffs.errors import (
     StaleFileError,
 )
 from asdffs.relief import Exclusive, Rank
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.foreign import ForeignChanges
@@ -246,7 +246,7 @@ class Vfs:
             self._changing(node),
             self._pages.writing(node, offset, payload, mapped=mapped, cached=not opened.direct) as change,
         ):
-            (node.file.store if mapped else node.file.write)(offset, change.payload)
+            (node.file.write_mapped if mapped else node.file.write)(offset, change.payload)
             opened.wrote = self.document.tree.version
             self._dirtied(opened, change.kin)
         return len(payload)
@@ -309,7 +309,7 @@ class Vfs:
         with self.staging.guard(opened.node):
             opened.dirty = False
             if opened.node is not self.staging.node:
-                if not opened.node.file.stores_late or not any(h.dirty for h in self._handles.of(opened.node)):
+                if not opened.node.file.commits_late or not any(h.dirty for h in self._handles.of(opened.node)):
                     self._settle(opened.node, durable=False)
             elif killed:
                 self.staging.cut_off()

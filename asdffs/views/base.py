@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from asdffs.document.changes import Subject
 from asdffs.document.document import Document
 from asdffs.errors import ForeignAttributeError, InUseError, NoAttributeError, NotPermittedError, NotSupportedError
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 
 
 class Options(NamedTuple):
@@ -34,7 +34,7 @@ class ViewFile:
     #: What of the view this is: files with another one are other files, though they have the same name.
     identity: object = None
     #: Whether bringing what was written into the file is so much work that it waits for the last writer's close.
-    stores_late = False
+    commits_late = False
     #: Whether it can have several names, in a directory that is changeable.
     linkable = False
     #: Whether ``window`` stays the same while tree and blocks do.
@@ -83,7 +83,7 @@ class ViewFile:
         """Write.  Raises ``AsdffsError``, ``OSError``."""
         raise NotPermittedError("this file is read-only")
 
-    def store(self, offset: int, payload: bytes | memoryview) -> None:
+    def write_mapped(self, offset: int, payload: bytes | memoryview) -> None:
         """Write pages of a map, in which there may be more than a program stored.  Raises as ``write``."""
         self.write(offset, payload)
 

@@ -13,7 +13,7 @@ from asdffs.document.block import Block
 from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
 
 _NAME = re.compile(r"(\d{4}|[1-9]\d{4,})\.bin")
@@ -62,7 +62,7 @@ class BlockFile(ViewFile):
         self._block.check_readable()
 
     @property
-    def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+    def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """A compressed block is encoded as a whole."""
         return self._block.header.compressed
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from asdffs.document.changes import BLOCKS, TREE, Subject, stored
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
 from asdffs.workflows.exploding import ExplodedPart, block_file, block_file_name, exploded_text, stem_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asdffs.document.document import Document
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 from asdffs.views.base import ViewFile
 
 

@@ -14,8 +14,8 @@ from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
 from asdffs.format.padding import Padding
 from asdffs.format.tree_extent import complete_last_line, ends_with_tree
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.sharing import Stretch, misplaced, transfer
-from asdffs.storage.store import Folder, Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Assembly:
     def __init__(
         self,
         folder: Folder,
-        store: Backend,
+        backend: Backend,
         text: bytes,
         *,
         room: RoomPolicy,
@@ -59,7 +59,7 @@ class Assembly:
         step: Callable[[int], object],
     ) -> None:
         self._folder = folder
-        self._store = store
+        self._backend = backend
         self._room = room
         self._filler = filler
         self._step = step
@@ -84,7 +84,7 @@ class Assembly:
         self._offsets.append(self._end)
         self._put(self._end, header)
         content = self._end + header.full_size
-        transfer(self._folder, stored, self._store, content, self._step)
+        transfer(self._folder, stored, self._backend, content, self._step)
         self._end = content + stored.length
         self._last = header
 
@@ -92,13 +92,13 @@ class Assembly:
         """Write the text and the index, unless the last block is streamed."""
         if not self._offsets:
             self._pad()
-        self._store.write_at(0, self._head)
-        self._store.truncate(self._end)
+        self._backend.write_at(0, self._head)
+        self._backend.truncate(self._end)
         if self._indexed and self._last is not None and not self._last.streamed:
-            self._store.write_at(self._end, build_block_index(self._offsets, newline=self._newline))
+            self._backend.write_at(self._end, build_block_index(self._offsets, newline=self._newline))
 
     def _pad(self) -> None:
-        """RoomPolicy after the tree, by the policy; without a tree the first block follows at once (section Blocks)."""
+        """Room after the tree, by the policy; without a tree the first block follows at once (section Blocks)."""
         policy = self._room.padding
         if policy is not None and self._has_tree:
             self._grow_padding(policy.shift(0, self._text) - self._text)
@@ -111,7 +111,7 @@ class Assembly:
         """How many bytes further on than ``start`` the content should begin."""
         if self._room.align and stored.length >= self._room.least:
             return -start % self._room.align
-        return misplaced(stored, self._store, start) if self._clones else 0
+        return misplaced(stored, self._backend, start) if self._clones else 0
 
     def _make_room(self, size: int) -> None:
         """Move the end ``size`` bytes on: by slack in the block before, or by padding."""
@@ -125,4 +125,4 @@ class Assembly:
             self._grow_padding(size)
 
     def _put(self, offset: int, header: BlockHeader) -> None:
-        self._store.write_at(offset, build_block_header(header))
+        self._backend.write_at(offset, build_block_header(header))

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Final
 
-from asdffs.document.blocks.storing import Readable
+from asdffs.document.blocks.committing import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.format.plan import difference
-from asdffs.storage.store import Folder
+from asdffs.storage.backend import Folder
 from asdffs.workflows.exploded_files import numbered
 
 _PIECE: Final = 1 << 20

@@ -28,11 +28,11 @@ from asdffs.errors import (
     NotPermittedError,
     StaleFileError,
 )
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.sharing import Stretch, misplaced, transfer
-from asdffs.storage.store import Folder, Backend
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import checked_sources
 from asdffs.workflows.exploding import ExplodedPart, block_file, block_file_name, exploded_sources
@@ -242,8 +242,8 @@ class _Temporaries:
             self.folder.sync()
 
     def _place(self, number: int, name: str, *, force: bool) -> None:
-        with closing(self.folder.open(self.names[number], writable=False)) as store:
-            (self.folder.replace if force else self.folder.place)(store, name).close()
+        with closing(self.folder.open(self.names[number], writable=False)) as backend:
+            (self.folder.replace if force else self.folder.place)(backend, name).close()
         del self.names[number]
 
     def _remove_rest(self, number: int) -> None:
@@ -265,9 +265,9 @@ def can_share(folder: Folder, probe: str, stretches: Sequence[Stretch]) -> bool:
     largest = max(stretches, key=lambda stretch: stretch.length, default=None)
     if largest is None:
         return False
-    store = folder.open(probe, writable=True, create=True)
+    backend = folder.open(probe, writable=True, create=True)
     try:
-        return folder.can_clone(largest.store, store)
+        return folder.can_clone(largest.backend, backend)
     finally:
-        store.close()
+        backend.close()
         folder.remove(probe)

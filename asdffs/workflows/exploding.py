@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.constants import NO_COMPRESSION, STREAMED
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 from asdffs.tree.branch import Outline
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.sources import Wanted, uri_of, with_sources
@@ -103,7 +103,9 @@ def block_file(document: Document, number: int) -> ExplodedPart:
     block = document.blocks[number]
     header = block.header
     decoded = (
-        not header.compressed or number in document.unstored_blocks or document.contents.codecs.follows_tree(number)
+        not header.compressed
+        or number in document.uncommitted_blocks
+        or document.contents.codecs.follows_tree(number)
     )
     if header.compressed and not decoded:
         new = header._replace(allocated_size=header.used_size)

@@ -21,8 +21,8 @@ from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError, StaleFileError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import STREAMED
+from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.sharing import probe_name
-from asdffs.storage.store import Folder, Signature, Backend
 from asdffs.tree.branch import Outline
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
@@ -53,17 +53,17 @@ class ExplodedForm:
     remote: tuple[str, ...]
     dialect: Dialect
 
-    def write(self, folder: Folder, store: Backend, room: RoomPolicy, progress: Progress) -> None:
+    def write(self, folder: Folder, backend: Backend, room: RoomPolicy, progress: Progress) -> None:
         """Write the whole file into the empty ``store`` of ``folder``.
 
         Raises ``StaleFileError`` when a file has changed since it was read, ``OSError``.
         """
         total = sum(piece.length for piece in self.pieces)
         with progress.over("imploding", total) as step:
-            clones = self._clones(folder, probe_name(store.name))
+            clones = self._clones(folder, probe_name(backend.name))
             new = Assembly(
                 folder,
-                store,
+                backend,
                 self.text,
                 room=room,
                 filler=b" ",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from asdffs.storage.store import Signature
+from asdffs.storage.backend import Signature
 
 #: How many fields of a signature are kept: all but who may use the file.
 _FACTS: Final = 5

@@ -37,9 +37,9 @@ from asdffs.errors import (
 )
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.format.tree_extent import ends_with_tree
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.backend import Access, Backend, Signature
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
-from asdffs.storage.store import Access, Signature, Backend
 from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
@@ -163,8 +163,8 @@ class Mirror:
     def _settled(self, name: str) -> Signature:
         """The signature of a file whose pages are clean: a map that stores into it from now on moves its time."""
         if name != self.main:
-            with closing(self.folder.open(name, writable=False)) as store:
-                store.sync()
+            with closing(self.folder.open(name, writable=False)) as backend:
+                backend.sync()
         return self._mark(name)
 
     def refuse(self, name: str, err: Exception) -> None:
@@ -205,11 +205,11 @@ class Mirror:
 
     def _raw_text(self) -> bytes:
         """Header, comments and tree; all of a file of which nothing else is a tree."""
-        with closing(self.folder.open(self.main, writable=False)) as store:
-            size = store.size()
-            whole = store.read_at(0, size)
+        with closing(self.folder.open(self.main, writable=False)) as backend:
+            size = backend.size()
+            whole = backend.read_at(0, size)
             try:
-                layout = drive(scan_layout(size, lambda header: self._document.dialect.rules), store.read_at)
+                layout = drive(scan_layout(size, lambda header: self._document.dialect.rules), backend.read_at)
             except AsdffsError:
                 return whole
         if layout.first_block is not None:

@@ -19,8 +19,8 @@ from asdffs.document.document import Document, Foreign
 from asdffs.errors import NotSupportedError, StaleFileError
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.relief import Turns
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.sharing import Stretch, probe_name
-from asdffs.storage.store import Folder, Backend
 from asdffs.tree.ndarrays import Ndarray, find_arrays
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import checked_sources
@@ -71,7 +71,7 @@ class Repacking:
         self._filler = document.tree.padding_byte()
         self._encoded = frozenset(number for number in self.kept if self._is_to_encode(number))
 
-    def write(self, folder: Folder, store: Backend) -> None:
+    def write(self, folder: Folder, backend: Backend) -> None:
         """Write the new file into the empty ``store`` of ``folder``; called without the turn.
 
         Raises ``DamagedBlockError``, ``NotSupportedError``, ``SpoolFullError``, ``OSError``.
@@ -79,12 +79,12 @@ class Repacking:
         with self._turns.resumed():
             stretches = [self._document.contents.stored_stretch(n) for n in self.kept if n not in self._encoded]
             total = sum(self._document.contents.stored_stretch(number).length for number in self.kept)
-        clones = can_share(folder, probe_name(store.name), stretches)
+        clones = can_share(folder, probe_name(backend.name), stretches)
         room, progress = self._wishes.room, self._document.report.progress
         with progress.over("repacking", total) as step:
             new = Assembly(
                 folder,
-                store,
+                backend,
                 self._text,
                 room=room,
                 filler=self._filler,
@@ -185,7 +185,7 @@ class Repacking:
         checksum = encoded.digest if old.verifiable else NO_CHECKSUM
         header = old.with_used(encoded.payload.size)._replace(data_size=encoded.size)
         header = header._replace(compression=encoded.compression, checksum=checksum)
-        return Part(header, Stretch(encoded.payload.store, 0, encoded.payload.size))
+        return Part(header, Stretch(encoded.payload.backend, 0, encoded.payload.size))
 
     def _encode(self, number: int) -> Encoded:
         """In a thread of its own."""

@@ -23,7 +23,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.storage import linux_calls
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.imploding import read_exploded
 
@@ -298,7 +298,7 @@ def test_a_pending_change_of_a_killed_mount_is_seen(tmp_path: Path) -> None:
     from support.changes import CHANGES, NAME
     from support.crashes import record
 
-    from asdffs.storage.memory_store import MemoryFolder
+    from asdffs.storage.memory_backend import MemoryFolder
 
     change = CHANGES["tree, longer, fits"]
     steps = record(folder := MemoryFolder({NAME: change.start}), lambda: change.run(folder))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.filesystems import KINDS, filesystem
 
-from asdffs.storage.file_store import FileFolder
-from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import Extent, Folder
+from asdffs.storage.backend import Extent, Folder
+from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.memory_backend import MemoryFolder
 
 Make = Callable[[dict[str, bytes]], Folder]
 
@@ -33,62 +33,62 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
 
 
 def content(folder: Folder, name: str) -> bytes:
-    store = folder.open(name, writable=False)
+    backend = folder.open(name, writable=False)
     try:
-        return store.read_at(0, store.size())
+        return backend.read_at(0, backend.size())
     finally:
-        store.close()
+        backend.close()
 
 
 def test_read_write_truncate(make: Make) -> None:
     folder = make({"a": b"0123456789"})
-    store = folder.open("a", writable=True)
-    assert store.name == "a"
-    assert store.writable
-    assert store.read_at(8, 100) == b"89"
-    assert store.read_at(50, 1) == b""
-    store.write_at(2, b"xy")
-    store.write_at(12, memoryview(b"end"))
-    assert store.read_at(0, 99) == b"01xy456789\0\0end"
-    store.truncate(3)
-    store.truncate(5)
-    store.sync()
+    backend = folder.open("a", writable=True)
+    assert backend.name == "a"
+    assert backend.writable
+    assert backend.read_at(8, 100) == b"89"
+    assert backend.read_at(50, 1) == b""
+    backend.write_at(2, b"xy")
+    backend.write_at(12, memoryview(b"end"))
+    assert backend.read_at(0, 99) == b"01xy456789\0\0end"
+    backend.truncate(3)
+    backend.truncate(5)
+    backend.sync()
     assert content(folder, "a") == b"01x\0\0"
-    assert store.size() == 5
-    store.close()
-    store.close()
+    assert backend.size() == 5
+    backend.close()
+    backend.close()
 
 
 def test_extent_means_the_bytes(make: Make) -> None:
-    store = make({"a": b"0123456789"}).open("a", writable=False)
-    found = store.extent(3, 4)
+    backend = make({"a": b"0123456789"}).open("a", writable=False)
+    found = backend.extent(3, 4)
     if isinstance(found, Extent):
         import os
 
         found = os.pread(found.fd, found.length, found.offset)
     assert found == b"3456"
-    store.close()
+    backend.close()
 
 
 def test_read_only_refuses(make: Make) -> None:
-    store = make({"a": b"abc"}).open("a", writable=False)
+    backend = make({"a": b"abc"}).open("a", writable=False)
     with pytest.raises(OSError, match="."):
-        store.write_at(0, b"x")
+        backend.write_at(0, b"x")
     with pytest.raises(OSError, match="."):
-        store.truncate(0)
-    store.close()
+        backend.truncate(0)
+    backend.close()
 
 
 def test_signature_tells_changes(make: Make) -> None:
     folder = make({"a": b"abc", "b": b"abc"})
-    store = folder.open("a", writable=True)
-    before = store.signature()
+    backend = folder.open("a", writable=True)
+    before = backend.signature()
     assert folder.signature("a") == before
     assert folder.signature("b").inode != before.inode
-    store.write_at(0, b"xyzt")
-    assert store.signature() != before
-    assert folder.signature("a") == store.signature()
-    store.close()
+    backend.write_at(0, b"xyzt")
+    assert backend.signature() != before
+    assert folder.signature("a") == backend.signature()
+    backend.close()
 
 
 def test_lock_is_exclusive_until_close(make: Make) -> None:
@@ -156,46 +156,46 @@ def supports(folder: Folder, feature: str) -> bool:
 
 def test_allocate_extends_with_zeros(make: Make) -> None:
     folder = make({"a": b"abc"})
-    store = folder.open("a", writable=True)
-    store.allocate(1, 9000)
-    assert store.size() == 9001
-    assert store.read_at(0, 9001) == b"abc" + bytes(8998)
-    store.allocate(0, 10)
-    assert store.size() == 9001
-    store.close()
+    backend = folder.open("a", writable=True)
+    backend.allocate(1, 9000)
+    assert backend.size() == 9001
+    assert backend.read_at(0, 9001) == b"abc" + bytes(8998)
+    backend.allocate(0, 10)
+    assert backend.size() == 9001
+    backend.close()
 
 
 def test_insert_and_collapse(make: Make) -> None:
     folder = make({"a": b""})
-    store = folder.open("a", writable=True)
-    unit = store.unit()
+    backend = folder.open("a", writable=True)
+    unit = backend.unit()
     whole = b"".join(bytes([n + 1]) * unit for n in range(5)) + b"tail"
-    store.write_at(0, whole)
+    backend.write_at(0, whole)
     if not supports(folder, "insert"):
-        assert not store.can_insert()
+        assert not backend.can_insert()
         with pytest.raises(OSError, match="."):
-            store.insert_range(unit, unit)
-        assert store.read_at(0, len(whole)) == whole
+            backend.insert_range(unit, unit)
+        assert backend.read_at(0, len(whole)) == whole
         return
-    assert store.can_insert()
-    store.sync()
-    before = store.extents()
+    assert backend.can_insert()
+    backend.sync()
+    before = backend.extents()
     assert sum(extent.length for extent in before) >= len(whole)
-    store.insert_range(2 * unit, 3 * unit)
-    assert store.read_at(0, store.size()) == whole[: 2 * unit] + bytes(3 * unit) + whole[2 * unit :]
-    after = store.extents()
+    backend.insert_range(2 * unit, 3 * unit)
+    assert backend.read_at(0, backend.size()) == whole[: 2 * unit] + bytes(3 * unit) + whole[2 * unit :]
+    after = backend.extents()
     addresses = {(e.physical, e.length) for e in before}
     assert {(e.physical, e.length) for e in after} != addresses or len(before) > 1
     last = max(before, key=lambda extent: extent.logical)
     moved = max(after, key=lambda extent: extent.logical)
     assert moved.logical + moved.length == last.logical + last.length + 3 * unit
     assert moved.physical + moved.length == last.physical + last.length
-    for wrong in ((2 * unit + 1, unit), (unit, 7), (store.size() + unit, unit)):
+    for wrong in ((2 * unit + 1, unit), (unit, 7), (backend.size() + unit, unit)):
         with pytest.raises(OSError, match="."):
-            store.insert_range(*wrong)
-    store.collapse_range(2 * unit, 3 * unit)
-    assert store.read_at(0, store.size()) == whole
-    store.close()
+            backend.insert_range(*wrong)
+    backend.collapse_range(2 * unit, 3 * unit)
+    assert backend.read_at(0, backend.size()) == whole
+    backend.close()
 
 
 def test_clone(make: Make) -> None:
@@ -268,5 +268,5 @@ def test_whether_files_can_be_cloned_is_found_by_trying(make: Make) -> None:
         unit = target.unit()
         folder.clone_range(source, unit, target, 2 * unit, unit)
         assert target.read_at(2 * unit, unit) == source.read_at(unit, unit)
-    for store in (source, tiny, target):
-        store.close()
+    for backend in (source, tiny, target):
+        backend.close()

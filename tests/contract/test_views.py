@@ -14,7 +14,7 @@ from asdffs.document.opening import open_document
 from asdffs.errors import NoAttributeError, NotPermittedError
 from asdffs.format.header import parse_header
 from asdffs.registry import each
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.views.base import View, ViewDirectory, ViewFile
 
 VIEWS = tuple(each("views"))

@@ -19,7 +19,7 @@ from asdffs.daf.initial import new_store
 from asdffs.daf.tree_files import read_store
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.padding import Padding
-from asdffs.storage.memory_store import MemoryFolder, MemoryBackend
+from asdffs.storage.memory_backend import MemoryBackend, MemoryFolder
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 SETTINGS = Settings(growth="insert", padding=Padding(minimum=512, alignment=512, reserve=512))

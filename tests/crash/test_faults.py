@@ -27,7 +27,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError
 from asdffs.storage import shift
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 
 STREAMED = odd_file(blocks=[block_bytes(DATA), header_bytes(b"", flags=1, md5=False) + MASK], index="absent")
 CHOSEN = [name for name in CHANGES if "content" not in name]
@@ -197,7 +197,7 @@ def interrupted_insertion(path: Path) -> None:
     code = f"""
 import os
 from asdffs.document.opening import Settings, open_document
-from asdffs.storage.file_store import FileStore
+from asdffs.storage.file_backend import FileStore
 document = open_document({str(path)!r}, writable=True, settings=Settings(growth="insert"))
 document.blocks[1].write_at(40, b"s" * 300_000)
 insert = FileStore.insert_range

@@ -88,7 +88,11 @@ def upgrade(document: Document) -> None:
     with contextlib.suppress(AsdffsError):
         when = "2026-01-01 00:00:00"
         upgraded_text(
-            document.tree.text(), document.dialect, ASDF_1, len(document.blocks), HistoryEntries(["fuzzed"], when, "1.2")
+            document.tree.text(),
+            document.dialect,
+            ASDF_1,
+            len(document.blocks),
+            HistoryEntries(["fuzzed"], when, "1.2"),
         )
 
 

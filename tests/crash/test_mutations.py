@@ -18,7 +18,7 @@ from support.crashes import Disk, Event, disks, record
 from asdffs.document.opening import open_in_folder
 from asdffs.errors import AsdffsError
 from asdffs.storage import shift
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 
 SYNCS = ("sync", "syncdir")
 Mutation = Callable[[list[Event], tuple[str, ...]], list[Event]]

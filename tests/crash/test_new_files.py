@@ -8,17 +8,17 @@ import pytest
 from support.crashes import disks, record
 
 from asdffs.errors import LockedError, NameExistsError
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.backend import Backend
+from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.new_file import write_new, write_over
-from asdffs.storage.store import Backend
 
 OLD, NEW = b"old" * 400, b"new" * 900
 NAME = "f.asdf"
 
 
-def fill(store: Backend) -> None:
-    store.write_at(1500, NEW[1500:])
-    store.write_at(0, NEW[:1500])
+def fill(backend: Backend) -> None:
+    backend.write_at(1500, NEW[1500:])
+    backend.write_at(0, NEW[:1500])
 
 
 @pytest.mark.parametrize("over", [False, True])
@@ -70,8 +70,8 @@ def test_who_was_there_first() -> None:
     folder = MemoryFolder({NAME: OLD})
     with pytest.raises(NameExistsError, match="is there already"):
         write_new(folder, NAME, fill, durable=False, mode=0o644)
-    store = folder.open(NAME, writable=True)
-    assert folder.lock(store)
+    backend = folder.open(NAME, writable=True)
+    assert folder.lock(backend)
     with pytest.raises(LockedError, match="another asdffs"):
         write_over(folder, NAME, fill)
     assert {name: bytes(file.content) for name, file in folder.files.items()} == {NAME: OLD}

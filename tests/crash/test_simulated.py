@@ -22,7 +22,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage import journal, shift
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 #: How many choices are tried where there are too many to try all.

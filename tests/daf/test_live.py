@@ -283,7 +283,7 @@ def test_regression_what_was_written_into_a_compressed_block_was_lost(place: Pla
         file.update(all_array_compression="zlib")
     client = place.open()
     written = client.file("vectors/a/v.data")
-    assert written.stores_late
+    assert written.commits_late
     written.write(1, b"\x09")
     written.settle(durable=False)  # as a close does
     client.kill()

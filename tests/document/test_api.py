@@ -18,7 +18,7 @@ import pytest
 
 import asdffs
 from asdffs.document.block import Block
-from asdffs.document.blocks.storing import Readable
+from asdffs.document.blocks.committing import Readable
 from asdffs.errors import (
     InUseError,
     InvalidArrayError,

@@ -29,7 +29,7 @@ from asdffs.errors import (
     SpoolFullError,
 )
 from asdffs.relief import Alone
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 
 CODECS = sorted(codecs.CODECS)
 RNG = np.random.default_rng(11)
@@ -102,9 +102,9 @@ def test_edits(tmp_path: Path, codec: str, edit: str, growth: str) -> None:
     content = EDITS[edit](document)
     assert whole(document, 0) == content
     assert document.pending
-    assert document.written_blocks == document.unstored_blocks == (0,)
+    assert document.written_blocks == document.uncommitted_blocks == (0,)
     document.blocks[0].settle(durable=False)
-    assert document.unstored_blocks == ()
+    assert document.uncommitted_blocks == ()
     assert whole(document, 0) == content
     shape = b"shape: [%d]"
     document.commit_tree(document.tree.text().replace(shape % len(CONTENT), shape % len(content)))
@@ -502,15 +502,15 @@ def test_regression_a_part_of_a_failed_write_in_place_showed_up_in_a_gap(tmp_pat
     path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
     document = open_document(str(path), writable=True)
     document.blocks[1].write_at(0, MASK + bytes(10))
-    store = document._transaction.store
-    write = store.write_at
+    backend = document._transaction.backend
+    write = backend.write_at
 
     def half(offset: int, payload: bytes) -> None:
         write(offset, payload[:1000])
         raise OSError(28, "full")
 
     full = pytest.raises(OSError, match="full")
-    with mock.patch.object(type(store), "write_at", lambda self, *details: half(*details)), full:
+    with mock.patch.object(type(backend), "write_at", lambda self, *details: half(*details)), full:
         document.blocks[1].write_at(200, b"G" * 5000)
     document.blocks[1].truncate(5000)
     assert whole(document, 1) == MASK + bytes(4960)

@@ -13,7 +13,7 @@ from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError
 from asdffs.relief import Alone
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 
 
 class Counting(Alone):

@@ -17,7 +17,7 @@ from asdffs.document.arrays.gathering import gather
 from asdffs.document.arrays.placement import packed
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.tree.datatypes import descr_of
 from asdffs.tree.inline import inline_array
 from asdffs.views.formats.npy import NpyFile, header_of

@@ -22,7 +22,7 @@ from asdffs.errors import DamagedBlockError, DamagedFileError, FailedFileError, 
 from asdffs.format.plan import Plan, Write
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.journal import Journal
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.record import make_record
 from asdffs.storage.recovery import Outcome, recover
 from asdffs.workflows.checking import check_document
@@ -196,29 +196,29 @@ def test_regression_stale_record_under_another_name_undid_a_later_save() -> None
     """A hard link, or a rename: the record is found by the file, not by the name."""
     folder = MemoryFolder({"a": bytes(2000)})
     folder.files["b"] = folder.files["a"]
-    store = folder.open("a", writable=True)
+    backend = folder.open("a", writable=True)
     journal = Journal.open(folder, "a")
-    journal.write(make_record(store, Plan(2000, 2000, (Write(100, b"interrupted"),))))
+    journal.write(make_record(backend, Plan(2000, 2000, (Write(100, b"interrupted"),))))
     journal.close()
     other = folder.open("b", writable=True)
     assert recover(folder, other, Journal.open(folder, "b"))[0] is Outcome.COMPLETED
     assert other.read_at(100, 11) == b"interrupted"
     other.write_at(100, b"later save!")
-    assert recover(folder, store, Journal.open(folder, "a"))[0] is Outcome.CLEAN
-    assert store.read_at(100, 11) == b"later save!"
+    assert recover(folder, backend, Journal.open(folder, "a"))[0] is Outcome.CLEAN
+    assert backend.read_at(100, 11) == b"later save!"
 
 
 def test_regression_reader_trusted_the_record_of_a_file_that_was_rewritten() -> None:
     whole = odd_file(padding=b" " * 400)
     folder, document = opened(whole)
     document.close()
-    store = folder.open(NAME, writable=True)
+    backend = folder.open(NAME, writable=True)
     journal = Journal.open(folder, NAME)
-    journal.write(make_record(store, Plan(len(whole), len(whole), (Write(20, b"#" * 300),))))
+    journal.write(make_record(backend, Plan(len(whole), len(whole), (Write(20, b"#" * 300),))))
     journal.close()
     foreign = odd_file(padding=b" " * 400).replace(b"value: 1", b"value: 8").replace(b"NIRC", b"MIRI")
-    store.write_at(0, foreign[:200] + b"#" + foreign[201:])
-    store.write_at(200, foreign[200:201])
+    backend.write_at(0, foreign[:200] + b"#" + foreign[201:])
+    backend.write_at(200, foreign[200:201])
     reader = open_in_folder(folder, NAME, writable=False)
     assert b"value: 8" in reader.tree.text()
     reader.close()

@@ -13,7 +13,7 @@ from support.samples import DATA, MASK, block_bytes, odd_file
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 
 NAME = "f.asdf"
 PADDED = odd_file(padding=b" " * 900)

@@ -16,8 +16,8 @@ from asdffs.errors import StaleFileError
 from asdffs.format.padding import Padding
 from asdffs.relief import Alone
 from asdffs.storage import shift
-from asdffs.storage.memory_store import MemoryFolder
-from asdffs.storage.store import Backend
+from asdffs.storage.backend import Backend
+from asdffs.storage.memory_backend import MemoryFolder
 
 
 class Nosy(Alone):
@@ -80,15 +80,15 @@ class Rude(Alone):
     stopping, wanted = False, True
 
     def __init__(self, at: int) -> None:
-        self.store: Backend | None = None
+        self.backend: Backend | None = None
         self._left = at
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        if self.store is not None:
+        if self.backend is not None:
             self._left -= 1
             if self._left == 0:
-                self.store.write_at(100, b"other")
+                self.backend.write_at(100, b"other")
         yield
 
     @contextlib.contextmanager
@@ -102,10 +102,10 @@ def test_regression_a_shift_went_on_at_recovery_in_a_file_that_another_program_h
     folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(block) for block in (DATA * 20, MASK * 30)])})
     rude = Rude(at)
     document = open_in_folder(folder, NAME, writable=True, settings=Settings(relief=rude, growth="shift"))
-    rude.store = folder.open(NAME, writable=True)
-    before = rude.store.read_at(0, 1 << 20)
+    rude.backend = folder.open(NAME, writable=True)
+    before = rude.backend.read_at(0, 1 << 20)
     with pytest.raises(StaleFileError):
         document.commit_tree(document.tree.text().replace(b"value: 1", b"more: " + b"x" * 9000 + b"\nvalue: 1"))
     document.close()
     open_in_folder(folder, NAME, writable=True).close()
-    assert rude.store.read_at(0, 1 << 20).rstrip(b"\0") == before[:100] + b"other" + before[105:]
+    assert rude.backend.read_at(0, 1 << 20).rstrip(b"\0") == before[:100] + b"other" + before[105:]

@@ -36,8 +36,8 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.format.block_form import FORM_36, FORM_40, FORM_44
-from asdffs.storage.file_store import FileFolder
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
+from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.checking import Level, check_document
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.exploding import block_file

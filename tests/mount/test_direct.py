@@ -27,7 +27,7 @@ from asdffs.mount.request import (
     process_of,
     rename_target_of,
 )
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 
 HEADER = struct.Struct("=IIQQIIIHH")  # linux/fuse.h, struct fuse_in_header
 CONTENT = os.urandom(3 << 20)

@@ -23,7 +23,7 @@ from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.operations import Operations
 from asdffs.mount.relief import Loop
 from asdffs.mount.request import FUSE_READ, FUSE_WRITE
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.vfs.vfs import Vfs
 
 HEADER = struct.Struct("=IIQQIIIHH")  # linux/fuse.h, struct fuse_in_header

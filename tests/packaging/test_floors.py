@@ -22,7 +22,7 @@ BREAKS = [
     ("document/document.py", "import asdffs.workflows.checking", DOWN),
     ("document/document.py", "import asdffs.vfs.vfs", DOWN),
     ("tree/outline.py", "import asdffs.document.turn", DOWN),
-    ("storage/store.py", "import asdffs.codecs.base", DOWN),
+    ("storage/backend.py", "import asdffs.codecs.base", DOWN),
     ("vfs/vfs.py", "import asdffs.daf.store", DOWN),
     ("errors.py", "import asdffs.relief", DOWN),
     ("new_floor.py", "", DOWN),

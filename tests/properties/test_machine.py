@@ -14,7 +14,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
 from asdffs.storage.gap import STRATEGIES
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 
 NAME = "f.asdf"
 TAILS = {"plain": [block_bytes(MASK)], "streamed": [header_bytes(b"", flags=1, md5=False) + MASK]}

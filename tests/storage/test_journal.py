@@ -4,7 +4,7 @@ import pytest
 
 from asdffs.format.plan import Plan, Write
 from asdffs.storage.journal import Journal, journal_name, read_owner
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.record import make_record
 from asdffs.storage.recovery import Outcome, recover
@@ -47,55 +47,55 @@ def test_torn_record_is_no_record(place: int) -> None:
 
 def test_undo_and_apply_are_inverse() -> None:
     folder, _ = make()
-    store = folder.open("f", writable=True)
-    record = make_record(store, PLAN)
-    apply(store, record.images, record.new_size)
-    assert store.size() == PLAN.new_size
-    new = store.read_at(0, store.size())
-    apply(store, record.images, record.new_size)
-    assert store.read_at(0, store.size()) == new
-    undo(store, record.images, record.old_size)
-    assert store.read_at(0, store.size()) == OLD
+    backend = folder.open("f", writable=True)
+    record = make_record(backend, PLAN)
+    apply(backend, record.images, record.new_size)
+    assert backend.size() == PLAN.new_size
+    new = backend.read_at(0, backend.size())
+    apply(backend, record.images, record.new_size)
+    assert backend.read_at(0, backend.size()) == new
+    undo(backend, record.images, record.old_size)
+    assert backend.read_at(0, backend.size()) == OLD
 
 
 def test_overlay_shows_what_recovery_will_make() -> None:
     folder, _ = make()
-    store = folder.open("f", writable=True)
-    record = make_record(store, PLAN)
-    overlay = as_recovered(store, record, None).store
+    backend = folder.open("f", writable=True)
+    record = make_record(backend, PLAN)
+    overlay = as_recovered(backend, record, None).backend
     shown = overlay.read_at(0, overlay.size())
     assert overlay.read_at(8, 9) == shown[8:17]
     assert overlay.extent(5590, 20) == shown[5590:5610]
     assert not overlay.writable
     with pytest.raises(OSError, match="."):
         overlay.write_at(0, b"")
-    assert store.read_at(0, store.size()) == OLD
-    apply(store, record.images, record.new_size)
-    assert store.read_at(0, store.size()) == shown
+    assert backend.read_at(0, backend.size()) == OLD
+    apply(backend, record.images, record.new_size)
+    assert backend.read_at(0, backend.size()) == shown
 
 
 def test_foreign_change_sets_the_record_aside() -> None:
     folder, journal = make()
-    store = folder.open("f", writable=True)
-    record = make_record(store, PLAN)
+    backend = folder.open("f", writable=True)
+    record = make_record(backend, PLAN)
     journal.write(record)
-    assert belongs(store, record)
-    store.write_at(12, b"?")
-    assert not belongs(store, record)
-    before = store.read_at(0, store.size())
-    outcome, sentence = recover(folder, store, journal)
+    assert belongs(backend, record)
+    backend.write_at(12, b"?")
+    assert not belongs(backend, record)
+    before = backend.read_at(0, backend.size())
+    outcome, sentence = recover(folder, backend, journal)
     assert outcome is Outcome.SET_ASIDE
     assert "orphan-1" in sentence
-    assert store.read_at(0, store.size()) == before
+    assert backend.read_at(0, backend.size()) == before
     assert [name for name in folder.names() if "orphan" in name]
 
 
 def test_other_inode_or_size_does_not_belong() -> None:
     folder, _ = make()
-    store = folder.open("f", writable=True)
-    record = make_record(store, PLAN)
-    store.truncate(len(OLD) - 1)
-    assert not belongs(store, record)
+    backend = folder.open("f", writable=True)
+    record = make_record(backend, PLAN)
+    backend.truncate(len(OLD) - 1)
+    assert not belongs(backend, record)
     other = MemoryFolder({"f": OLD}).open("f", writable=True)
     assert not belongs(other, record)
 

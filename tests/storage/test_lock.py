@@ -9,7 +9,7 @@ import pytest
 
 from asdffs.errors import LockedError
 from asdffs.storage import lock
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 
 
 def test_regression_who_just_ended_was_said_to_be_writing(tmp_path: Path) -> None:

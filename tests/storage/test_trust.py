@@ -14,10 +14,10 @@ from support.mounts import asdffs, environment_in
 
 import asdffs as library
 from asdffs.errors import UntrustedFileError
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import journal_name, read_owner, read_record
 from asdffs.storage.payload import is_payload_name
-from asdffs.storage.record import Fill, RecordImage, Record, build
+from asdffs.storage.record import Fill, Record, RecordImage, build
 from asdffs.storage.trust import check_trusted, is_trusted
 
 NAME = "data.asdf"
@@ -109,13 +109,13 @@ def test_who_may_write_the_file_may_write_its_journal(file: Path) -> None:
     """As on a file system that knows no owners."""
     sidecar, folder = plant(file.parent, change_of(file)), FileFolder(str(file.parent))
     sidecar.chmod(0o666)
-    store = folder.open(SIDECAR, writable=False)
+    backend = folder.open(SIDECAR, writable=False)
     with pytest.raises(UntrustedFileError, match="can be written by others"):
-        check_trusted(folder, NAME, store)
+        check_trusted(folder, NAME, backend)
     file.chmod(0o666)
-    assert is_trusted(folder, NAME, store)
-    assert not is_trusted(folder, "gone.asdf", store)
-    store.close()
+    assert is_trusted(folder, NAME, backend)
+    assert not is_trusted(folder, "gone.asdf", backend)
+    backend.close()
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_a_record_names_no_other_file_than_a_payload(file: Path, name: str) -> N
     fill = Fill(0, 0, 0, 0, name)
     plant(file.parent, Record(1, facts.st_ino, facts.st_size, facts.st_size, 0, 0, 0, (), None, fill))
     (file.parent / "precious").write_text("mine")
-    store = FileFolder(str(file.parent)).open(SIDECAR, writable=False)
-    assert read_record(store) is None
-    store.close()
+    backend = FileFolder(str(file.parent)).open(SIDECAR, writable=False)
+    assert read_record(backend) is None
+    backend.close()
     assert asdffs("recover", file, environment=environment_in(file.parent)).returncode == 0
     assert (file.parent / "precious").read_text() == "mine"
 
@@ -138,6 +138,6 @@ def test_rubbish_with_a_checksum_is_no_record(file: Path) -> None:
     for body in (b"", b"x" * 50, b"\xff" * 200):
         mark = struct.pack(">8sQI", b"ASDFFSJ3", len(body), zlib.crc32(body))
         (file.parent / SIDECAR).write_bytes(bytes(4096) + mark + body)
-        store = FileFolder(str(file.parent)).open(SIDECAR, writable=False)
-        assert read_record(store) is None
-        store.close()
+        backend = FileFolder(str(file.parent)).open(SIDECAR, writable=False)
+        assert read_record(backend) is None
+        backend.close()

@@ -13,7 +13,7 @@ from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.padding import Padding
 from asdffs.relief import Turns
 from asdffs.storage import shift
-from asdffs.storage.memory_store import MemoryFolder
+from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
 from support.drafts import block_36, draft

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.memory_file import MemoryFile, MemoryStep
-from asdffs.storage.memory_store import MemoryFolder
 
 SECTOR = 512
 

@@ -92,7 +92,7 @@ class Client:
 
 
 def pieces_of(file: LiveFile) -> list[bytes]:
-    from asdffs.storage.store import read_bytes
+    from asdffs.storage.backend import read_bytes
 
     return [read_bytes(file.read(0, file.size()))]
 

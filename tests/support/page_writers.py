@@ -91,7 +91,7 @@ class Program:
 
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
-        steps = (self.write, self.write, self.store, self.store, self.check, self.check, self.close)
+        steps = (self.write, self.write, self.backend, self.backend, self.check, self.check, self.close)
         while time.monotonic() < end:
             self.rng.choice(steps)()
             self.count += 1
@@ -124,7 +124,7 @@ class Program:
         done = os.pwrite(descriptor, raw, offset)
         assert done == len(raw), f"write(2) wrote {done} of {len(raw)} bytes"
 
-    def store(self) -> None:
+    def backend(self) -> None:
         """Through an mmap; what was stored in that of another view there before is sent first."""
         view, (start, raw) = self.rng.choice(self.views), self._place()
         places = range(start, start + len(raw))

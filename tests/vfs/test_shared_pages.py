@@ -15,7 +15,7 @@ from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.errors import StaleFileError
 from asdffs.relief import Turns
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.vfs.namespace import Node
 from asdffs.vfs.shared_pages import PageRange
 from asdffs.vfs.vfs import Vfs

@@ -20,7 +20,7 @@ from asdffs.errors import (
     NotPermittedError,
     ReadOnlyError,
 )
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.vfs.staging import DraftState
 from asdffs.vfs.vfs import Vfs
 

@@ -20,7 +20,7 @@ from support.samples import block_bytes
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.views.arrays import Arrays
 from asdffs.views.base import ViewFile
 

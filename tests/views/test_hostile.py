@@ -14,7 +14,7 @@ from support.samples import block_bytes, header_bytes
 
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.views.arrays import Arrays
 from asdffs.views.base import Options, ViewDirectory, ViewFile
 from asdffs.views.exploded import ExplodedView

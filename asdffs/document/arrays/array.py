@@ -19,7 +19,7 @@ from asdffs.document.block import Block
 from asdffs.document.state import FileState
 from asdffs.document.turn import in_turn
 from asdffs.errors import InvalidArrayError, NotPermittedError
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.tree.branch import Branch
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.relief import Relief
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.branch import Branch
 from asdffs.tree.datatypes import Descr, descr_of
 from asdffs.tree.inline import inline_array

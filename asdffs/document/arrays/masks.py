@@ -9,7 +9,7 @@ import yaml
 
 from asdffs.document.arrays.elements import Elements
 from asdffs.errors import InvalidArrayError
-from asdffs.storage.store import read_bytes
+from asdffs.storage.backend import read_bytes
 from asdffs.tree.branch import Scalar
 
 

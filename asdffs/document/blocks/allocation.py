@@ -96,7 +96,7 @@ class Allocation:
         if size != header.allocated_size:
             self._allocate(number, header, size)
 
-    def store(self, number: int, encoded: Encoded, checksum: bytes, step: Step) -> None:
+    def put_encoded(self, number: int, encoded: Encoded, checksum: bytes, step: Step) -> None:
         """Overwrite block ``number`` with what was encoded.  Raises as ``reserve``."""
         table, payload = self._table, encoded.payload
         if payload.size > table.header(number).allocated_size:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from asdffs.codecs.base import Codec
 from asdffs.document.blocks.codecs import BlockCodecs
+from asdffs.document.blocks.committing import BlockCommitter, Readable
 from asdffs.document.blocks.compressed import CompressedBlocks
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.editor import BlockEditor
@@ -18,7 +19,6 @@ from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.blocks.locks import BlockLocks
 from asdffs.document.blocks.reading import BlockParts, BlockReader
 from asdffs.document.blocks.spool_room import SpoolRoom
-from asdffs.document.blocks.storing import BlockStorer, Readable
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.blocks.windows import Window
@@ -76,13 +76,13 @@ class Contents(BlockReader):
         super().__init__(parts, verify=care.verify)
         self._changes = changes
         self._room = room
-        self._storer = BlockStorer(parts, self, room)
+        self._committer = BlockCommitter(parts, self, room)
 
     # -- what there is ----------------------------------------------------
 
     @property
     def pending(self) -> bool:
-        """Whether ``store_all`` and ``finish`` have something to do."""
+        """Whether ``commit_all`` and ``finish`` have something to do."""
         return self._editor.pending or bool(self._compressed.dirty)
 
     def give_name(self, number: int, path: str) -> bool:
@@ -96,7 +96,7 @@ class Contents(BlockReader):
         return block is not None
 
     @property
-    def unstored(self) -> tuple[int, ...]:
+    def uncommitted(self) -> tuple[int, ...]:
         """Blocks of which the file has not what was written."""
         return self._compressed.dirty
 
@@ -114,7 +114,7 @@ class Contents(BlockReader):
 
     def write(self, number: int, offset: int, payload: bytes | memoryview) -> None:
         """Write content.  Raises as ``BlockEditor.write``, ``DecodedBlock.write``."""
-        with self._storer.changing(number):
+        with self._committer.changing(number):
             decoded = self._decoded(number)
             if decoded is not None:
                 self._codecs.check_size(number, offset + len(payload))
@@ -129,7 +129,7 @@ class Contents(BlockReader):
 
     def truncate(self, number: int, size: int) -> None:
         """Set the size of the content.  Raises as ``write``."""
-        with self._storer.changing(number):
+        with self._committer.changing(number):
             if size < self.size(number):
                 self._transaction.pins.check(number)
             decoded = self._decoded(number)
@@ -143,27 +143,27 @@ class Contents(BlockReader):
 
     def check_writable(self, number: int) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
-        self._storer.check_writable(number)
+        self._committer.check_writable(number)
 
     def settle(self, number: int, *, durable: bool) -> None:
         """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
-        self._storer.settle(number, durable=durable)
+        self._committer.settle(number, durable=durable)
 
-    def store_all(self) -> None:
+    def commit_all(self) -> None:
         """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``settle``."""
-        self._storer.store_all()
+        self._committer.commit_all()
 
     def set_compression(self, number: int, name: str) -> None:
-        """Store the block in another compression, or in none, durably.  Raises as ``BlockStorer.set_compression``."""
-        self._storer.set_compression(number, name)
+        """Compress the block in another way, or not at all, durably.  Raises as ``BlockCommitter``."""
+        self._committer.set_compression(number, name)
 
     def replace(self, number: int, content: Readable) -> None:
         """Have ``content`` in the block, durably: all of it, or what was there.  Raises as ``set_compression``."""
-        self._storer.replace(number, content)
+        self._committer.replace(number, content)
 
     def encoded(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
-        """The block in another compression, in ``payload``.  Raises as ``BlockStorer.encoded``."""
-        return self._storer.encoded(number, codec, payload)
+        """The block in another compression, in ``payload``.  Raises as ``BlockCommitter.encoded``."""
+        return self._committer.encoded(number, codec, payload)
 
     def codec(self, name: str, form: HeaderForm | None = None) -> Codec | None:
         """What users call ``name``, in a block whose header has ``form`` (as new ones have it); None for ``none``.

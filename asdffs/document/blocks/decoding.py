@@ -21,9 +21,9 @@ from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, DamagedBlockError
 from asdffs.relief import Exclusive, Rank, Relief
-from asdffs.storage.file_store import write_all
+from asdffs.storage.backend import Extent
+from asdffs.storage.file_backend import write_all
 from asdffs.storage.linux_calls import punch_hole
-from asdffs.storage.store import Extent
 
 #: Bytes before what is read that a block larger than the room keeps: requests may overtake each other.
 _BEHIND: Final = 4 << 20

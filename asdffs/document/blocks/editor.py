@@ -180,7 +180,7 @@ class BlockEditor:
         """Offset of the content, in bytes from the start of the file."""
         return self._room.start(number)
 
-    def store(self, number: int, encoded: Encoded) -> int:
+    def put_encoded(self, number: int, encoded: Encoded) -> int:
         """Overwrite the block with what was encoded, durably; the room to ``return_room`` to.
 
         Raises as ``Allocation.reserve``.
@@ -189,7 +189,7 @@ class BlockEditor:
         had = header.verifiable or (edit is not None and edit.checksum)
         checksum = encoded.digest if had and self._checksums else NO_CHECKSUM
         with self._progress.over("storing", encoded.payload.size, number) as step:
-            self._room.store(number, encoded, checksum, step)
+            self._room.put_encoded(number, encoded, checksum, step)
         self._edits.pop(number, None)
         self._appended.discard(number)
         return edit.kept if edit is not None else self._table.header(number).allocated_size
@@ -310,17 +310,17 @@ class BlockEditor:
             self._note_stream()
 
     def _note_stream(self) -> None:
-        size = self._transaction.store.size()
+        size = self._transaction.backend.size()
         self._table.update(replace(self._table.layout, size=size, blocks_end=size))
 
     def _digest(self, number: int, size: int, interrupted: Callable[[], bool]) -> bytes | None:
         """MD5 of the content, or None when it was interrupted.  Nothing moves or changes meanwhile."""
         digest = hashlib.md5(usedforsecurity=False)
-        start, store = self._room.start(number), self._transaction.store
+        start, backend = self._room.start(number), self._transaction.backend
         with self._progress.over("checksum", size, number) as step, self._relief.waiting():
             for place in range(0, size, _PIECE):
                 if interrupted():
                     return None
-                digest.update(store.read_at(start + place, min(_PIECE, size - place)))
+                digest.update(backend.read_at(start + place, min(_PIECE, size - place)))
                 step(min(_PIECE, size - place))
         return digest.digest()

@@ -12,7 +12,7 @@ import os
 import weakref
 
 from asdffs.errors import InUseError
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 
 _ADVICE = "is mapped by this program (Block.buffer, Array.mapped); let go of the map first"
 

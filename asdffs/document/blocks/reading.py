@@ -22,8 +22,8 @@ from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.relief import Exclusive, Relief
+from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.sharing import Stretch
-from asdffs.storage.store import Extent, read_bytes
 
 _CUT_OFF: Final = "the file ends inside this block; 'asdffs block FILE N --stored' prints what is left of it"
 #: Sizes of files have 63 bits.
@@ -109,7 +109,7 @@ class BlockReader:
         start, size = self._table.offset(number) + header.full_size, self._size(number, header)
         if not size or start + size > self._table.layout.size:
             return None
-        place = self._transaction.store.extent(start, 0)
+        place = self._transaction.backend.extent(start, 0)
         if not isinstance(place, Extent):  # it is in memory
             return None
         return Window(
@@ -143,7 +143,7 @@ class BlockReader:
         """As ``read_stored``, or where the bytes are."""
         self._locks.await_steady(number)
         span = self._table.content(number).clip(offset, length)
-        return self._transaction.store.extent(span.start, len(span)) if span else b""
+        return self._transaction.backend.extent(span.start, len(span)) if span else b""
 
     def stored_stretch(self, number: int) -> Stretch:
         """Where the stored bytes of a block are.  Raises ``DamagedBlockError``, also when the file ends there."""
@@ -151,7 +151,7 @@ class BlockReader:
         span, header = self._table.content(number), self._table.header(number)
         if not header.streamed and len(span) < header.used_size:
             raise DamagedBlockError(_CUT_OFF, block=number, offset=self._table.layout.size)
-        return Stretch(self._transaction.store, span.start, len(span))
+        return Stretch(self._transaction.backend, span.start, len(span))
 
     def find_fault(self, number: int) -> str:
         """A sentence when the block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
@@ -172,7 +172,7 @@ class BlockReader:
         start = self._table.offset(number) + header.full_size + offset
         if start + length > self._table.layout.size:
             raise DamagedBlockError(_CUT_OFF, block=number, offset=self._table.layout.size)
-        return self._transaction.store.extent(start, length)
+        return self._transaction.backend.extent(start, length)
 
     def _check_sum(self, number: int) -> None:
         """Before the first read: raise ``DamagedBlockError`` when the checksum is wrong."""

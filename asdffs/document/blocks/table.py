@@ -21,7 +21,7 @@ from asdffs.format.block_header import BlockHeader, new_header
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header, scan_blocks
 from asdffs.format.span import Span
-from asdffs.storage.store import Backend
+from asdffs.storage.backend import Backend
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +46,8 @@ class BlockTable:
     how long it is; ``touch`` is called by who changes that before a header says so.
     """
 
-    def __init__(self, store: Callable[[], Backend], layout: Layout, changes: Changes) -> None:
-        self._store = store
+    def __init__(self, backend: Callable[[], Backend], layout: Layout, changes: Changes) -> None:
+        self._backend = backend
         self._changes = changes
         self.layout = layout
         self.pinned = False
@@ -144,7 +144,7 @@ class BlockTable:
 
     def _check_gap(self, start: int, stop: int, number: int) -> None:
         for offset in range(start, stop, _PIECE):
-            if self._store().read_at(offset, min(_PIECE, stop - offset)).strip(b"\0"):
+            if self._backend().read_at(offset, min(_PIECE, stop - offset)).strip(b"\0"):
                 raise DamagedBlockError(_FOREIGN_GAP, block=number, offset=start)
 
     def empty_header(self) -> BlockHeader:
@@ -182,7 +182,7 @@ class BlockTable:
 
     def _read(self, number: int) -> BlockHeader:
         """Read a header; a block must not reach into the next one."""
-        header = drive(scan_block_header(self.offset(number), self.layout.rules), self._store().read_at)
+        header = drive(scan_block_header(self.offset(number), self.layout.rules), self._backend().read_at)
         last = header.streamed or number + 1 == len(self)
         if not last and self._end(number, header) > self.offset(number + 1):
             raise DamagedBlockError(
@@ -195,14 +195,16 @@ class BlockTable:
 
     def _check_followed(self, number: int, end: int) -> None:
         """Raise ``DamagedBlockError`` when a block follows this one that the index leaves out."""
-        if end < self.offset(number + 1) and self._store().read_at(end, 4) in self.layout.rules.magics:
+        if end < self.offset(number + 1) and self._backend().read_at(end, 4) in self.layout.rules.magics:
             raise DamagedBlockError("the index leaves out the block that follows this one", offset=end)
 
     def _walk_instead(self, reason: DamagedBlockError) -> bool:
         """An entry of the index is wrong: use what skipping along finds, if it is not less."""
         if self.layout.index is None or self._index_is_better or self.pinned:
             return False
-        walk = drive(scan_blocks(self.layout.size, self.layout.offsets[0], self.layout.rules), self._store().read_at)
+        walk = drive(
+            scan_blocks(self.layout.size, self.layout.offsets[0], self.layout.rules), self._backend().read_at
+        )
         same = walk.offsets == tuple(self.layout.offsets)
         if same or walk.trouble is not None or len(walk.offsets) < len(self):
             self._index_is_better = True

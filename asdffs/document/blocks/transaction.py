@@ -48,6 +48,7 @@ from asdffs.document.blocks.pins import Pins
 from asdffs.errors import StorageError, UntrustedFileError
 from asdffs.format.plan import Plan
 from asdffs.relief import Alone, Exclusive, Relief
+from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.file_mode import FileMode
 from asdffs.storage.gap import AUTO, open_gap
 from asdffs.storage.journal import Journal
@@ -55,7 +56,6 @@ from asdffs.storage.open_file import OpenFile
 from asdffs.storage.payload import Payload, create_payload, open_payload, pour
 from asdffs.storage.record import Fill, Record, make_record
 from asdffs.storage.replace import rewrite
-from asdffs.storage.store import Folder, Signature, Backend
 from asdffs.storage.strategy import Unsuitable
 from asdffs.storage.unfinished import apply, as_recovered, undo
 
@@ -98,7 +98,7 @@ class Transaction:
     def __init__(
         self,
         folder: Folder,
-        store: Backend,
+        backend: Backend,
         journal: Journal | None,
         relief: Relief | None = None,
         manner: ChangePolicy | None = None,
@@ -107,9 +107,9 @@ class Transaction:
     ) -> None:
         """``known``: the signature of what was read of it; None: of what it is now.  ``mode``: which it is in."""
         self._manner = manner or ChangePolicy(writable=journal is not None)
-        self.mode = mode or FileMode(folder.path(store.name), writable=self._manner.writable)
+        self.mode = mode or FileMode(folder.path(backend.name), writable=self._manner.writable)
         relief = relief or Alone()
-        self._file = OpenFile(folder, store, journal, relief, self.mode, self._manner.replacing, known)
+        self._file = OpenFile(folder, backend, journal, relief, self.mode, self._manner.replacing, known)
         self.changed = False
         self._resized = False
         self.grown_by = ""
@@ -118,9 +118,9 @@ class Transaction:
         self._noted = ""
 
     @property
-    def store(self) -> Backend:
+    def backend(self) -> Backend:
         """The open file; another one after a growth."""
-        return self._file.store
+        return self._file.backend
 
     @property
     def known(self) -> Signature:
@@ -158,7 +158,7 @@ class Transaction:
         """``work`` may return a store that a new file replaced."""
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
-        if plan.old_size != self.store.size():
+        if plan.old_size != self.backend.size():
             raise self._file.stale()
         if self._resized:
             self.sync()  # invariant 11
@@ -191,9 +191,9 @@ class Transaction:
         self.pins.check_all()
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
-        file, before = self._file, self._file.store
+        file, before = self._file, self._file.backend
         try:
-            file.store = rewrite(file, lambda new: fill(file.folder, new))
+            file.backend = rewrite(file, lambda new: fill(file.folder, new))
         except Unsuitable as err:
             raise StorageError(f"cannot be replaced ({err}); write another file", path=self._file.path) from err
         self._file.note_signature()
@@ -211,7 +211,7 @@ class Transaction:
         self._file.check_unchanged()  # invariant 1
         file, size = self._file, self._file.signature.size
         try:
-            file.store.write_at(offset, payload)
+            file.backend.write_at(offset, payload)
         finally:
             self._note_change()
             self._resized = self._resized or file.signature.size != size
@@ -227,7 +227,7 @@ class Transaction:
         """Also where it fails the file has another mtime, and may have some of the room."""
         try:
             if length:
-                self.store.allocate(offset, length)
+                self.backend.allocate(offset, length)
         finally:
             self._note_change()
 
@@ -235,7 +235,7 @@ class Transaction:
         """Set the size of a file that ends with a streamed block.  Raises as ``commit`` does."""
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
-        self.store.truncate(size)
+        self.backend.truncate(size)
         self._resized = True
         self._note_change()
 
@@ -248,7 +248,7 @@ class Transaction:
         """What the name leads to now, compared with the file as we left it.  Raises ``OSError``."""
         file = self._file
         try:
-            now = file.folder.signature(file.store.name)
+            now = file.folder.signature(file.backend.name)
         except FileNotFoundError:
             return Foreign.REMOVED
         if file.is_ours(now):
@@ -275,7 +275,7 @@ class Transaction:
         if self._file.journal is not None:
             self._file.journal.reserve(size)
 
-    def hand_over(self, store: Backend, known: Signature) -> Transaction:
+    def hand_over(self, backend: Backend, known: Signature) -> Transaction:
         """The same file as another program left it, in ``store``; this object is done with.
 
         ``known``: its signature when it was read.  What programs have mapped is of the old file, and holds up
@@ -284,10 +284,10 @@ class Transaction:
         Raises ``FailedFileError``: the journal stays, and whoever opens the file next needs it.
         """
         self.mode.check_healthy()
-        if store is not self.store:
-            self.store.close()
+        if backend is not self.backend:
+            self.backend.close()
         new = Transaction(
-            self._file.folder, store, self._file.journal, self._file.relief, self._manner, known, self.mode
+            self._file.folder, backend, self._file.journal, self._file.relief, self._manner, known, self.mode
         )
         new._note = self._note
         self._file.journal = None
@@ -295,7 +295,7 @@ class Transaction:
 
     def leave(self) -> None:
         """Close the file and nothing more: in a process that was forked from the one that opened it."""
-        self.store.close()
+        self.backend.close()
 
     def close(self) -> None:
         """Remove the journal (kept when FAILED) and close the file, which unlocks it."""
@@ -305,14 +305,14 @@ class Transaction:
                 journal.close()
             else:
                 journal.discard()
-        self.store.close()
+        self.backend.close()
 
     def _in_place(self, plan: Plan) -> None:
         file = self._file
-        record = make_record(file.store, plan)
+        record = make_record(file.backend, plan)
         file.write_record(record)  # invariants 1 and 2
         try:
-            apply(file.store, record.images, record.new_size)
+            apply(file.backend, record.images, record.new_size)
         except OSError:
             self._undo(record)  # invariant 4
             raise
@@ -328,12 +328,12 @@ class Transaction:
                 raise OSError(errno.ENOSPC, "overwriting the block takes new room, and there is none", file.path)
             file.check_unchanged()  # invariant 1
             self._reserve(offset, payload.size)  # once the record is there, a full disk would be a failure
-        record = make_record(file.store, plan, fill)
+        record = make_record(file.backend, plan, fill)
         file.write_record(record)  # invariants 1 and 2
         try:
             with file.relief.waiting():
-                pour(payload.store, file.store, fill, poured=step)
-            apply(file.store, record.images, record.new_size)
+                pour(payload.backend, file.backend, fill, poured=step)
+            apply(file.backend, record.images, record.new_size)
         except OSError as err:  # the old bytes are gone, the new ones are safe
             raise file.fail(f"overwriting a block failed half-way ({err.strerror})") from err
         file.note_signature()
@@ -343,7 +343,7 @@ class Transaction:
     def create_payload(self, spool: str | None) -> Payload:
         """An empty payload; without a journal in ``spool``, without a name.  Raises ``OSError``."""
         file = self._file
-        return create_payload(file.folder, file.store.name, spool=spool, named=file.journal is not None)
+        return create_payload(file.folder, file.backend.name, spool=spool, named=file.journal is not None)
 
     def _show_recovered(self, adopt: Callable[[], None]) -> None:
         """In the state FAILED: read on from what recovery would make of the file now."""
@@ -354,19 +354,19 @@ class Transaction:
             record = file.journal.pending()
             if record is None:
                 return
-            payload = open_payload(file.folder, file.store.name, record.fill) if record.fill is not None else None
-            view = as_recovered(file.store, record, file.journal.progress(record), payload)
+            payload = open_payload(file.folder, file.backend.name, record.fill) if record.fill is not None else None
+            view = as_recovered(file.backend, record, file.journal.progress(record), payload)
         except (UntrustedFileError, OSError) as err:
             logger.error("%s: what is read from now on may be wrong (%s)", file.path, err)
             return
-        file.store = view.store
+        file.backend = view.backend
         if view.new:
             adopt()
 
     def _undo(self, record: Record) -> None:
         file = self._file
         try:
-            undo(file.store, record.images, record.old_size)
+            undo(file.backend, record.images, record.old_size)
         except OSError as err:
             raise file.fail(f"a change failed half-way and could not be undone ({err.strerror})") from err
         file.sync()  # invariant 3
@@ -375,9 +375,9 @@ class Transaction:
 
     def _grow(self, plan: Plan) -> Backend | None:
         """The store that a new file replaced, if one did."""
-        before = self._file.store
+        before = self._file.backend
         opened = open_gap(self._file, plan, self._manner.growth)
-        self._file.store = opened.store
+        self._file.backend = opened.backend
         if opened.strategy in _REPLACING:
             self._file.note_signature()
         self.grown_by = opened.strategy
@@ -393,7 +393,7 @@ def _takes_room(file: OpenFile, fill: Fill) -> bool:
     if file.journal is None or not file.journal.can_insert():
         return True
     try:
-        extents = file.store.extents()
+        extents = file.backend.extents()
     except OSError:
         return True
     return any(e.shared and e.logical < fill.stop and fill.offset < e.logical + e.length for e in extents)

@@ -6,7 +6,7 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import Changes, content, stored
 from asdffs.relief import Exclusive
-from asdffs.storage.store import Extent
+from asdffs.storage.backend import Extent
 
 
 class Window:

@@ -21,7 +21,7 @@ from urllib.parse import unquote_to_bytes
 from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
 from asdffs.errors import AsdffsError
-from asdffs.storage.file_store import FileFolder
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.protection import make_directory, protect
 
 _PIECE: Final = 1 << 20
@@ -48,7 +48,7 @@ def keep_beside(
     """
     report = document.report
     keeper = Keeper(document.path, spool)
-    for number in report.unkept if document.conflict else document.unstored_blocks:
+    for number in report.unkept if document.conflict else document.uncommitted_blocks:
         keeper.keep_unsaved_block(number, document)
     try:
         # after a failure the text that is shown is what recovery would make, if nobody comes between

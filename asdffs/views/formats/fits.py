@@ -25,7 +25,7 @@ from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.branch import Branch
 from asdffs.tree.inline import read_values
 from asdffs.tree.ndarrays import Ndarray

@@ -15,7 +15,7 @@ from asdffs.document.arrays.array import Mask
 from asdffs.document.arrays.elements import BlockElements, Elements, OtherElements, array_errors
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError, StaleFileError
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.branch import Branch
 from asdffs.views.formats.base import PREFIX, ArrayFile
 
@@ -99,9 +99,9 @@ class NpyFile(ArrayFile):
         head = memoryview(payload)[: max(0, len(header) - offset)]
         if head != header[offset : offset + len(head)]:
             raise NotPermittedError("the header says what the tree says; edit the tree")
-        self.store(offset, payload)
+        self.write_mapped(offset, payload)
 
-    def store(self, offset: int, payload: bytes | memoryview) -> None:
+    def write_mapped(self, offset: int, payload: bytes | memoryview) -> None:
         """Into the block.  A page of a map may have the header in it, maybe an older one, which nobody stored."""
         elements, header = self._parts()
         if self._array.gone:
@@ -129,7 +129,7 @@ class NpyFile(ArrayFile):
             raise NotPermittedError("the shape in the tree says the size; edit that, or write without truncating")
 
     @property
-    def stores_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+    def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """As the blocks that were written through it."""
         return any(self._document.contents.header(number).compressed for number in self._written)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from asdffs.document.arrays.elements import Elements
 from asdffs.errors import InvalidArrayError
-from asdffs.storage.store import Extent, read_bytes
+from asdffs.storage.backend import Extent, read_bytes
 
 #: Kind and item size of numpy -> BITPIX.  What is not here fits no image.
 BITPIX: Final = {

@@ -3,7 +3,7 @@
 Rules.  1. Whoever changes a block, or stores it anew, holds its lock; only the last step, which changes the file,
 holds ``change``, so a long recompression holds up nobody else.  2. While a block is overwritten its readers wait;
 readers of others do not.  3. What is dirty in the spool is stored at the last close, fsync or finish (``settle``,
-``store_all``).
+``commit_all``).
 
 The caller has the turn.
 """
@@ -21,8 +21,8 @@ from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.changes import stored
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError
 from asdffs.format.constants import NO_COMPRESSION
+from asdffs.storage.backend import read_bytes
 from asdffs.storage.payload import Payload
-from asdffs.storage.store import read_bytes
 
 
 class Readable(NamedTuple):
@@ -32,7 +32,7 @@ class Readable(NamedTuple):
     read: Callable[[int, int], bytes]
 
 
-class BlockStorer:
+class BlockCommitter:
     """Stores the blocks that ``reader`` reads; ``room``: where encoded bytes are kept meanwhile."""
 
     def __init__(self, parts: BlockParts, reader: BlockReader, room: SpoolRoom) -> None:
@@ -54,7 +54,7 @@ class BlockStorer:
         self._transaction.mode.check_conflict()  # what was written before it is beside the file, not in it
         with self._locks.of(number).entered():
             if number in self._compressed.dirty:
-                self._store(number, self._codecs.of(number))
+                self._commit(number, self._codecs.of(number))
                 return
             with self._change.entered():
                 self._editor.settle(number, durable=durable)
@@ -72,7 +72,7 @@ class BlockStorer:
                 raise NotPermittedError("a streamed block cannot be compressed", block=number)
             if self._codecs.of(number) != codec or number in self._compressed.dirty:
                 self._reader.check_sound(number)
-                self._store(number, codec)
+                self._commit(number, codec)
 
     def replace(self, number: int, content: Readable) -> None:
         """Have ``content`` in the block: all of it or what was there, durably.
@@ -83,7 +83,7 @@ class BlockStorer:
             header = self._table.header(number)
             if header.streamed:
                 raise NotPermittedError("a streamed block is not replaced as a whole; append to it", block=number)
-            self._store(number, self._codecs.of(number), content)
+            self._commit(number, self._codecs.of(number), content)
 
     def encoded(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
         """The block in another compression, in ``payload``; the file stays as it is.
@@ -93,7 +93,7 @@ class BlockStorer:
         self._reader.check_sound(number)
         return self._encode(number, codec, self._own(number), payload, needed=False)
 
-    def store_all(self) -> None:
+    def commit_all(self) -> None:
         """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``settle``."""
         failure: AsdffsError | OSError | None = None
         for number in self._compressed.dirty:
@@ -125,7 +125,7 @@ class BlockStorer:
             needed=needed,
         )
 
-    def _store(self, number: int, codec: Codec | None, new: Readable | None = None) -> None:
+    def _commit(self, number: int, codec: Codec | None, new: Readable | None = None) -> None:
         """Encode the block, or ``new`` content, and overwrite it with that.  Under its lock."""
         self._transaction.pins.check(number)
         self._transaction.mode.check_healthy()
@@ -135,8 +135,8 @@ class BlockStorer:
             needed = new is not None or self._compressed.is_dirty(number)
             encoded = self._encode(number, codec, new or self._own(number), payload, needed=needed)
             with self._overwriting(number), self._change.entered():
-                kept = self._editor.store(number, encoded)
-                self._stored(number, same=new is None and encoded.compression != NO_COMPRESSION)
+                kept = self._editor.put_encoded(number, encoded)
+                self._note_committed(number, same=new is None and encoded.compression != NO_COMPRESSION)
                 self._editor.return_room(number, kept)
         finally:
             keep = bool(self._transaction.mode.failure)
@@ -154,7 +154,7 @@ class BlockStorer:
             self._table.touch()
             yield
 
-    def _stored(self, number: int, *, same: bool) -> None:
+    def _note_committed(self, number: int, *, same: bool) -> None:
         """The file has the block: what the spool has of it is right, or about bytes that are gone."""
         if same and self._compressed.is_dirty(number):
             self._compressed.saved(number)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from asdffs.errors import LockedError
 from asdffs.storage import linux_calls
-from asdffs.storage.store import Access, Extent, PhysicalExtent, Signature, Backend
+from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
 
 #: Pieces of a plain copy, in bytes.
 _PIECE = 1 << 20
@@ -145,9 +145,9 @@ class FileBackend:
 
     def renamed(self, name: str) -> FileBackend:
         """This descriptor under another name; the old store is empty after."""
-        store = FileBackend(self._fd, name, writable=self._writable)
+        backend = FileBackend(self._fd, name, writable=self._writable)
         self._fd = -1
-        return store
+        return backend
 
 
 class FileFolder:
@@ -185,10 +185,10 @@ class FileFolder:
         """Link count of the path; raises ``OSError``."""
         return os.lstat(self.path(name)).st_nlink
 
-    def lock(self, store: Backend) -> bool:
+    def lock(self, backend: Backend) -> bool:
         """flock without waiting; raises ``OSError`` for anything but "held by another"."""
         try:
-            fcntl.flock(_fd(store), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(_fd(backend), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -239,9 +239,9 @@ class FileFolder:
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize
 
-    def set_mode(self, store: Backend, mode: int) -> None:
+    def set_mode(self, backend: Backend, mode: int) -> None:
         """fchmod(2); raises ``OSError``."""
-        os.fchmod(_fd(store), mode)
+        os.fchmod(_fd(backend), mode)
 
     def copy_attributes(self, source: Backend, target: Backend) -> None:
         """Mode, owner, extended attributes and with them ACLs; raises ``OSError``."""
@@ -254,23 +254,23 @@ class FileFolder:
             with contextlib.suppress(PermissionError):  # security.* and trusted.* need more than we may have
                 os.setxattr(_fd(target), name, os.getxattr(_fd(source), name))
 
-    def replace(self, store: Backend, name: str) -> Backend:
+    def replace(self, backend: Backend, name: str) -> Backend:
         """rename(2) over ``name``; raises ``OSError``."""
-        os.rename(self.path(store.name), self.path(name))
-        return _file_store(store).renamed(name)
+        os.rename(self.path(backend.name), self.path(name))
+        return _file_store(backend).renamed(name)
 
-    def place(self, store: Backend, name: str) -> Backend:
+    def place(self, backend: Backend, name: str) -> Backend:
         """link(2) and unlink(2), or where there are no links rename(2); raises ``OSError``."""
         try:
-            os.link(self.path(store.name), self.path(name))
+            os.link(self.path(backend.name), self.path(name))
         except OSError as err:
             if err.errno not in _NO_LINKS:
                 raise
             if os.path.lexists(self.path(name)):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path(name)) from err
-            return self.replace(store, name)
-        os.unlink(self.path(store.name))
-        return _file_store(store).renamed(name)
+            return self.replace(backend, name)
+        os.unlink(self.path(backend.name))
+        return _file_store(backend).renamed(name)
 
     def remove(self, name: str) -> None:
         """unlink(2); raises ``OSError``."""
@@ -300,14 +300,14 @@ def _lock_directory(fd: int, path: str) -> None:
         raise LockedError("another asdffs is writing files there; let it end first", path=path) from err
 
 
-def _file_store(store: Backend) -> FileBackend:
-    if not isinstance(store, FileBackend):
+def _file_store(backend: Backend) -> FileBackend:
+    if not isinstance(backend, FileBackend):
         raise TypeError("a file folder works on files of its own")
-    return store
+    return backend
 
 
-def _fd(store: Backend) -> int:
-    return _file_store(store).fileno()
+def _fd(backend: Backend) -> int:
+    return _file_store(backend).fileno()
 
 
 def _copy_read(source: Backend, start: int, target: Backend, to: int, length: int) -> None:

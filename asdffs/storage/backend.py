@@ -166,8 +166,8 @@ class Folder(Protocol):
     def links(self, name: str) -> int:
         """Number of names of that file."""
 
-    def lock(self, store: Backend) -> bool:
-        """Lock ``store`` against other asdffs; False when another holds it.  Ends with ``close``."""
+    def lock(self, backend: Backend) -> bool:
+        """Lock ``backend`` against other asdffs; False when another holds it.  Ends with ``close``."""
 
     def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
         """Copy bytes between files, holes kept as holes, by the fastest way there is."""
@@ -181,8 +181,8 @@ class Folder(Protocol):
     def free(self) -> int:
         """Bytes that can still be written on this file system."""
 
-    def set_mode(self, store: Backend, mode: int) -> None:
-        """Give ``store`` the permissions ``mode``."""
+    def set_mode(self, backend: Backend, mode: int) -> None:
+        """Give ``backend`` the permissions ``mode``."""
 
     def copy_attributes(self, source: Backend, target: Backend) -> None:
         """Give ``target`` the mode, owner and extended attributes of ``source``.
@@ -190,10 +190,10 @@ class Folder(Protocol):
         Raises ``OSError`` (EPERM) when the owner cannot be kept.
         """
 
-    def replace(self, store: Backend, name: str) -> Backend:
-        """Rename ``store`` to ``name``, atomically; the same open file under its new name."""
+    def replace(self, backend: Backend, name: str) -> Backend:
+        """Rename ``backend`` to ``name``, atomically; the same open file under its new name."""
 
-    def place(self, store: Backend, name: str) -> Backend:
+    def place(self, backend: Backend, name: str) -> Backend:
         """As ``replace``, but ``FileExistsError`` when there is a ``name`` already."""
 
     def remove(self, name: str) -> None:

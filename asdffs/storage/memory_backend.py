@@ -10,8 +10,8 @@ import errno
 import os
 from collections.abc import Callable
 
+from asdffs.storage.backend import Backend, PhysicalExtent, Signature
 from asdffs.storage.memory_file import UNIT, MemoryFile
-from asdffs.storage.store import PhysicalExtent, Signature, Backend
 
 #: What a folder supports unless told otherwise: the range operations, and clones.
 FEATURES = frozenset({"insert", "clone"})
@@ -158,12 +158,12 @@ class MemoryFolder:
         """How many names the file has."""
         return sum(file is self._file(name) for file in self.files.values())
 
-    def lock(self, store: Backend) -> bool:
+    def lock(self, backend: Backend) -> bool:
         """Lock as flock does, among the stores of this folder."""
-        file = _memory(store).file
-        if file.holder not in (None, id(store)):
+        file = _memory(backend).file
+        if file.holder not in (None, id(backend)):
             return False
-        file.holder = id(store)
+        file.holder = id(backend)
         return True
 
     def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
@@ -187,27 +187,27 @@ class MemoryFolder:
         """As the test says."""
         return self.room
 
-    def set_mode(self, store: Backend, mode: int) -> None:
+    def set_mode(self, backend: Backend, mode: int) -> None:
         """Files in memory have no permissions."""
 
     def copy_attributes(self, source: Backend, target: Backend) -> None:
         """Files in memory have no attributes."""
 
-    def replace(self, store: Backend, name: str) -> MemoryBackend:
-        """Give the file of ``store`` another name, over what had it."""
-        self.step("replace", name, store.name)
-        file = self.files.pop(store.name)
+    def replace(self, backend: Backend, name: str) -> MemoryBackend:
+        """Give the file of ``backend`` another name, over what had it."""
+        self.step("replace", name, backend.name)
+        file = self.files.pop(backend.name)
         self.files[name] = file
-        renamed = MemoryBackend(self, file, name, writable=store.writable)
-        if file.holder == id(store):
+        renamed = MemoryBackend(self, file, name, writable=backend.writable)
+        if file.holder == id(backend):
             file.holder = id(renamed)
         return renamed
 
-    def place(self, store: Backend, name: str) -> MemoryBackend:
+    def place(self, backend: Backend, name: str) -> MemoryBackend:
         """As ``replace``, unless the name is taken; raises ``OSError``."""
         if name in self.files:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-        return self.replace(store, name)
+        return self.replace(backend, name)
 
     def remove(self, name: str) -> None:
         """Remove ``name``; raises ``OSError``."""
@@ -225,7 +225,7 @@ class MemoryFolder:
         return self.files[name]
 
 
-def _memory(store: Backend) -> MemoryBackend:
-    if not isinstance(store, MemoryBackend):
+def _memory(backend: Backend) -> MemoryBackend:
+    if not isinstance(backend, MemoryBackend):
         raise TypeError("a memory folder works on files of its own")
-    return store
+    return backend
