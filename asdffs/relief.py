@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
+#: Bytes that are read, written or hashed at a time where nothing else says how many.
+CHUNK: Final = 1 << 20
+
 
 class Relief(Protocol):
     """Who is served while somebody waits."""

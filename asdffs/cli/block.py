@@ -22,8 +22,8 @@ from asdffs.document.blocks.committing import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError
+from asdffs.relief import CHUNK
 
-_PIECE: Final = 1 << 20
 _STDIN: Final = "-"
 _LONGEST_NUMBER: Final = 18
 
@@ -73,7 +73,7 @@ def _print(arguments: argparse.Namespace) -> int:
         read = block.read_stored if arguments.stored else block.read_at
         offset, out = 0, sys.stdout.buffer
         with shown(document.report.progress.facts, f"reading {arguments.file}"):
-            while piece := read(offset, _PIECE):
+            while piece := read(offset, CHUNK):
                 out.write(piece)
                 offset += len(piece)
         out.flush()
@@ -138,8 +138,8 @@ def _append(document: Document, block: Block, content: Readable) -> None:
     start = block.size
     try:
         with document.report.progress.over("writing", content.size, block.number) as step:
-            for place in range(0, content.size, _PIECE):
-                piece = content.read(place, _PIECE)
+            for place in range(0, content.size, CHUNK):
+                piece = content.read(place, CHUNK)
                 block.write_at(start + place, piece)
                 step(len(piece))
     except BaseException:  # an interrupt as well: all of it or nothing, and it goes on

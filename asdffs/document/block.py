@@ -20,7 +20,7 @@ from asdffs.format.block_header import BlockHeader
 from asdffs.storage.backend import Extent, read_bytes, read_into
 
 #: What is read at a time, in bytes.
-_PIECE: Final = 4 << 20
+_READ_AT_ONCE: Final = 4 << 20
 #: Sizes of files have 63 bits.
 _LARGEST: Final = (1 << 63) - 1
 
@@ -112,7 +112,7 @@ class Block:
         _check_place(offset)
         done = 0
         while done < len(buffer):
-            found = self.read_extent(offset + done, min(_PIECE, len(buffer) - done))
+            found = self.read_extent(offset + done, min(_READ_AT_ONCE, len(buffer) - done))
             count = read_into(found, buffer[done:])
             if not count:
                 break
@@ -135,7 +135,7 @@ class Block:
             found = self.read_extent(0, size) if size else b""
             if isinstance(found, Extent) and found.length == size:
                 return self._file.pins.map(self.number, found)
-        pieces = (self.read_at(place, min(_PIECE, size - place)) for place in range(0, size, _PIECE))
+        pieces = (self.read_at(place, min(_READ_AT_ONCE, size - place)) for place in range(0, size, _READ_AT_ONCE))
         return memoryview(b"".join(pieces))
 
     @in_turn

@@ -182,7 +182,7 @@ class Operations:
         write = flags & os.O_ACCMODE != os.O_RDONLY
         inode = inode_of(self._loop.request)
         handle = self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC), inode=inode)
-        if self.vfs.has_open_kin(handle):
+        if self.vfs.has_open_sibling(handle):
             self._invalidator.prepare()
         return handle
 

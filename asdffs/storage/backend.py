@@ -1,8 +1,8 @@
 """Protocols of the disk: Backend (one open file) and Folder (the directory it lies in).
 
 Purpose: everything above runs the same on real files, in memory and in a crash simulation.  Implementations:
-``file_store``, ``memory_store``, ``overlay``; all pass ``tests/contract/test_stores.py``.  A store is used by one
-thread at a time.
+``file_backend``, ``memory_backend``, ``overlay``; all pass ``tests/contract/test_backends.py``.  A backend is used by
+one thread at a time.
 """
 
 from __future__ import annotations

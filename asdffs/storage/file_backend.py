@@ -1,7 +1,7 @@
 """Backend and Folder on a real file system; where the system is not Linux, without what only Linux has.
 
 Guarantee: ``write_at`` writes all or raises; ``sync`` is fdatasync of the file, fsync of the directory.  Limit: a
-write is not atomic and not durable before ``sync``.  One thread at a time per store.
+write is not atomic and not durable before ``sync``.  One thread at a time per backend.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.errors import LockedError
+from asdffs.relief import CHUNK
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
 
-#: Pieces of a plain copy, in bytes.
-_PIECE = 1 << 20
 #: link(2) says so where the file system, or the system's rules, know no second name.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 #: copy_file_range says so when it cannot serve these two files at all.
@@ -51,7 +50,7 @@ class FileBackend:
         return self._writable
 
     def fileno(self) -> int:
-        """The descriptor, owned by this store."""
+        """The descriptor, owned by this backend."""
         return self._fd
 
     def size(self) -> int:
@@ -144,7 +143,7 @@ class FileBackend:
             self._fd = -1
 
     def renamed(self, name: str) -> FileBackend:
-        """This descriptor under another name; the old store is empty after."""
+        """This descriptor under another name; the old backend is empty after."""
         backend = FileBackend(self._fd, name, writable=self._writable)
         self._fd = -1
         return backend
@@ -311,8 +310,8 @@ def _fd(backend: Backend) -> int:
 
 
 def _copy_read(source: Backend, start: int, target: Backend, to: int, length: int) -> None:
-    for place in range(0, length, _PIECE):
-        target.write_at(to + place, source.read_at(start + place, min(_PIECE, length - place)))
+    for place in range(0, length, CHUNK):
+        target.write_at(to + place, source.read_at(start + place, min(CHUNK, length - place)))
 
 
 def _next_data(fd: int, offset: int) -> tuple[int, int] | None:
@@ -333,7 +332,7 @@ def _copy(source: int, start: int, target: int, to: int, length: int) -> None:
         except (OSError, AttributeError) as err:  # not here, or not on this system
             if isinstance(err, OSError) and err.errno not in _NO_COPY_RANGE:
                 raise
-            piece = os.pread(source, min(length, _PIECE), start)
+            piece = os.pread(source, min(length, CHUNK), start)
             copied = os.pwrite(target, piece, to)
         if copied == 0:
             raise OSError(errno.EIO, "the file became shorter while it was copied")

@@ -159,7 +159,7 @@ class MemoryFolder:
         return sum(file is self._file(name) for file in self.files.values())
 
     def lock(self, backend: Backend) -> bool:
-        """Lock as flock does, among the stores of this folder."""
+        """Lock as flock does, among the backends of this folder."""
         file = _memory(backend).file
         if file.holder not in (None, id(backend)):
             return False

@@ -1,4 +1,4 @@
-"""A read-only store that shows a file as recovery will leave it.
+"""A read-only backend that shows a file as recovery will leave it.
 
 And a mount whose disk failed in
 the middle of a change: reads go on.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: How names of payloads end.
 PAYLOAD_SUFFIX: Final = ".payload"
 _PAYLOAD_NAME: Final = re.compile(rf"\.asdffs-[0-9a-f]{{16}}-\d{{1,20}}{re.escape(PAYLOAD_SUFFIX)}")
-_PIECE: Final = 1 << 22
+_POURED_AT_ONCE: Final = 1 << 22
 
 
 @dataclass(slots=True)
@@ -114,8 +114,8 @@ def is_poured(backend: Backend, fill: Fill) -> bool:
 
 def pour(payload: Backend, backend: Backend, fill: Fill, *, poured: Callable[[int], object] = lambda _: None) -> None:
     """Write the payload to its place; ``poured(bytes)`` is told how it goes on.  Idempotent.  Raises ``OSError``."""
-    for place in range(0, fill.length, _PIECE):
-        piece = payload.read_at(place, min(_PIECE, fill.length - place))
+    for place in range(0, fill.length, _POURED_AT_ONCE):
+        piece = payload.read_at(place, min(_POURED_AT_ONCE, fill.length - place))
         backend.write_at(fill.offset + place, piece)
         poured(len(piece))
 
@@ -145,6 +145,6 @@ def create_temporary(folder: Folder, name: str, suffix: str) -> Backend:
 
 def _crc(backend: Backend, offset: int, length: int) -> int:
     crc = 0
-    for place in range(0, length, _PIECE):
-        crc = zlib.crc32(backend.read_at(offset + place, min(_PIECE, length - place)), crc)
+    for place in range(0, length, _POURED_AT_ONCE):
+        crc = zlib.crc32(backend.read_at(offset + place, min(_POURED_AT_ONCE, length - place)), crc)
     return crc

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from asdffs.storage.backend import Backend, Folder
 
 #: Bytes that the kernel copies at a time, so that progress is seen.
-_PIECE: Final = 64 << 20
+_SHARED_AT_ONCE: Final = 64 << 20
 #: Fewer file-system blocks than this are copied: to share them is not worth the room it takes to align them.
 _WORTH: Final = 16
 
@@ -44,8 +44,8 @@ def transfer(folder: Folder, stretch: Stretch, target: Backend, to: int, step: C
     """
     shared = _share(folder, stretch, target, to)
     for start, stop in ((0, shared.start), (shared.stop, stretch.length)):
-        for place in range(start, stop, _PIECE):
-            length = min(_PIECE, stop - place)
+        for place in range(start, stop, _SHARED_AT_ONCE):
+            length = min(_SHARED_AT_ONCE, stop - place)
             folder.copy_range(stretch.backend, stretch.offset + place, target, to + place, length)
             step(length)
     step(len(shared))

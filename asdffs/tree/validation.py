@@ -19,7 +19,7 @@ from asdffs.tree.ndarrays import Ndarray, find_arrays
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
 _LARGEST = 1 << 63
-_PIECE = 1 << 20
+_DECODED_AT_ONCE = 1 << 20
 #: Why a text without its last line is refused.
 MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 
@@ -79,10 +79,10 @@ def _check_utf8(text: bytes) -> None:
 def find_not_utf8(text: bytes) -> int | None:
     """Offset of the first byte that is no UTF-8.  By pieces: as one string a text takes up to four times its size."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    for start in range(0, len(text), _PIECE):
+    for start in range(0, len(text), _DECODED_AT_ONCE):
         kept = len(decoder.getstate()[0])  # the beginning of a character
         try:
-            decoder.decode(text[start : start + _PIECE], final=start + _PIECE >= len(text))
+            decoder.decode(text[start : start + _DECODED_AT_ONCE], final=start + _DECODED_AT_ONCE >= len(text))
         except UnicodeDecodeError as err:
             return start - kept + err.start
     return None

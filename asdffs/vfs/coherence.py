@@ -45,7 +45,7 @@ class Coherence:
                 # what is open may be mapped, and so read without a question
                 self._known[subject] = {node: None for node in nodes if node.opens}
 
-    def has_open_kin(self, node: Node) -> bool:
+    def has_open_sibling(self, node: Node) -> bool:
         """Whether another node that shows some of the same is open."""
         known = (self._known.get(subject, ()) for subject in node.subjects() or ())
         return any(other.opens and other is not node for nodes in known for other in nodes)

@@ -53,7 +53,7 @@ class ViewEntries:
     def remove(self, folder: DirectoryNode, name: str, node: Node) -> None:
         """Remove an entry of a view.  Raises ``InUseError``, or as ``View.remove``."""
         view = self._views.get(folder)
-        if view is None or node.opens or self._coherence.has_open_kin(node):
+        if view is None or node.opens or self._coherence.has_open_sibling(node):
             raise InUseError("is in use, or a part of the mount", path=name)
         folder.leaving.add(name)  # nobody opens it while this waits
         try:

@@ -59,10 +59,10 @@ class Dropper(Protocol):
 
 
 class PageChange(NamedTuple):
-    """A change under way.  ``payload``: the bytes to write; ``kin``: other views whose pages are seen to."""
+    """A change under way.  ``payload``: the bytes to write; ``siblings``: other views whose pages are seen to."""
 
     payload: bytes | memoryview
-    kin: tuple[FileNode, ...]
+    siblings: tuple[FileNode, ...]
 
 
 def drop_nothing(regions: list[PageRange], patience: float) -> set[Node]:
@@ -93,7 +93,7 @@ class SharedPages:
         ):  # the kernel asks then whether its pages are old: not half-way in a change
             with gate.entered(patiently=True):
                 pass
-        mapped = [kin for kin in self._kin(node, 0, node.file.size()) if kin.mapped_written]
+        mapped = [other for other in self._siblings(node, 0, node.file.size()) if other.mapped_written]
         if mapped:
             logger.info("%s cannot be mapped: %s is mapped for writing", node.path, mapped[0].path)
             return True
@@ -135,8 +135,8 @@ class SharedPages:
         if mapped:
             node.mapped_written = True
             self._check_moved(node)
-        with self.changing(node, offset, len(payload), mapped=mapped, own=not cached) as kin:
-            yield PageChange(self._merged(node, offset, payload, mapped=mapped), kin)
+        with self.changing(node, offset, len(payload), mapped=mapped, own=not cached) as siblings:
+            yield PageChange(self._merged(node, offset, payload, mapped=mapped), siblings)
 
     @contextlib.contextmanager
     def changing(
@@ -150,13 +150,13 @@ class SharedPages:
         if window is None:  # it shows no block as it is
             yield ()
             return
-        dropped = self._drop(node, self._kin(node, offset, length, own=own), offset, length, mapped=mapped)
+        dropped = self._drop(node, self._siblings(node, offset, length, own=own), offset, length, mapped=mapped)
         with self._gate(window[0]).entered():
-            kin = self._kin(node, offset, length, own=own)  # somebody may have opened another one meanwhile
-            for other in kin:
+            siblings = self._siblings(node, offset, length, own=own)  # somebody may have opened another one meanwhile
+            for other in siblings:
                 self._keep(other, *self._region(node, other, offset, length)[1:])
-            yield kin
-        late = tuple(other for other in kin if dropped.get(other) != other.fetches)
+            yield siblings
+        late = tuple(other for other in siblings if dropped.get(other) != other.fetches)
         self._drop(node, late, offset, length, mapped=mapped)
 
     def truncated(self, node: Node, size: int) -> None:
@@ -186,16 +186,16 @@ class SharedPages:
         What was stored before belongs to the array as it was.  What is stored meanwhile in pages of an array that
         is other bytes afterwards is refused.
         """
-        kin = [node for node in list(self._open) if TREE in (node.subjects() or ())]
-        if not kin:
+        siblings = [node for node in list(self._open) if TREE in (node.subjects() or ())]
+        if not siblings:
             yield
             return
-        self._wait_for(None, [PageRange(node, 0, 0) for node in kin], _PATIENCE)
-        before = {node: _window(node) for node in kin}
+        self._wait_for(None, [PageRange(node, 0, 0) for node in siblings], _PATIENCE)
+        before = {node: _window(node) for node in siblings}
         try:
             yield
         finally:
-            moved = [node for node in kin if _window(node) != before[node]]
+            moved = [node for node in siblings if _window(node) != before[node]]
             for node in moved:
                 node.moved = True
                 self._stale.forget(node)
@@ -213,14 +213,14 @@ class SharedPages:
     def _gate(self, block: int) -> Exclusive:
         return self._gates.setdefault(block, Exclusive(self._relief, Rank.PAGES))
 
-    def _kin(self, node: FileNode, offset: int, length: int, *, own: bool = False) -> tuple[FileNode, ...]:
+    def _siblings(self, node: FileNode, offset: int, length: int, *, own: bool = False) -> tuple[FileNode, ...]:
         """The other views that show these bytes and may be mapped for writing; ``own``: and ``node`` itself."""
         found = (other for other in list(self._open) if other.mappers and (own or other is not node))
-        kin = tuple(other for other in found if self._region(node, other, offset, length).length)
-        for other in kin:
+        siblings = tuple(other for other in found if self._region(node, other, offset, length).length)
+        for other in siblings:
             window = _window(other)
             other.gate = self._gate(window[0]) if window is not None else None
-        return kin
+        return siblings
 
     @staticmethod
     def _region(node: FileNode, other: FileNode, offset: int, length: int) -> PageRange:
@@ -243,14 +243,14 @@ class SharedPages:
             self._stale.keep(other, first, read_bytes(other.file.read(first, end - first)))
 
     def _drop(
-        self, node: FileNode, kin: tuple[FileNode, ...], offset: int, length: int, *, mapped: bool
+        self, node: FileNode, siblings: tuple[FileNode, ...], offset: int, length: int, *, mapped: bool
     ) -> dict[FileNode, int]:
-        """Have the kernel drop these bytes of ``kin``; how often each that has none any more was read before."""
-        if not kin or (mapped and self._awaited[node]):  # invariant 4
+        """Have the kernel drop these bytes of ``siblings``; how often each that has none any more was read before."""
+        if not siblings or (mapped and self._awaited[node]):  # invariant 4
             return {}
-        before = {other: other.fetches for other in kin}
+        before = {other: other.fetches for other in siblings}
         patience = _SHORT_PATIENCE if self._awaited[node] else _PATIENCE
-        gone = self._wait_for(node, [self._region(node, other, offset, length) for other in kin], patience)
+        gone = self._wait_for(node, [self._region(node, other, offset, length) for other in siblings], patience)
         return {other: count for other, count in before.items() if other in gone}
 
     def _wait_for(self, node: FileNode | None, regions: list[PageRange], patience: float) -> set[Node]:

@@ -202,9 +202,9 @@ class Vfs:
                 raise
         return handle
 
-    def has_open_kin(self, handle: int) -> bool:
+    def has_open_sibling(self, handle: int) -> bool:
         """Whether another file that shows some of the same is open."""
-        return self._coherence.has_open_kin(self._handles.get(handle).node)
+        return self._coherence.has_open_sibling(self._handles.get(handle).node)
 
     def create(self, path: str, mode: int) -> int:
         """Create and open a file.  Raises as ``Names.create``."""
@@ -248,7 +248,7 @@ class Vfs:
         ):
             (node.file.write_mapped if mapped else node.file.write)(offset, change.payload)
             opened.wrote = self.document.tree.version
-            self._dirtied(opened, change.kin)
+            self._dirtied(opened, change.siblings)
         return len(payload)
 
     def overwrite(self, handle: int, offset: int, payload: bytes | memoryview) -> bool:
@@ -284,18 +284,18 @@ class Vfs:
     def _truncate(self, node: FileNode, size: int, writers: list[Handle]) -> None:
         with self._changing(node):
             before = node.file.size()
-            with self._pages.changing(node, min(before, size), abs(before - size)) as kin:
+            with self._pages.changing(node, min(before, size), abs(before - size)) as siblings:
                 node.file.truncate(size)
                 self._pages.truncated(node, size)
                 for opened in writers:
-                    self._dirtied(opened, kin)
+                    self._dirtied(opened, siblings)
 
     def allocate(self, handle: int, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
         opened = self._handles.get(handle)
-        with self._changing(opened.node), self._pages.changing(opened.node, offset, length) as kin:
+        with self._changing(opened.node), self._pages.changing(opened.node, offset, length) as siblings:
             opened.node.file.allocate(offset, length, keep_size=keep_size, zero=zero)
-            self._dirtied(opened, kin)
+            self._dirtied(opened, siblings)
 
     def is_dirty(self, handle: int) -> bool:
         """Whether the handle wrote since its last flush."""

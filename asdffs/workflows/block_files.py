@@ -15,10 +15,10 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.format.plan import difference
+from asdffs.relief import CHUNK
 from asdffs.storage.backend import Folder
 from asdffs.workflows.exploded_files import numbered
 
-_PIECE: Final = 1 << 20
 #: A block of which more than this part differs is replaced as a whole.
 _LITTLE: Final = 4
 
@@ -105,9 +105,9 @@ class BlockFiles:
 
     def _differences(self, other: Document, number: int) -> Iterator[tuple[int, bytes]]:
         """Offsets in block ``number``, and what ``other`` has there; not what the block has beyond it."""
-        for place in range(0, other.blocks[0].size, _PIECE):
-            new = other.blocks[0].read_at(place, _PIECE)
-            old = self._document.blocks[number].read_at(place, _PIECE)
+        for place in range(0, other.blocks[0].size, CHUNK):
+            new = other.blocks[0].read_at(place, CHUNK)
+            old = self._document.blocks[number].read_at(place, CHUNK)
             same = min(len(old), len(new))
             if found := difference(old[:same], new[:same]):
                 yield place + found[0], found[1]
@@ -132,5 +132,5 @@ def _check_one_block(other: Document) -> None:
 def _check_decodable(other: Document) -> None:
     """Decode all of a compressed block: what is damaged is found before a byte of it is carried."""
     if other.blocks[0].header.compressed and not other.blocks[0].obstacle:
-        for place in range(0, other.blocks[0].size, _PIECE):
-            other.blocks[0].read_extent(place, _PIECE)
+        for place in range(0, other.blocks[0].size, CHUNK):
+            other.blocks[0].read_extent(place, CHUNK)

@@ -19,12 +19,12 @@ from asdffs.document.schema import check_schemas
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import INDEX_TOKEN
+from asdffs.relief import CHUNK
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.validation import check_text
 from asdffs.workflows.external import find_externals
 from asdffs.workflows.references import find_unresolved
 
-_PIECE: Final = 1 << 20
 #: How many blocks a finding names.
 _NAMED: Final = 20
 
@@ -151,15 +151,15 @@ def _check_content(document: Document, number: int, header: BlockHeader, *, deep
 
 def _decode(document: Document, number: int, size: int) -> None:
     with document.report.progress.over("decoding", size, number) as step:
-        for place in range(0, max(1, size), _PIECE):
-            document.blocks[number].read_extent(place, _PIECE)
-            step(_PIECE)
+        for place in range(0, max(1, size), CHUNK):
+            document.blocks[number].read_extent(place, CHUNK)
+            step(CHUNK)
 
 
 def _check_padding(document: Document) -> Iterator[Finding]:
     """Of a file without blocks: it has no index (section Block index)."""
     padding = document.layout.padding
-    if document.read_raw(padding.start, min(len(padding), _PIECE)).lstrip().startswith(INDEX_TOKEN):
+    if document.read_raw(padding.start, min(len(padding), CHUNK)).lstrip().startswith(INDEX_TOKEN):
         yield Finding(Level.WARNING, "there is a block index, and there are no blocks", offset=padding.start)
 
 

@@ -9,18 +9,18 @@ import contextlib
 import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader
+from asdffs.relief import CHUNK
 from asdffs.tree.events import Path
 from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
 
-_PIECE: Final = 1 << 20
 #: Some bytes from an offset on.
 Read = Callable[[int], bytes]
 
@@ -148,7 +148,7 @@ class Comparison:
 
     def _compare(self, read_a: Read, read_b: Read, size: int, number: int) -> int | None:
         with self._progress.over("comparing", size, number) as step:
-            for place in range(0, size, _PIECE):
+            for place in range(0, size, CHUNK):
                 one, other = read_a(place), read_b(place)
                 if one != other:
                     same = zip(one, other, strict=False)
@@ -190,12 +190,12 @@ class Side:
     def read(self, offset: int) -> bytes:
         """Some bytes of the content."""
         with self._naming():
-            return self.document.blocks[self.number].read_at(offset, _PIECE)
+            return self.document.blocks[self.number].read_at(offset, CHUNK)
 
     def read_stored(self, offset: int) -> bytes:
         """Some stored bytes."""
         with self._naming():
-            return self.document.blocks[self.number].read_stored(offset, _PIECE)
+            return self.document.blocks[self.number].read_stored(offset, CHUNK)
 
     def check_decodable(self) -> None:
         """Bytes that are stored in an unknown way say nothing of the content.  Raises ``DamagedFileError``."""

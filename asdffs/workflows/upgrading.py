@@ -23,14 +23,13 @@ from asdffs.format.block_form import FORM_48
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
 from asdffs.registry import each
-from asdffs.relief import Turns
+from asdffs.relief import CHUNK, Turns
 from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.workflows.assembling import Part, RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
 
 #: The compression of stored bytes that nobody can decode.
 UNKNOWN: Final = b"enc?"
-_PIECE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +134,8 @@ class Upgrading(Repacking):
         with self._turns.resumed():
             block = self._document.blocks[number]
             if block.header.compressed and not block.obstacle:
-                for place in range(0, max(1, block.size), _PIECE):
-                    block.read_extent(place, _PIECE)
+                for place in range(0, max(1, block.size), CHUNK):
+                    block.read_extent(place, CHUNK)
                 block.revert()
 
     def _encoded_part(self, number: int, encoded: Encoded) -> Part:
@@ -157,9 +156,9 @@ class Upgrading(Repacking):
     def _digest(self, number: int, header: BlockHeader) -> bytes:
         """MD5 of the stored bytes."""
         digest = hashlib.md5(usedforsecurity=False)
-        for place in range(0, 0 if header.streamed else header.used_size, _PIECE):
+        for place in range(0, 0 if header.streamed else header.used_size, CHUNK):
             with self._turns.resumed():
-                piece = self._document.contents.read_stored(number, place, _PIECE)
+                piece = self._document.contents.read_stored(number, place, CHUNK)
             digest.update(piece)
         return digest.digest()
 

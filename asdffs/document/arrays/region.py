@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 #: How much is written at a time, in bytes.
-_PIECE: Final = 64 << 20
+_WRITTEN_AT_ONCE: Final = 64 << 20
 
 
 class Selection(NamedTuple):
@@ -76,8 +76,8 @@ def _runs(
     offset: int, shape: tuple[int, ...], strides: tuple[int, ...], item: int, index: tuple[int, ...]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     row = item * math.prod(shape[1:])
-    if is_packed(shape, strides, item) and (not shape or row <= _PIECE):
-        count = _PIECE // row
+    if is_packed(shape, strides, item) and (not shape or row <= _WRITTEN_AT_ONCE):
+        count = _WRITTEN_AT_ONCE // row
         for first in range(0, shape[0] if shape else 1, count):
             yield offset + first * row, (*index, slice(first, first + count) if shape else ...)
         return

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Final
 
 from asdffs.errors import AbandonedError
 from asdffs.format.block_header import BlockHeader
-from asdffs.relief import Relief
-
-_PIECE: Final = 1 << 20
+from asdffs.relief import CHUNK, Relief
 
 Read = Callable[[int, int], bytes]
 Step = Callable[[int], object]
@@ -39,8 +36,8 @@ def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, relief: Reli
 
 def _sum(read: Read, size: int, relief: Relief, step: Step) -> bytes:
     digest = hashlib.md5(usedforsecurity=False)
-    for place in range(0, size, _PIECE):
-        piece = read(place, _PIECE)
+    for place in range(0, size, CHUNK):
+        piece = read(place, CHUNK)
         if not piece:
             break
         with relief.waiting():

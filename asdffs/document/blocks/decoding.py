@@ -20,15 +20,13 @@ from typing import BinaryIO, Final
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, DamagedBlockError
-from asdffs.relief import Exclusive, Rank, Relief
+from asdffs.relief import CHUNK, Exclusive, Rank, Relief
 from asdffs.storage.backend import Extent
 from asdffs.storage.file_backend import write_all
 from asdffs.storage.linux_calls import punch_hole
 
 #: Bytes before what is read that a block larger than the room keeps: requests may overtake each other.
 _BEHIND: Final = 4 << 20
-#: Bytes that are kept at a time.
-_PIECE: Final = 1 << 20
 #: For how long small pieces are gathered before the reader has them, in seconds.
 _WORTH: Final = 0.004
 #: What is worth telling as progress, in bytes.
@@ -235,7 +233,7 @@ class DecodedBlock:
             self._rest = self._without_known(self._next_piece(self._pieces))
         if self._done == self.size and self._rest:
             raise self._damaged(f"it decodes to more than its data_size of {self.size} bytes")
-        piece = self._rest[: min(_PIECE, self.size - self._done)]
+        piece = self._rest[: min(CHUNK, self.size - self._done)]
         self._room.use(self)
         self._room.admit(self, len(piece), offset)
         try:
@@ -284,7 +282,7 @@ class DecodedBlock:
             raise trouble
         gathered: list[bytes] = []
         length, until = 0, time.monotonic() + _WORTH
-        while length < _PIECE and (not gathered or time.monotonic() < until):
+        while length < CHUNK and (not gathered or time.monotonic() < until):
             try:
                 piece = next(pieces, None)
             except (ValueError, MemoryError) as err:

@@ -26,11 +26,9 @@ from asdffs.errors import DamagedBlockError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.padding import Padding
-from asdffs.relief import Relief
+from asdffs.relief import CHUNK, Relief
 
 logger = logging.getLogger(__name__)
-
-_PIECE = 1 << 20
 
 
 @dataclass(slots=True)
@@ -299,8 +297,8 @@ class BlockEditor:
         if self._table.header(number).streamed:
             return
         stop = min(stop, self._edits[number].fresh)
-        for place in range(start, stop, _PIECE):
-            self._transaction.write_content(self._room.start(number) + place, bytes(min(_PIECE, stop - place)))
+        for place in range(start, stop, CHUNK):
+            self._transaction.write_content(self._room.start(number) + place, bytes(min(CHUNK, stop - place)))
 
     def _grown(self, number: int, end: int) -> None:
         edit = self._edits[number]
@@ -318,9 +316,9 @@ class BlockEditor:
         digest = hashlib.md5(usedforsecurity=False)
         start, backend = self._room.start(number), self._transaction.backend
         with self._progress.over("checksum", size, number) as step, self._relief.waiting():
-            for place in range(0, size, _PIECE):
+            for place in range(0, size, CHUNK):
                 if interrupted():
                     return None
-                digest.update(backend.read_at(start + place, min(_PIECE, size - place)))
-                step(min(_PIECE, size - place))
+                digest.update(backend.read_at(start + place, min(CHUNK, size - place)))
+                step(min(CHUNK, size - place))
         return digest.digest()

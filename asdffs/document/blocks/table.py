@@ -21,6 +21,7 @@ from asdffs.format.block_header import BlockHeader, new_header
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header, scan_blocks
 from asdffs.format.span import Span
+from asdffs.relief import CHUNK
 from asdffs.storage.backend import Backend
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,6 @@ _CUT_OFF: Final = (
     "the file ends inside this block: it was cut, so nothing is moved or added; get the whole file, for example by "
     "downloading it again"
 )
-_PIECE: Final = 1 << 20
 
 
 class BlockTable:
@@ -143,8 +143,8 @@ class BlockTable:
             raise DamagedBlockError(_FOREIGN_TAIL, offset=self.layout.blocks_end)
 
     def _check_gap(self, start: int, stop: int, number: int) -> None:
-        for offset in range(start, stop, _PIECE):
-            if self._backend().read_at(offset, min(_PIECE, stop - offset)).strip(b"\0"):
+        for offset in range(start, stop, CHUNK):
+            if self._backend().read_at(offset, min(CHUNK, stop - offset)).strip(b"\0"):
                 raise DamagedBlockError(_FOREIGN_GAP, block=number, offset=start)
 
     def empty_header(self) -> BlockHeader:

@@ -15,16 +15,16 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, Final
+from typing import BinaryIO
 from urllib.parse import unquote_to_bytes
 
 from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
 from asdffs.errors import AsdffsError
+from asdffs.relief import CHUNK
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.protection import make_directory, protect
 
-_PIECE: Final = 1 << 20
 #: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
 _LONGEST_STEM = 220
 _CUT_STEM = 200
@@ -271,8 +271,8 @@ def _is_given_name(document: Document, number: int, path: str) -> bool:
 
 
 def _copy_block(document: Document, number: int, new: BinaryIO) -> None:
-    for place in range(0, document.blocks[number].size, _PIECE):
-        piece = document.blocks[number].read_at(place, _PIECE)
+    for place in range(0, document.blocks[number].size, CHUNK):
+        piece = document.blocks[number].read_at(place, CHUNK)
         with document.relief.waiting():
             new.write(piece)
     with document.relief.waiting():
