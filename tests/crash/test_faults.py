@@ -197,11 +197,11 @@ def interrupted_insertion(path: Path) -> None:
     code = f"""
 import os
 from asdffs.document.opening import Settings, open_document
-from asdffs.storage.file_backend import FileStore
+from asdffs.storage.file_backend import FileBackend
 document = open_document({str(path)!r}, writable=True, settings=Settings(growth="insert"))
 document.blocks[1].write_at(40, b"s" * 300_000)
-insert = FileStore.insert_range
-FileStore.insert_range = lambda *arguments: (insert(*arguments), os._exit(7))
+insert = FileBackend.insert_range
+FileBackend.insert_range = lambda *arguments: (insert(*arguments), os._exit(7))
 document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2\\nlong: " + b"x" * 9000))
 """
 
