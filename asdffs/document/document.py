@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from asdffs.document.arrays.index import ArrayIndex
 from asdffs.document.block import Blocks
-from asdffs.document.blocks.transaction import Foreign, Transaction
+from asdffs.document.blocks.foreign import Foreign
+from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.for_programs import ForPrograms
 from asdffs.document.neighbours import Neighbours
 from asdffs.document.report import Report

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
-from asdffs.document.blocks.transaction import Foreign
+from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.outlines import Outlines
 from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError
 from asdffs.relief import Exclusive, Rank, Relief

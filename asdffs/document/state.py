@@ -16,10 +16,11 @@ from typing import Any, Final
 from asdffs.codecs.base import Codec
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.contents import ChecksumPolicy, Contents
+from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.blocks.pins import Pins
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.table import BlockTable
-from asdffs.document.blocks.transaction import Foreign, Transaction
+from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import Changes
 from asdffs.document.neighbours import Neighbours
 from asdffs.document.outlines import Outlines

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from asdffs.document.blocks.encoding import Encoded
+from asdffs.document.blocks.steps import Step
 from asdffs.document.blocks.table import BlockTable
-from asdffs.document.blocks.transaction import Step, Transaction
+from asdffs.document.blocks.transaction import Transaction
 from asdffs.errors import DamagedBlockError, NameRefusedError, NoRoomError, NotPermittedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.padding import Padding

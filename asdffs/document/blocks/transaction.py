@@ -38,14 +38,14 @@ While it waits for the disk others have the turn (``relief``); one change at a t
 from __future__ import annotations
 
 import contextlib
-import enum
-import errno
 import logging
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from asdffs.document.blocks.foreign import Foreign, foreign_change_of
 from asdffs.document.blocks.pins import Pins
-from asdffs.errors import StorageError, UntrustedFileError
+from asdffs.document.blocks.steps import Step, fill, in_place, show_recovered
+from asdffs.errors import StorageError
 from asdffs.format.plan import Plan
 from asdffs.relief import Alone, Exclusive, Relief
 from asdffs.storage.backend import Backend, Folder, Signature
@@ -53,18 +53,12 @@ from asdffs.storage.file_mode import FileMode
 from asdffs.storage.gap import AUTO, open_gap
 from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
-from asdffs.storage.payload import Payload, create_payload, open_payload, pour
-from asdffs.storage.record import Fill, Record, make_record
+from asdffs.storage.payload import Payload, create_payload
 from asdffs.storage.replace import rewrite
 from asdffs.storage.strategy import Unsuitable
-from asdffs.storage.unfinished import apply, as_recovered, undo
 
 logger = logging.getLogger(__name__)
 
-#: Is told how many more bytes are done.
-Step = Callable[[int], object]
-#: Room that a fill leaves on the disk, in bytes.
-_MARGIN: Final = 1 << 20
 #: Strategies that make a new file.
 _REPLACING: Final = ("clone", "copy")
 
@@ -78,15 +72,6 @@ class ChangePolicy(NamedTuple):
     writable: bool = True
     growth: str = AUTO
     replacing: Callable[[str], None] = lambda path: None
-
-
-class Foreign(enum.Enum):
-    """What another program did to the file, as far as its signature tells."""
-
-    NO = "nothing"
-    CHANGED = "changed in place"
-    REPLACED = "replaced by another file"
-    REMOVED = "removed"
 
 
 class Transaction:
@@ -145,14 +130,14 @@ class Transaction:
             return
         if plan.move is not None:
             self.pins.check_all()
-        self._carry_out(plan, lambda: self._in_place(plan) if plan.move is None else self._grow(plan), adopt)
+        self._carry_out(plan, lambda: in_place(self._file, plan) if plan.move is None else self._grow(plan), adopt)
 
     def fill(self, plan: Plan, payload: Payload, offset: int, adopt: Callable[[], None], step: Step) -> None:
         """Write ``payload`` at ``offset`` of the file, inside its new size, and carry out ``plan``, as ``commit``.
 
         ``step(bytes)`` is told how it goes on.  The caller discards the payload.
         """
-        self._carry_out(plan, lambda: self._fill(plan, payload, offset, step), adopt)
+        self._carry_out(plan, lambda: fill(self._file, plan, payload, offset, step), adopt)
 
     def _carry_out(self, plan: Plan, work: Callable[[], Backend | None], adopt: Callable[[], None]) -> None:
         """``work`` may return a store that a new file replaced."""
@@ -166,10 +151,11 @@ class Transaction:
             with self._file.interrupted():
                 replaced = work()
         except BaseException:  # an interrupt as well: what is read from now on is whole, and it goes on
+            self.changed = True
             if self._file.made:
                 adopt()
             else:
-                self._show_recovered(adopt)
+                show_recovered(self._file, adopt)
             raise
         adopt()
         self.changed = True
@@ -246,14 +232,7 @@ class Transaction:
 
     def foreign(self) -> Foreign:
         """What the name leads to now, compared with the file as we left it.  Raises ``OSError``."""
-        file = self._file
-        try:
-            now = file.folder.signature(file.backend.name)
-        except FileNotFoundError:
-            return Foreign.REMOVED
-        if file.is_ours(now):
-            return Foreign.NO
-        return Foreign.CHANGED if now.inode == file.signature.inode else Foreign.REPLACED
+        return foreign_change_of(self._file)
 
     def check_unchanged(self) -> None:
         """Raise ``StaleFileError`` unless the file is as we left it (invariant 1)."""
@@ -307,71 +286,10 @@ class Transaction:
                 journal.discard()
         self.backend.close()
 
-    def _in_place(self, plan: Plan) -> None:
-        file = self._file
-        record = make_record(file.backend, plan)
-        file.write_record(record)  # invariants 1 and 2
-        try:
-            apply(file.backend, record.images, record.new_size)
-        except OSError:
-            self._undo(record)  # invariant 4
-            raise
-        file.note_signature()  # before anybody else has the turn
-        file.sync()  # invariant 3
-        file.conclude()
-
-    def _fill(self, plan: Plan, payload: Payload, offset: int, step: Step) -> None:
-        file, fill = self._file, payload.fill(offset)
-        with file.relief.waiting():
-            payload.sync()  # invariant 12
-            if _takes_room(file, fill) and file.folder.free() < payload.size + _MARGIN:
-                raise OSError(errno.ENOSPC, "overwriting the block takes new room, and there is none", file.path)
-            file.check_unchanged()  # invariant 1
-            self._reserve(offset, payload.size)  # once the record is there, a full disk would be a failure
-        record = make_record(file.backend, plan, fill)
-        file.write_record(record)  # invariants 1 and 2
-        try:
-            with file.relief.waiting():
-                pour(payload.backend, file.backend, fill, poured=step)
-            apply(file.backend, record.images, record.new_size)
-        except OSError as err:  # the old bytes are gone, the new ones are safe
-            raise file.fail(f"overwriting a block failed half-way ({err.strerror})") from err
-        file.note_signature()
-        file.sync()  # invariant 3
-        file.conclude()
-
     def create_payload(self, spool: str | None) -> Payload:
         """An empty payload; without a journal in ``spool``, without a name.  Raises ``OSError``."""
         file = self._file
         return create_payload(file.folder, file.backend.name, spool=spool, named=file.journal is not None)
-
-    def _show_recovered(self, adopt: Callable[[], None]) -> None:
-        """In the state FAILED: read on from what recovery would make of the file now."""
-        file = self._file
-        if not file.mode.failure or file.journal is None:
-            return
-        try:
-            record = file.journal.pending()
-            if record is None:
-                return
-            payload = open_payload(file.folder, file.backend.name, record.fill) if record.fill is not None else None
-            view = as_recovered(file.backend, record, file.journal.progress(record), payload)
-        except (UntrustedFileError, OSError) as err:
-            logger.error("%s: what is read from now on may be wrong (%s)", file.path, err)
-            return
-        file.backend = view.backend
-        if view.new:
-            adopt()
-
-    def _undo(self, record: Record) -> None:
-        file = self._file
-        try:
-            undo(file.backend, record.images, record.old_size)
-        except OSError as err:
-            raise file.fail(f"a change failed half-way and could not be undone ({err.strerror})") from err
-        file.sync()  # invariant 3
-        file.retire()
-        self._note_change()
 
     def _grow(self, plan: Plan) -> Backend | None:
         """The store that a new file replaced, if one did."""
@@ -386,14 +304,3 @@ class Transaction:
     def _note_change(self) -> None:
         self.changed = True
         self._file.note_signature()
-
-
-def _takes_room(file: OpenFile, fill: Fill) -> bool:
-    """Whether overwriting needs new room: where the file system copies on write, or the bytes are shared."""
-    if file.journal is None or not file.journal.can_insert():
-        return True
-    try:
-        extents = file.backend.extents()
-    except OSError:
-        return True
-    return any(e.shared and e.logical < fill.stop and fill.offset < e.logical + e.length for e in extents)
