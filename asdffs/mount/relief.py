@@ -19,18 +19,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import select
 import signal
 import sys
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from asdffs.mount.caller import is_dying
+from asdffs.mount.fair_lock import FairLock
 from asdffs.mount.request import FUSE_WRITE, opcode_of, process_of
+from asdffs.mount.request_queue import SIGNALS, NoShortcut, RequestQueue, Shortcut, ended_by_signals
 from asdffs.mount.session import Session
 
 logger = logging.getLogger(__name__)
@@ -46,57 +46,6 @@ _SPARES: Final = 4
 #: How long a request waits until a computing thread hands it the interpreter, in seconds: several times a request.
 #: Who computes is asked only while somebody waits, so a short time costs nothing otherwise.
 _SWITCH: Final = 0.0002
-#: Looks for the next request right after an answer, about 20 us: to fall asleep and to be woken takes longer than a
-#: small read, and more of the processor (docs/performance.md).
-_LOOKS: Final = 12
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-class Shortcut(Protocol):
-    """Answers some requests without libfuse (``direct``), for one thread."""
-
-    def answer(self, request: memoryview) -> bool:
-        """Answer a request; False when that is libfuse's business."""
-
-    def close(self) -> None:
-        """No more requests come."""
-
-
-class NoShortcut:
-    """All is libfuse's business."""
-
-    def answer(self, request: memoryview) -> bool:
-        """See ``Shortcut``."""
-        return False
-
-    def close(self) -> None:
-        """See ``Shortcut``."""
-
-
-class FairLock:
-    """A lock that is handed over in the order of asking, so that nobody starves."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._held = False
-        self._queue: deque[threading.Lock] = deque()
-
-    def __enter__(self) -> None:
-        with self._mutex:
-            if not self._held:
-                self._held = True
-                return
-            mine = threading.Lock()
-            mine.acquire()
-            self._queue.append(mine)
-        mine.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        with self._mutex:
-            if self._queue:
-                self._queue.popleft().release()  # it stays held, by the next one
-            else:
-                self._held = False
 
 
 class Loop:
@@ -114,7 +63,7 @@ class Loop:
         self._answering: dict[int, Any] = {}
         self._threads: list[threading.Thread] = []
         self._calls: deque[Callable[[], object]] = deque()
-        self._wake = -1
+        self._queue: RequestQueue | None = None
         self._stopping = False
         self._posting = 0
         self._looked: dict[int, float] = {}
@@ -223,28 +172,24 @@ class Loop:
         ``new_shortcut``: makes what answers without libfuse, for one thread.
         """
         self._new_shortcut = new_shortcut
-        os.set_blocking(session.fd, False)  # a request may be withdrawn between poll and receive
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._queue = RequestQueue(session)
         self._session = session
-        before = {number: signal.signal(number, lambda *_: self.stop()) for number in _SIGNALS}
         interval = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH)
-        try:
-            self._work()
-        finally:
-            self._end_threads()
-            self._session = None
-            sys.setswitchinterval(interval)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            # the eventfd stays open: who is late, such as a watch that begins, must not write into another file
+        with ended_by_signals(self.stop):
+            try:
+                self._work(self._queue)
+            finally:
+                self._end_threads()
+                self._session = None
+                sys.setswitchinterval(interval)
 
-    def _work(self) -> None:
+    def _work(self, queue: RequestQueue) -> None:
         """Lead, or be idle, until the end."""
         session = self._serving
         buffer, shortcut = session.new_buffer(), self._new_shortcut()
         try:
-            self._serve_requests(session, buffer, shortcut, threading.get_ident())
+            self._serve_requests(session, queue, buffer, shortcut)
         finally:
             shortcut.close()
             session.free(buffer)
@@ -255,33 +200,19 @@ class Loop:
             raise RuntimeError("nothing is served")
         return self._session
 
-    def _serve_requests(self, session: Session, buffer: Any, shortcut: Shortcut, me: int) -> None:
-        poller = select.poll()
-        poller.register(session.fd, select.POLLIN)
-        poller.register(self._wake, select.POLLIN)
-        busy = False
+    def _serve_requests(self, session: Session, queue: RequestQueue, buffer: Any, shortcut: Shortcut) -> None:
+        poller, me, busy = queue.poller(), threading.get_ident(), False
         while self._lead(me):
             if self._calls:
                 self._run_calls()
-            elif session.receive(buffer) or (busy and self._receive_soon(session, buffer)):
+            elif queue.take(buffer, busy=busy):
                 self._answer(session, buffer, shortcut, me)
                 busy = True
             elif session.exited():
                 self.stop()
             else:
                 busy = False
-                self._await(poller)
-
-    @staticmethod
-    def _receive_soon(session: Session, buffer: Any) -> bool:
-        """Look a few times, after an answer: the program that had it may ask again before this thread could sleep."""
-        return any(session.receive(buffer) for _ in range(_LOOKS))
-
-    def _await(self, poller: select.poll) -> None:
-        for fd, _ in poller.poll():
-            if fd == self._wake:
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._wake)
+                queue.wait(poller)
 
     def _answer(self, session: Session, buffer: Any, shortcut: Shortcut, me: int) -> None:
         self._answering[me] = buffer
@@ -345,8 +276,9 @@ class Loop:
 
     def _work_quietly(self) -> None:
         """Signals are for the main thread."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        self._work()
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        if self._queue is not None:
+            self._work(self._queue)
 
     def _end_threads(self) -> None:
         self.stop()
@@ -367,5 +299,5 @@ class Loop:
                 self._posting -= 1
 
     def _nudge(self) -> None:
-        if self._wake >= 0:
-            os.eventfd_write(self._wake, 1)
+        if self._queue is not None:
+            self._queue.wake()

@@ -106,6 +106,6 @@ def _collapse(file: OpenFile, record: Record, gap: Gap) -> None:
     """Close the gap, whatever of it is there, durably.  Raises ``OSError``."""
     if locate(file.backend, record, gap)[0] is Position.NEW:
         file.backend.collapse_range(gap.offset, gap.length)
-        file.backend.sync()
+        file.backend.sync()  # invariant 3
     if finish_insertion(file.backend, record, gap):
         raise OSError(errno.EIO, "the gap is still open")

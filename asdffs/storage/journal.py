@@ -117,7 +117,7 @@ class Journal:
         for piece in _gathered([mark, *pieces]):  # in any order: without all of them the checksum is wrong
             self._backend.write_at(place, piece)
             place += len(piece)
-        self._backend.sync()
+        self._backend.sync()  # invariant 2
 
     def can_insert(self) -> bool:
         """Whether its file system can insert: asking touches the mtime, so the file itself is not asked."""
@@ -142,7 +142,7 @@ class Journal:
         place = _slot(record, length, progress.number % 2)
         self._backend.write_at(place + _PAGE, progress.piece)
         self._backend.write_at(place, head + _CRC.pack(crc))
-        self._backend.sync()
+        self._backend.sync()  # invariant 10
 
     def progress(self, record: Record) -> JournalProgress | None:
         """How far the shift ``record`` has come; None when it has not begun."""
@@ -158,14 +158,14 @@ class Journal:
             self._backend.write_at(_NOTE_SIZE, bytes(_COMMIT_MARK.size))
         except OSError:  # a full disk that copies on write (btrfs) still lets go
             self._backend.truncate(_NOTE_SIZE)
-        self._backend.sync()
+        self._backend.sync()  # invariant 3
 
     def set_aside(self) -> str:
         """Keep a record that belongs to no known state of the file; its new path."""
         taken = set(self._folder.names())
         number = next(n for n in range(1, len(taken) + 2) if f"{self._backend.name}.orphan-{n}" not in taken)
         self._backend = self._folder.replace(self._backend, f"{self._backend.name}.orphan-{number}")
-        self._folder.sync()
+        self._folder.sync()  # invariant 2: it may be the only copy of old bytes
         return self._folder.path(self._backend.name)
 
     def discard(self) -> None:
@@ -204,7 +204,7 @@ def _create(folder: Folder, sidecar: str) -> Backend:
     """A new sidecar whose name is durable; nothing is left of it when that fails."""
     backend = folder.open(sidecar, writable=True, create=True)
     try:
-        folder.sync()
+        folder.sync()  # invariant 2
     except OSError:
         backend.close()
         folder.remove(sidecar)

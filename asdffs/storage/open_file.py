@@ -90,7 +90,7 @@ class OpenFile:
         self.mode.check_healthy()
         try:
             with self.relief.waiting():
-                self.backend.sync()
+                self.backend.sync()  # invariants 3, 7, 8, 9 and 11, as the caller says
         except OSError as err:
             raise self.fail(f"writing to the disk failed ({err.strerror})") from err
 

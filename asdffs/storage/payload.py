@@ -53,8 +53,8 @@ class Payload:
     def sync(self) -> None:
         """Return when it and its name are durable.  Raises ``OSError``."""
         if self.named:
-            self.backend.sync()
-            self.folder.sync()
+            self.backend.sync()  # invariant 12
+            self.folder.sync()  # invariant 12
 
     def fill(self, offset: int) -> Fill:
         """To be written at ``offset`` of the file."""

@@ -62,7 +62,7 @@ def recover(folder: Folder, backend: Backend, journal: Journal) -> tuple[Outcome
     for other in _journals_of_other_names(folder, backend):
         outcome = _settle(folder, backend, other, outcome)
         other.discard()
-        folder.sync()
+        folder.sync()  # invariant 3
     outcome = _settle(folder, backend, journal, outcome)
     _remove_temporaries(folder, backend.name)
     return outcome

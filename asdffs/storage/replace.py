@@ -87,7 +87,7 @@ def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
     with file.relief.waiting():  # until the caller knows the new offsets the old file serves
         new = _made(file, fill)
         try:
-            file.folder.sync()
+            file.folder.sync()  # invariant 5
         except OSError as err:
             failure = err
     if failure is not None:

@@ -59,7 +59,7 @@ def finish(backend: Backend, record: Record, journal: Journal, payload: Backend 
         if record.fill is not None and payload is not None:
             pour(payload, backend, record.fill)
         apply(backend, record.images, record.new_size)
-        backend.sync()
+        backend.sync()  # invariant 3
         return True
     if record.gap.kind is Kind.INSERT:
         return finish_insertion(backend, record, record.gap)
@@ -194,14 +194,14 @@ def _fill(backend: Backend, record: Record, gap: Gap) -> bool:
         backend.collapse_range(gap.offset, gap.length)
         return _not_begun(backend, record)
     apply(backend, record.images, record.new_size)
-    backend.sync()
+    backend.sync()  # invariant 3
     return True
 
 
 def _not_begun(backend: Backend, record: Record) -> bool:
     if backend.size() > record.old_size:
         backend.truncate(record.old_size)
-    backend.sync()
+    backend.sync()  # invariant 3
     return False
 
 
@@ -231,7 +231,7 @@ def finish_shift(
     if progress is not None:
         number, low = progress.number, progress.low
         backend.write_at(low + gap.length, progress.piece)
-        backend.sync()
+        backend.sync()  # invariant 10
     while low > gap.offset:
         start = max(gap.offset, low - gap.piece)
         piece = backend.read_at(start, low - start)
@@ -249,7 +249,7 @@ def finish_shift(
     _clear(backend, record, gap)
     apply(backend, record.images, record.new_size)
     after()
-    backend.sync()
+    backend.sync()  # invariant 3
 
 
 def _clear(backend: Backend, record: Record, gap: Gap) -> None:

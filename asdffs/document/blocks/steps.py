@@ -1,7 +1,7 @@
 """How the changes of a transaction are made: in place, or by filling a block from a payload; and undone.
 
-Each write and sync names the invariant of ``transaction`` that it serves.  One change at a time; while a step waits
-for the disk others have the turn.
+Each sync and each record names the invariants of ``transaction`` that it serves.  One change at a time; while a step
+waits for the disk others have the turn.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ bytes of a block within its allocation; they are written through, because old or
 legal file.  *Signature*: (device, inode, size, mtime, ctime) of the file as we last left it.
 *Record*: what the journal holds of a pending change.
 
-Invariants; each write and sync below and in ``storage`` names the one that it serves
+Invariants; each sync and each record here, in ``steps`` and in ``storage`` names those that it serves
  1. Before any change, and again once its record is durable, the signature is checked; a foreign
     change is never overwritten.
  2. A change of existing bytes, in place or by moving them, is in the journal, durable, before the
@@ -227,7 +227,7 @@ class Transaction:
 
     def sync(self) -> None:
         """Return when all content is durable.  Raises ``FailedFileError`` when that failed (invariant 7)."""
-        self._file.sync()
+        self._file.sync()  # invariants 6 and 11
         self._resized = False
 
     def foreign(self) -> Foreign:
