@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import asdffs
 from asdffs import relief
 from asdffs.document.blocks import transaction
 from asdffs.relief import Alone, Exclusive, Rank
@@ -61,3 +64,29 @@ def test_each_sync_and_each_record_names_its_invariants(module: str) -> None:
         named = re.search(r"# invariants? ([\d, and]+)", line)
         assert named, f"{module}: {line.strip()}"
         assert set(re.findall(r"\d+", named[1])) <= stated, line
+
+
+def test_each_step_of_the_walks_is_there() -> None:
+    steps = re.findall(r"`([a-z_/]+):([A-Za-z_.]+)`", (DESIGN / "overview.md").read_text())
+    assert len(steps) > 20
+    for module, name in steps:
+        found: object = importlib.import_module(f"asdffs.{module.replace('/', '.')}")
+        for part in name.split("."):
+            assert hasattr(found, part), f"{module}:{name}"
+            found = getattr(found, part)
+
+
+def test_each_module_that_the_overview_names_is_there() -> None:
+    table = (DESIGN / "overview.md").read_text().partition("## Where do I change")[2]
+    package = Path(asdffs.__file__).parent
+    for module in re.findall(r"`([a-z_]+(?:/[a-z_]+)*)`", table):
+        assert (package / module).is_dir() or (package / f"{module}.py").exists() or module == "watch", module
+
+
+def test_the_picture_has_the_floors_of_the_contract() -> None:
+    text = (DESIGN / "overview.md").read_text()
+    config = tomllib.loads((DESIGN.parents[1] / "pyproject.toml").read_text())
+    layers = config["tool"]["importlinter"]["contracts"][0]["layers"]
+    picture = text.partition("```\n")[2].partition("```")[0]
+    places = [picture.index(f"\n   {layer.split()[0]}") for layer in layers[2:-2]]
+    assert places == sorted(places)
