@@ -230,7 +230,7 @@ def test_text_that_is_no_utf8_is_found_where_python_finds_it(whole: str) -> None
     """In pieces of any size, which end in the middle of characters."""
     good = whole.encode()
     for piece in range(4, 12):
-        with mock.patch.object(validation, "_PIECE", piece):
+        with mock.patch.object(validation, "_DECODED_AT_ONCE", piece):
             assert find_not_utf8(good) is None
             for place, odd in itertools.product(range(len(good)), (b"\xff", b"\x80" * 9, b"\xe2\x82", b"a")):
                 bad = good[:place] + odd + good[place + 1 :]
