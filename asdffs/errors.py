@@ -1,20 +1,45 @@
 """Every error that asdffs raises on purpose.
 
 Purpose: one hierarchy whose members carry facts (file, offset, block, line) as attributes and whose text is one
-sentence: what was wrong, where, and what to do.  No state.
+sentence: what was wrong, and where.  No state.
 """
 
 from __future__ import annotations
 
+import enum
+
 from asdffs.printable import printable
+
+
+class Remedy(enum.Enum):
+    """What a user can do about an error by a command or an option; ``cli/remedies`` has the words."""
+
+    CLOSE_GAP = enum.auto()
+    DROP_BYTES = enum.auto()
+    DROP_INDEX = enum.auto()
+    DROP_TAIL = enum.auto()
+    FORCE_DROP = enum.auto()
+    FORCE_DROP_BLOCKS = enum.auto()
+    FORCE_LOSS = enum.auto()
+    FORCE_REMOVE = enum.auto()
+    FORCE_REPLACE = enum.auto()
+    FORCE_WITHOUT = enum.auto()
+    IMPLODE = enum.auto()
+    INIT_STORE = enum.auto()
+    LOOK = enum.auto()
+    MORE_SPOOL = enum.auto()
+    MOUNT_READ_ONLY = enum.auto()
+    RECOMPRESS = enum.auto()
+    STORED_BYTES = enum.auto()
+    UPGRADE = enum.auto()
 
 
 class AsdffsError(Exception):
     """Base of all errors of asdffs.
 
-    ``sentence`` says what was wrong and what to do.  The facts are optional:
+    ``sentence`` says what was wrong, and what to do where no command is needed for that.  The facts are optional:
     ``path`` (the file), ``offset`` (bytes from the start of the file),
-    ``block`` (block number from 0), ``line`` and ``column`` (of the tree, from 1).
+    ``block`` (block number from 0), ``line`` and ``column`` (of the tree, from 1); ``remedy``: a command that helps.
     """
 
     def __init__(
@@ -26,6 +51,7 @@ class AsdffsError(Exception):
         block: int | None = None,
         line: int | None = None,
         column: int | None = None,
+        remedy: Remedy | None = None,
     ) -> None:
         super().__init__(sentence)
         self.sentence = sentence
@@ -34,6 +60,7 @@ class AsdffsError(Exception):
         self.block = block
         self.line = line
         self.column = column
+        self.remedy = remedy
 
     def __str__(self) -> str:
         return printable(": ".join(part for part in (self.path, self._place(), self.sentence) if part))
@@ -85,8 +112,10 @@ class InvalidStoreError(AsdffsError):
     ``packed``: it is only that its bytes are packed, which asdffs keeps and does not read.
     """
 
-    def __init__(self, sentence: str, *, path: str | None = None, packed: bool = False) -> None:
-        super().__init__(sentence, path=path)
+    def __init__(
+        self, sentence: str, *, path: str | None = None, packed: bool = False, remedy: Remedy | None = None
+    ) -> None:
+        super().__init__(sentence, path=path, remedy=remedy)
         self.packed = packed
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.logs import told_here
+from asdffs.cli.remedies import told, with_remedy
 from asdffs.cli.saying import say
 from asdffs.document.opening import open_document, resolve
 from asdffs.document.schema import check_available
@@ -40,7 +41,7 @@ def _check_or_say(path: str, arguments: argparse.Namespace) -> tuple[dict[str, A
     try:
         return _check(path, arguments)
     except AsdffsError as err:
-        sentence, code = str(err), exit_code_of(err)
+        sentence, code = told(err), exit_code_of(err)
     except OSError as err:
         sentence, code = f"{path}: {err.strerror}", ExitCode.UNFINISHED
     say(f"asdffs: {sentence}", file=sys.stderr)
@@ -58,12 +59,23 @@ def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], Ex
         findings = _find(path, arguments)
     worst = max((finding.level for finding in findings), default=Level.NOTE)
     for finding in findings:
-        _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{finding.sentence}")
+        _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{_told(finding)}")
     if not findings:
         _say(arguments, path, "nothing wrong")
-    rows = [{**asdict(finding), "level": finding.level.name.lower()} for finding in findings]
+    rows = [_facts(finding) for finding in findings]
     facts = {"file": path, "ok": worst is Level.NOTE, "findings": rows, "repaired": repaired}
     return facts, {Level.ERROR: ExitCode.NOT_ASDF, Level.WARNING: ExitCode.FINDINGS}.get(worst, ExitCode.OK)
+
+
+def _told(finding: Finding) -> str:
+    return with_remedy(finding.sentence, finding.remedy, finding.block)
+
+
+def _facts(finding: Finding) -> dict[str, Any]:
+    """For ``--json``."""
+    facts = asdict(finding) | {"level": finding.level.name.lower(), "sentence": _told(finding)}
+    del facts["remedy"]
+    return facts
 
 
 def _find(path: str, arguments: argparse.Namespace) -> list[Finding]:

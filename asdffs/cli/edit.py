@@ -15,6 +15,7 @@ from typing import Final
 
 from asdffs.cli.logs import told_here
 from asdffs.cli.places import Held
+from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
@@ -111,12 +112,12 @@ class _Session:
         except InvalidTreeError as err:
             self.line = err.line
             if sys.stdin.isatty():
-                say(f"asdffs: {self.document.path}: {err}", file=sys.stderr)
+                say(f"asdffs: {self.document.path}: {told(err)}", file=sys.stderr)
                 if _wants_to_go_on():
                     return False
-            self._keep(path, str(err))
+            self._keep(path, told(err))
         except (AsdffsError, OSError) as err:
-            self._keep(path, str(err), conflict=isinstance(err, StaleFileError))
+            self._keep(path, told(err), conflict=isinstance(err, StaleFileError))
         self.held.settle()
         self.document.finish()
         return True

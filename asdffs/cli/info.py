@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from asdffs.cli.file_map import render
+from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
@@ -86,7 +87,7 @@ def _block(document: Document, number: int) -> dict[str, Any]:
     try:
         header, facts = block.header, block.facts()
     except DamagedBlockError as err:
-        return {"index": number, "error": str(err)}
+        return {"index": number, "error": told(err)}
     more = {"streamed": header.streamed, "slack": header.slack, "has_checksum": header.verifiable}
     return {**facts, **more, "obstacle": block.obstacle}
 

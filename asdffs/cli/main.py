@@ -13,6 +13,7 @@ from typing import Any
 
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.parser import COMMANDS, build_parser
+from asdffs.cli.remedies import told
 from asdffs.cli.saying import SafeFormatter, say
 from asdffs.cli.standard import forget_output, settle_streams
 from asdffs.errors import AsdffsError, UsageError
@@ -48,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     except AsdffsError as err:
         if not isinstance(err, UsageError):
             err.path = err.path or getattr(arguments, "file", None)
-        say(f"asdffs: {err}", file=sys.stderr)
+        say(f"asdffs: {told(err)}", file=sys.stderr)
         return exit_code_of(err)
     except OSError as err:
         where = err.filename if isinstance(err.filename, str) else getattr(arguments, "file", "")

@@ -24,6 +24,7 @@ from asdffs.cli.places import (
     private_places,
     state_home,
 )
+from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.opening import Settings, open_document, resolve
@@ -135,6 +136,7 @@ def _serve(
         growth=options.growth,
         journal=options.journal,
         replacing=lambda new: note_replacement(path, new),
+        tell=told,
     )
     # the spool belongs to whoever holds the lock: it is touched only after the file is open
     document = open_document(path, writable=not options.read_only, settings=settings)
@@ -167,10 +169,10 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
         try:
             return work(ready)
         except (KeptEditsError, UnfinishedError) as err:
-            logger.error("%s", err)
+            logger.error("%s", told(err))
             return exit_code_of(err)
         except AsdffsError as err:
-            say(f"asdffs: {err}", file=sys.stderr)
+            say(f"asdffs: {told(err)}", file=sys.stderr)
             return exit_code_of(err)
         except OSError as err:
             say(

@@ -20,6 +20,7 @@ from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.live import LONGEST as _LONGEST
 from asdffs.cli.live import LiveMount, asked, is_status, live_mounts
 from asdffs.cli.places import is_report_of, take_report
+from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.document.report import raise_report
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
@@ -61,7 +62,7 @@ def _take_away_or_say(mountpoint: str) -> int:
     try:
         return _take_away(mountpoint)
     except AsdffsError as err:
-        say(f"asdffs: {err}", file=sys.stderr)
+        say(f"asdffs: {told(err)}", file=sys.stderr)
         return exit_code_of(err)
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 from asdffs.cli.explode import make_directory
 from asdffs.cli.logs import told_here
 from asdffs.cli.places import Held
+from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
@@ -244,7 +245,7 @@ class _Watching:
             if not os.path.isdir(self._mirror.folder.directory):
                 raise
             self._failure = (
-                f"{self._document.path}: what another program did to it is not in the directory yet: {err}"
+                f"{self._document.path}: what another program did to it is not in the directory yet: {told(err)}"
             )
             return False
         self._failure = ""

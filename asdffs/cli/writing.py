@@ -11,6 +11,7 @@ from dataclasses import replace
 from asdffs.cli.identity import note_replacement
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import Held, places_of
+from asdffs.cli.remedies import told
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
 
@@ -28,7 +29,9 @@ def opened_to_write(
     """
     real = os.path.join(*resolve(path))
     places = places_of(real)
-    chosen = replace(settings or Settings(spool=places.spool), replacing=lambda new: note_replacement(real, new))
+    chosen = replace(
+        settings or Settings(spool=places.spool), replacing=lambda new: note_replacement(real, new), tell=told
+    )
     document = open_document(real, writable=True, settings=chosen)
     held = Held(places)
     try:

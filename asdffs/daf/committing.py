@@ -29,7 +29,7 @@ from asdffs.daf.splicing import changed
 from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore, read_store
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, InvalidStoreError, NotSupportedError, TreeChangedError
+from asdffs.errors import AsdffsError, InvalidStoreError, NotSupportedError, Remedy, TreeChangedError
 from asdffs.format.header import standard_version
 from asdffs.format.tree_extent import complete_last_line
 
@@ -329,7 +329,7 @@ def ndarray_tag(document: Document) -> str:
     Raises ``NotSupportedError`` for a file of the drafts.
     """
     if document.dialect.upgradable:
-        raise NotSupportedError("a file of the drafts takes no new arrays; see 'asdffs upgrade'", path=document.path)
+        raise NotSupportedError("a file of the drafts takes no new arrays", path=document.path, remedy=Remedy.UPGRADE)
     outline = document.arrays.outline()
     standard = standard_version(document.read_raw(0, document.layout.text_start)) or "1.6.0"
     old = standard in ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0")

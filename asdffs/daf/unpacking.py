@@ -17,7 +17,7 @@ from asdffs.daf.files import Content, Files, pieces, sorted_paths
 from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore
 from asdffs.document.document import Document, Foreign
-from asdffs.errors import InvalidStoreError, MissingFileError, NameExistsError, StaleFileError
+from asdffs.errors import InvalidStoreError, MissingFileError, NameExistsError, Remedy, StaleFileError
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import current_umask, default_mode
 from asdffs.storage.sharing import Stretch, transfer
@@ -27,8 +27,8 @@ def check_faultless(store: TreeStore) -> None:
     """Raise ``InvalidStoreError`` when the tree has what no file can be: unpacked, it would be lost."""
     if store.faults:
         fault = store.faults[0]
-        sentence = f"{fault.path}: {fault.sentence}; mend the tree, or leave such out with --force"
-        raise InvalidStoreError(sentence, path=store.files.name)
+        sentence = f"{fault.path}: {fault.sentence}; mend the tree"
+        raise InvalidStoreError(sentence, path=store.files.name, remedy=Remedy.FORCE_WITHOUT)
 
 
 def unpack(document: Document, files: Files, path: str, step: Callable[[int], object], *, durable: bool) -> None:

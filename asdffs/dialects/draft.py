@@ -48,7 +48,7 @@ class DraftDialect:
         if self.claims(header):
             return None
         line = f"{self.token.decode()} 0.1.0"
-        return f"the header line must stay '{line}': the blocks are written that way; see 'asdffs upgrade'"
+        return f"the header line must stay '{line}': the blocks are written that way"
 
     def block_head(self, header: Header) -> bytes:
         """The header line alone: without a tree the block follows at once."""

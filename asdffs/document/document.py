@@ -61,7 +61,7 @@ class Document(ForPrograms):
             reopen=reopen,
             open_other=open_other,
             neighbours=neighbours,
-            report=Report(recovery=recovery),
+            report=Report(tell=setup.tell, recovery=recovery),
         )
         self._strict = strict
         self._schema = schema

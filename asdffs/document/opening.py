@@ -69,7 +69,7 @@ class Settings:
     ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``schema``: it must fit the
     schemas of its tags; ``growth``: the strategy by which blocks are moved, or ``auto``; ``journal``: False where
     none can be kept, and crashes in the middle of a change may leave half of it; ``replacing(path)``: a new file, now
-    at ``path``, is about to get the name of this one.
+    at ``path``, is about to get the name of this one; ``tell(error)``: an error in the words that users read.
     """
 
     spool: str | None = None
@@ -82,6 +82,7 @@ class Settings:
     growth: str = AUTO
     journal: bool = True
     replacing: Callable[[str], None] = lambda path: None
+    tell: Callable[[Exception], str] = str
 
 
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
@@ -128,6 +129,7 @@ def open_in_folder(
             _fitting(chosen.padding, parts.transaction.backend),
             SpoolRoom(chosen.spool, chosen.spool_max),
             chosen.care,
+            chosen.tell,
         ),
         reopen=reopen_parts,
         open_other=lambda path, neighbours: _open_other(path, _beside(chosen), neighbours),

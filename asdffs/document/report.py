@@ -8,6 +8,7 @@ One thread.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,15 +22,15 @@ logger = logging.getLogger(__name__)
 class Report:
     """Sentences for ``.asdffs/`` and for whoever unmounts.
 
-    ``error``: the last refusal, empty after a save that succeeded.  ``warnings``: of the
-    committed tree.  ``conflict``: of what was kept beside the file because
-    another program changed it meanwhile.  ``rejected``: absolute paths of refused drafts in the
-    spool.  ``history``: of trees that were committed, the oldest first.  ``kept``: of what was
-    kept beside the file at the end.  ``unkept``: blocks of which a conflict copy
-    could not be made yet.  ``failures``: what could not be finished.  ``mount``: facts
-    about the serving process.  ``progress``: what is under way.
+    ``tell(error)``: an error in the words that users read.  ``error``: the last refusal, empty after a save that
+    succeeded.  ``warnings``: of the committed tree.  ``conflict``: of what was kept beside the file because another
+    program changed it meanwhile.  ``rejected``: absolute paths of refused drafts in the spool.  ``history``: of trees
+    that were committed, the oldest first.  ``kept``: of what was kept beside the file at the end.  ``unkept``: blocks
+    of which a conflict copy could not be made yet.  ``failures``: what could not be finished.  ``mount``: facts about
+    the serving process.  ``progress``: what is under way.
     """
 
+    tell: Callable[[Exception], str] = str
     error: str = ""
     warnings: tuple[str, ...] = ()
     recovery: str = ""
@@ -70,8 +71,12 @@ class Report:
 
     def refuse(self, error: Exception) -> None:
         """Remember why something was refused, and log it."""
-        self.error = str(error)
-        logger.warning("refused: %s", error)
+        self.error = self.tell(error)
+        logger.warning("refused: %s", self.error)
+
+    def fail(self, error: Exception) -> None:
+        """The file could not be finished."""
+        self.failures.append(self.tell(error))
 
 
 def raise_report(path: str, kept: list[str], failures: list[str]) -> None:

@@ -51,7 +51,8 @@ class Parts:
 class Setup:
     """How the parts of a file are made, each time that it is read.
 
-    ``codecs``: by the ids in block headers; ``room``: for decoded blocks; ``policy``: of padding.
+    ``codecs``: by the ids in block headers; ``room``: for decoded blocks; ``policy``: of padding; ``tell``: puts an
+    error in the words that users read.
     """
 
     codecs: Mapping[bytes, Codec]
@@ -59,6 +60,7 @@ class Setup:
     policy: Padding
     room: SpoolRoom
     care: ChecksumPolicy
+    tell: Callable[[Exception], str] = str
 
 
 class FileState:

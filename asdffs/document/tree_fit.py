@@ -11,7 +11,7 @@ from asdffs.document.blocks.contents import Contents
 from asdffs.document.extensions import Hidden, find_hidden
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
-from asdffs.errors import DamagedBlockError, InUseError, InvalidTreeError
+from asdffs.errors import DamagedBlockError, InUseError, InvalidTreeError, Remedy
 from asdffs.relief import Relief
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.validation import find_warnings
@@ -64,15 +64,13 @@ class TreeFit:
         for number in numbers:
             why = "" if force else hidden.may_refer(number)
             if why:
-                raise InUseError(
-                    f"{why}; to remove it all the same, see 'asdffs block --help', --force", block=number
-                )
+                raise InUseError(why, block=number, remedy=Remedy.FORCE_REMOVE)
 
     def check_unnumbered(self) -> None:
         """Raise ``InUseError`` when an object of an extension is known to refer to blocks by their numbers."""
         if self._find_hidden().blocks:
-            sentence = "a zarr array refers to blocks by their numbers, which would be lost; --force insists"
-            raise InUseError(sentence, path=self._path)
+            sentence = "a zarr array refers to blocks by their numbers, which would be lost"
+            raise InUseError(sentence, path=self._path, remedy=Remedy.FORCE_LOSS)
 
     def check_droppable(self) -> None:
         """Raise ``InUseError`` when objects of extensions may refer to blocks that no array refers to."""
@@ -82,8 +80,9 @@ class TreeFit:
         if unseen:
             raise InUseError(
                 f"objects of {hidden.tags[0]}, which asdffs does not know, may refer to blocks that no array refers "
-                f"to ({', '.join(map(str, unseen[:5]))}); --force drops them all the same",
+                f"to ({', '.join(map(str, unseen[:5]))})",
                 path=self._path,
+                remedy=Remedy.FORCE_DROP_BLOCKS,
             )
 
     def refuse(self, arrays: tuple[Ndarray, ...]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from asdffs.errors import NoRoomError
+from asdffs.errors import NoRoomError, Remedy
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
 from asdffs.format.layout import Layout
@@ -191,9 +191,9 @@ def plan_cut_tail(layout: Layout) -> Plan:
     """
     if not layout.removable:
         raise NoRoomError(
-            "bytes that are no block and no index follow the last block and would be overwritten; "
-            "'asdffs repack --force FILE' drops them",
+            "bytes that are no block and no index follow the last block and would be overwritten",
             offset=layout.blocks_end,
+            remedy=Remedy.DROP_BYTES,
         )
     return Plan(layout.size, min(layout.size, layout.blocks_end), steady=layout.padding.stop)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from asdffs.errors import LockedError
+from asdffs.errors import LockedError, Remedy
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.journal import read_owner
 
@@ -33,16 +33,20 @@ def open_locked(folder: Folder, name: str, *, patience: float) -> Backend:
         owner = read_owner(folder, name)
         longest = patience if owner.get("state") == "finishing" else 0 if owner else min(patience, _NAMELESS)
         if time.monotonic() - begin > longest:
-            raise LockedError(_holder(owner), path=folder.path(name))
+            raise LockedError(_holder(owner), path=folder.path(name), remedy=_remedy(owner))
         time.sleep(_POLL)
+
+
+def _remedy(owner: dict[str, Any]) -> Remedy | None:
+    return None if "command" in owner else Remedy.MOUNT_READ_ONLY
 
 
 def _holder(owner: dict[str, Any]) -> str:
     if not owner:
-        return "another asdffs is writing this file; unmount it first, or mount with -o ro"
+        return "another asdffs is writing this file; unmount it first"
     if "command" in owner:
         return f"'asdffs {owner['command']}' (process {owner.get('pid')}) is changing this file; let it end first"
     return (
         f"already mounted for writing at {owner.get('mountpoint')} by process {owner.get('pid')} "
-        f"({owner.get('state')}); use that mount, or mount with -o ro"
+        f"({owner.get('state')}); use that mount"
     )

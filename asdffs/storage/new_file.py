@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from asdffs.errors import LockedError, NameExistsError, StorageError
+from asdffs.errors import LockedError, NameExistsError, Remedy, StorageError
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.payload import create_temporary, temporary_prefix
 
@@ -30,7 +30,8 @@ def write_new(folder: Folder, name: str, fill: Callable[[Backend], None], *, dur
         try:
             return folder.place(backend, name)
         except FileExistsError as err:
-            raise NameExistsError("is there already; remove it, or use --force", path=folder.path(name)) from err
+            sentence = "is there already; remove it"
+            raise NameExistsError(sentence, path=folder.path(name), remedy=Remedy.FORCE_REPLACE) from err
 
     def finish(backend: Backend) -> Backend:
         folder.set_mode(backend, mode)

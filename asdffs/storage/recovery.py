@@ -31,7 +31,7 @@ import logging
 import os
 import re
 
-from asdffs.errors import RecoveryError, UntrustedFileError
+from asdffs.errors import RecoveryError, Remedy, UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_progress, read_record
 from asdffs.storage.payload import PAYLOAD_SUFFIX, is_poured, open_payload, temporary_prefix
@@ -137,9 +137,10 @@ def _check_position(folder: Folder, backend: Backend, record: Record) -> None:
     if backend.size() == record.old_size + gap.length or locate(backend, record, gap)[0] is Position.MIXED:
         name = folder.path(journal_name(backend.name))
         raise RecoveryError(
-            f"a growth was interrupted, and since then the file was changed or moved on the disk; mount it with "
-            f"-o ro and look at it with 'asdffs check'; if it is whole, move {name} away",
+            f"a growth was interrupted, and since then the file was changed or moved on the disk; if it is whole, "
+            f"move {name} away",
             path=folder.path(backend.name),
+            remedy=Remedy.LOOK,
         )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from asdffs.dialects.base import Dialect
-from asdffs.errors import InvalidTreeError, NotAsdfError
+from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
 from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
@@ -95,7 +95,7 @@ def _check_header(text: bytes, dialect: Dialect, before: bytes) -> Header:
         raise InvalidTreeError("the first line must be the header line, such as '#ASDF 1.0.0'", line=1) from err
     refusal = dialect.accepts_text(header)
     if refusal and not before.startswith(text[: header.size]):
-        raise InvalidTreeError(refusal, line=1)
+        raise InvalidTreeError(refusal, line=1, remedy=Remedy.UPGRADE if dialect.upgradable else None)
     return header
 
 

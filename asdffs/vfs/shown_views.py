@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asdffs import registry
 from asdffs.document.document import Document
-from asdffs.errors import MountError
+from asdffs.errors import MountError, Remedy
 from asdffs.views.base import Options, View
 
 
@@ -25,8 +25,7 @@ def check_alone(name: str, view: View | None, document: Document) -> None:
     if view is None or not getattr(view, "standalone", False):
         raise MountError(f"the view {name!r} cannot be the root of a mount", path=document.path)
     if not view.present():
-        sentence = f"carries no such store; 'asdffs {view.directory} init' makes an empty one"
-        raise MountError(sentence, path=document.path)
+        raise MountError("carries no such store", path=document.path, remedy=Remedy.INIT_STORE)
 
 
 def _made(name: str, document: Document, options: Options) -> View | None:

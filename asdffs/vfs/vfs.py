@@ -388,10 +388,10 @@ class Vfs:
                 self.finish(final=True)
         except (AsdffsError, OSError) as err:
             logger.error("the file could not be finished: %s", err)
-            report.failures.append(str(err))
+            report.fail(err)
         except Exception as err:  # whatever it was, what was typed is still kept beside the file
             logger.exception("the file could not be finished")
-            report.failures.append(str(err))
+            report.fail(err)
         names = self.names
         return keep_beside(
             self.document, self.staging.unsaved, names.scratch_files, names.unsaved_files, self._spool.path

@@ -16,7 +16,7 @@ from typing import Final
 from asdffs.document.document import Document
 from asdffs.document.extensions import find_hidden
 from asdffs.document.schema import check_schemas
-from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError
+from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Remedy
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.relief import CHUNK
@@ -39,13 +39,14 @@ class Level(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing; ``repairable``: it can be put right without losing anything."""
+    """One thing; ``repairable``: it can be put right without losing anything; ``remedy``: by what else."""
 
     level: Level
     sentence: str
     block: int | None = None
     offset: int | None = None
     repairable: bool = False
+    remedy: Remedy | None = None
 
 
 def check_document(document: Document, *, deep: bool, schema: bool = False) -> Iterator[Finding]:
@@ -110,7 +111,7 @@ def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Fin
     try:
         header = document.blocks[number].header
     except DamagedBlockError as err:
-        yield Finding(Level.ERROR, err.sentence, number, offset)
+        yield Finding(Level.ERROR, err.sentence, number, offset, remedy=err.remedy)
         return
     end = offset + header.full_size + (0 if header.streamed else header.used_size)
     if end > document.layout.size:
@@ -129,7 +130,7 @@ def _check_place(document: Document, number: int, header: BlockHeader) -> Iterat
         unused = document.blocks[number + 1].offset - end
         if unused:
             sentence = f"{unused} bytes between this block and the next belong to neither"
-            yield Finding(Level.WARNING, f"{sentence}; 'asdffs repack FILE' closes the gap", number, end)
+            yield Finding(Level.WARNING, sentence, number, end, remedy=Remedy.CLOSE_GAP)
 
 
 def _check_content(document: Document, number: int, header: BlockHeader, *, deep: bool) -> Iterator[Finding]:
@@ -142,8 +143,8 @@ def _check_content(document: Document, number: int, header: BlockHeader, *, deep
         if not fault and deep and header.compressed and not obstacle:
             _decode(document, number, header.data_size)
     except (AsdffsError, OSError) as err:
-        reason = err.sentence if isinstance(err, AsdffsError) else err
-        yield Finding(Level.ERROR, f"it cannot be decoded: {reason}", number, offset)
+        reason, remedy = (err.sentence, err.remedy) if isinstance(err, AsdffsError) else (str(err), None)
+        yield Finding(Level.ERROR, f"it cannot be decoded: {reason}", number, offset, remedy=remedy)
         return
     if fault:
         yield Finding(Level.ERROR, fault, number, offset)
@@ -180,11 +181,11 @@ def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
             repairable = sound and document.may_have_index
             yield Finding(Level.WARNING, "the block index is wrong", offset=start, repairable=repairable)
         else:
-            sentence = "the block index is wrong, and more follows it; 'asdffs repack --force FILE' drops both"
-            yield Finding(Level.WARNING, sentence, offset=start)
+            sentence = "the block index is wrong, and more follows it"
+            yield Finding(Level.WARNING, sentence, offset=start, remedy=Remedy.DROP_INDEX)
     elif tail.strip(b"\0") and not layout.removable:
         amount = layout.size - start
         sentence = f"{amount} bytes behind the last block are no block and no index"
-        yield Finding(Level.WARNING, f"{sentence}; 'asdffs repack --force FILE' drops them", offset=start)
+        yield Finding(Level.WARNING, sentence, offset=start, remedy=Remedy.DROP_BYTES)
     elif document.may_have_index:
         yield Finding(Level.NOTE, "there is no block index; readers skip along", offset=start, repairable=sound)

@@ -21,13 +21,7 @@ from dataclasses import dataclass, field
 
 from asdffs.document.document import Document, Foreign
 from asdffs.document.opening import open_document
-from asdffs.errors import (
-    AsdffsError,
-    LockedError,
-    NameExistsError,
-    NotPermittedError,
-    StaleFileError,
-)
+from asdffs.errors import AsdffsError, LockedError, NameExistsError, NotPermittedError, Remedy, StaleFileError
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
@@ -114,8 +108,7 @@ def _check_on_their_own(document: Document, count: int) -> None:
     for number in range(count):
         if document.contents.codecs.follows_tree(number):
             sentence = "its values follow the byteorder in the tree, which its own file has not"
-            advice = f"'asdffs block FILE {number} --compression zlib' stores them otherwise"
-            raise NotPermittedError(f"{sentence}; {advice}", path=document.path, block=number)
+            raise NotPermittedError(sentence, path=document.path, block=number, remedy=Remedy.RECOMPRESS)
 
 
 def write_tree_file(document: Document, folder: FileFolder, stem: str, write: Callable[[str, Fill], None]) -> None:
@@ -156,8 +149,8 @@ def _check_targets(document: Document, folder: FileFolder, targets: list[str], *
             raise NotPermittedError(sentence, path=folder.path(name))
     if there and not force:
         others = f", and {len(there) - 1} more files of its kind" if len(there) > 1 else ""
-        sentence = f"is there already{others}; choose another directory, or use --force"
-        raise NameExistsError(sentence, path=folder.path(there[0]))
+        sentence = f"is there already{others}; choose another directory"
+        raise NameExistsError(sentence, path=folder.path(there[0]), remedy=Remedy.FORCE_REPLACE)
     for name in there:
         with closing(folder.open(name, writable=False)) as old:
             if not folder.lock(old):

@@ -18,7 +18,7 @@ from asdffs.dialects.base import Dialect
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
-from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError, StaleFileError
+from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError, Remedy, StaleFileError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import STREAMED
 from asdffs.storage.backend import Backend, Folder, Signature
@@ -174,8 +174,8 @@ def _check_forms(pieces: tuple[Piece, ...], main: Document) -> None:
     rules = main.dialect.rules
     for piece in pieces:
         if piece.header.form not in rules.forms or piece.header.magic not in rules.magics:
-            sentence = f"its blocks are not written as those of {main.dialect.name}; see 'asdffs upgrade'"
-            raise NotPermittedError(sentence, path=piece.path)
+            sentence = f"its blocks are not written as those of {main.dialect.name}"
+            raise NotPermittedError(sentence, path=piece.path, remedy=Remedy.UPGRADE)
 
 
 def _check_same(piece: Piece, document: Document) -> None:

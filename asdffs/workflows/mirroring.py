@@ -32,6 +32,7 @@ from asdffs.errors import (
     InvalidTreeError,
     NameExistsError,
     NotPermittedError,
+    Remedy,
     StaleFileError,
     UnfinishedError,
 )
@@ -169,7 +170,7 @@ class Mirror:
 
     def refuse(self, name: str, err: Exception) -> None:
         """Remember why ``name`` could not be carried, and log it once."""
-        text = err.strerror if isinstance(err, OSError) and err.strerror else str(err)
+        text = err.strerror if isinstance(err, OSError) and err.strerror else self._document.report.tell(err)
         sentence = text if isinstance(err, AsdffsError) and err.path else f"{self.folder.path(name)}: {text}"
         if self.trouble.get(name) != sentence:
             logger.warning("%s", sentence)
@@ -257,8 +258,7 @@ class Mirror:
         """
         foreign = self._document.foreign()
         if foreign is Foreign.REMOVED:
-            sentence = "the file was removed; 'asdffs implode' makes another of what is in the directory"
-            raise StaleFileError(sentence, path=self._document.path)
+            raise StaleFileError("the file was removed", path=self._document.path, remedy=Remedy.IMPLODE)
         if foreign is not Foreign.NO:
             self._document.read_again()
             self.owed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import threading
@@ -12,7 +13,9 @@ import pytest
 
 import asdffs
 from asdffs import relief
+from asdffs.cli.remedies import WORDS, told
 from asdffs.document.blocks import transaction
+from asdffs.errors import NotPermittedError, Remedy
 from asdffs.relief import Alone, Exclusive, Rank
 
 DESIGN = Path(__file__).parents[2] / "docs/design"
@@ -90,3 +93,22 @@ def test_the_picture_has_the_floors_of_the_contract() -> None:
     picture = text.partition("```\n")[2].partition("```")[0]
     places = [picture.index(f"\n   {layer.split()[0]}") for layer in layers[2:-2]]
     assert places == sorted(places)
+
+
+def test_only_cli_names_commands_and_options() -> None:
+    """In strings that users read; docstrings may say what something is for."""
+    package = Path(asdffs.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        if path.is_relative_to(package / "cli"):
+            continue
+        tree = ast.parse(path.read_text())
+        documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+                assert not re.search(r"'asdffs [a-z]|(?:^|\s)-o [a-z]|--force", node.value), f"{path}: {node.value}"
+
+
+def test_each_remedy_has_words() -> None:
+    assert set(WORDS) == set(Remedy)
+    error = NotPermittedError("it is so", path="/x", block=3, remedy=Remedy.RECOMPRESS)
+    assert told(error) == "/x: block 3: it is so; 'asdffs block FILE 3 --compression zlib' stores them otherwise"

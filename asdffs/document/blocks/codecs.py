@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from asdffs import registry
 from asdffs.codecs.base import Chaining, Codec, Encoding, id_of, name_of
-from asdffs.errors import NameRefusedError, NotPermittedError, NotSupportedError
+from asdffs.errors import NameRefusedError, NotPermittedError, NotSupportedError, Remedy
 from asdffs.format.block_form import HeaderForm
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import CHAIN
@@ -131,7 +131,7 @@ class BlockCodecs:
         if form.compressions is not None and name not in form.compressions:
             names = " or ".join(("none", *form.compressions))
             sentence = f"block headers of {form.size} bytes, as this draft has them, cannot say {name}, only {names}"
-            raise NotSupportedError(f"{sentence}; see 'asdffs upgrade'")
+            raise NotSupportedError(sentence, remedy=Remedy.UPGRADE)
         if not codec.available():
             raise NotSupportedError(f"the compression {name} {_missing(codec)}")
         chains = self._codecs.get(CHAIN)

@@ -19,13 +19,13 @@ from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.blocks.windows import Window
 from asdffs.document.changes import Changes
 from asdffs.document.progress import Progress
-from asdffs.errors import DamagedBlockError
+from asdffs.errors import DamagedBlockError, Remedy
 from asdffs.format.block_header import BlockHeader
 from asdffs.relief import Exclusive, Relief
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.sharing import Stretch
 
-_CUT_OFF: Final = "the file ends inside this block; 'asdffs block FILE N --stored' prints what is left of it"
+_CUT_OFF: Final = "the file ends inside this block"
 #: Sizes of files have 63 bits.
 _LARGEST = (1 << 63) - 1
 
@@ -150,7 +150,7 @@ class BlockReader:
         self._locks.await_steady(number)
         span, header = self._table.content(number), self._table.header(number)
         if not header.streamed and len(span) < header.used_size:
-            raise DamagedBlockError(_CUT_OFF, block=number, offset=self._table.layout.size)
+            raise self._cut_off(number)
         return Stretch(self._transaction.backend, span.start, len(span))
 
     def find_fault(self, number: int) -> str:
@@ -171,7 +171,7 @@ class BlockReader:
             return b""
         start = self._table.offset(number) + header.full_size + offset
         if start + length > self._table.layout.size:
-            raise DamagedBlockError(_CUT_OFF, block=number, offset=self._table.layout.size)
+            raise self._cut_off(number)
         return self._transaction.backend.extent(start, length)
 
     def _check_sum(self, number: int) -> None:
@@ -181,6 +181,9 @@ class BlockReader:
                 self._checked[number] = self._checked.get(number) or self.find_fault(number)
         if self._checked.get(number):
             raise DamagedBlockError(self._checked[number], block=number)
+
+    def _cut_off(self, number: int) -> DamagedBlockError:
+        return DamagedBlockError(_CUT_OFF, block=number, offset=self._table.layout.size, remedy=Remedy.STORED_BYTES)
 
     def trust(self, number: int) -> None:
         """The block was written: its old checksum says nothing any more."""

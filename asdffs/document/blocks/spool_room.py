@@ -9,7 +9,7 @@ import os
 import tempfile
 from typing import BinaryIO, Final, Protocol
 
-from asdffs.errors import SpoolFullError
+from asdffs.errors import Remedy, SpoolFullError
 
 #: Blocks that have a spool file at a time.
 _MOST_FILES: Final = 256
@@ -129,9 +129,9 @@ class SpoolRoom:
         taken = sum(used.kept for used in dirty)
         if taken + size > self.most:
             raise SpoolFullError(
-                f"its {size} bytes must be decoded to be written, and {self.most - taken} are left for that; "
-                "mount with a larger -o spool_max=, or with -o spool= elsewhere",
+                f"its {size} bytes must be decoded to be written, and {self.most - taken} are left for that",
                 block=block.number,
+                remedy=Remedy.MORE_SPOOL,
             )
 
     def _evict(self, block: Occupant, over: int, *, ended: bool = False) -> int:

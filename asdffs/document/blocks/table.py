@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from asdffs.document.changes import BLOCKS, Changes, stored
-from asdffs.errors import DamagedBlockError, NoRoomError
+from asdffs.errors import DamagedBlockError, NoRoomError, Remedy
 from asdffs.format.block_header import BlockHeader, new_header
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header, scan_blocks
@@ -26,12 +26,9 @@ from asdffs.storage.backend import Backend
 
 logger = logging.getLogger(__name__)
 
-_FOREIGN_TAIL: Final = (
-    "what follows the last block is no sound block and no index, and would be lost; 'asdffs check' says more, "
-    "--force drops it"
-)
-_FOREIGN_GAP: Final = "bytes of no block lie between this one and the next, and would be lost; --force drops them"
-_GAP: Final = "unused bytes follow this block, so blocks cannot be moved; 'asdffs repack FILE' closes the gap"
+_FOREIGN_TAIL: Final = "what follows the last block is no sound block and no index, and would be lost"
+_FOREIGN_GAP: Final = "bytes of no block lie between this one and the next, and would be lost"
+_GAP: Final = "unused bytes follow this block, so blocks cannot be moved"
 _CUT_OFF: Final = (
     "the file ends inside this block: it was cut, so nothing is moved or added; get the whole file, for example by "
     "downloading it again"
@@ -102,7 +99,7 @@ class BlockTable:
             if number + 1 < len(self):
                 self._sure_end(number + 1)  # may find that the index is wrong, and the blocks without it
             if self.layout.index is not None and number + 1 < len(self) and end != self.offset(number + 1):
-                raise NoRoomError(_GAP, block=number)
+                raise NoRoomError(_GAP, block=number, remedy=Remedy.CLOSE_GAP)
         self.check_not_cut()
 
     def check_not_cut(self) -> None:
@@ -140,12 +137,12 @@ class BlockTable:
         for number in range(len(self) - 1):
             self._check_gap(self._end(number, self.header(number)), self.offset(number + 1), number)
         if not self.layout.removable:
-            raise DamagedBlockError(_FOREIGN_TAIL, offset=self.layout.blocks_end)
+            raise DamagedBlockError(_FOREIGN_TAIL, offset=self.layout.blocks_end, remedy=Remedy.DROP_TAIL)
 
     def _check_gap(self, start: int, stop: int, number: int) -> None:
         for offset in range(start, stop, CHUNK):
             if self._backend().read_at(offset, min(CHUNK, stop - offset)).strip(b"\0"):
-                raise DamagedBlockError(_FOREIGN_GAP, block=number, offset=start)
+                raise DamagedBlockError(_FOREIGN_GAP, block=number, offset=start, remedy=Remedy.FORCE_DROP)
 
     def empty_header(self) -> BlockHeader:
         """The header of a block that is added: of the same form as the last one.  Raises ``DamagedBlockError``."""

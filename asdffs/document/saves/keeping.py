@@ -126,7 +126,7 @@ class Keeper:
             FileFolder(self._spool).sync()
         except (OSError, AsdffsError) as err:
             return f", nor in {self._spool} ({err}): it is lost"
-        return f"; it stays in {path}, and 'asdffs recover {self._path}' or the next mount brings it back"
+        return f"; it stays in {path}, and a recovery, or the next mount, brings it back"
 
     def keep_stayed_block(self, source: str) -> bool:
         """Copy a block that stayed in the spool beside the file; False when ``source`` is no such file."""

@@ -1,0 +1,47 @@
+"""What a user can do about an error: the words for each ``errors.Remedy``, which name commands and options."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from asdffs.errors import AsdffsError, Remedy
+
+#: ``{block}``: the number of the block that the error is about.
+WORDS: Final = {
+    Remedy.CLOSE_GAP: "'asdffs repack FILE' closes the gap",
+    Remedy.DROP_BYTES: "'asdffs repack --force FILE' drops them",
+    Remedy.DROP_INDEX: "'asdffs repack --force FILE' drops both",
+    Remedy.DROP_TAIL: "'asdffs check' says more, --force drops it",
+    Remedy.FORCE_DROP: "--force drops them",
+    Remedy.FORCE_DROP_BLOCKS: "--force drops them all the same",
+    Remedy.FORCE_LOSS: "--force insists",
+    Remedy.FORCE_REMOVE: "to remove it all the same, see 'asdffs block --help', --force",
+    Remedy.FORCE_REPLACE: "or use --force",
+    Remedy.FORCE_WITHOUT: "or leave such out with --force",
+    Remedy.IMPLODE: "'asdffs implode' makes another of what is in the directory",
+    Remedy.INIT_STORE: "'asdffs daf init' makes an empty one",
+    Remedy.LOOK: "to look at it, mount it with -o ro, or use 'asdffs check'",
+    Remedy.MORE_SPOOL: "mount with a larger -o spool_max=, or with -o spool= elsewhere",
+    Remedy.MOUNT_READ_ONLY: "or mount with -o ro",
+    Remedy.RECOMPRESS: "'asdffs block FILE {block} --compression zlib' stores them otherwise",
+    Remedy.STORED_BYTES: "'asdffs block FILE N --stored' prints what is left of it",
+    Remedy.UPGRADE: "see 'asdffs upgrade'",
+}
+
+
+def told(error: Exception) -> str:
+    """Return the error as a user reads it: the sentence, and what helps."""
+    remedy = error.remedy if isinstance(error, AsdffsError) else None
+    return f"{error}{_joined(remedy, error.block)}" if isinstance(error, AsdffsError) else str(error)
+
+
+def with_remedy(sentence: str, remedy: Remedy | None, block: int | None = None) -> str:
+    """Return the sentence of a finding, and what helps."""
+    return sentence + _joined(remedy, block)
+
+
+def _joined(remedy: Remedy | None, block: int | None) -> str:
+    if remedy is None:
+        return ""
+    words = WORDS[remedy].format(block=block)
+    return f", {words}" if words.startswith("or ") else f"; {words}"
