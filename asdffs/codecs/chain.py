@@ -13,118 +13,20 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final
 
-from asdffs.codecs.base import PIECE, Chaining, Encoding, Source, pieces
-from asdffs.codecs.quantize import Quantize, quantize_of
-from asdffs.codecs.tile import Tile, tile_of
-from asdffs.codecs.zlib import PLUGIN as ZLIB
+from asdffs.codecs.base import Chaining, Encoding, Source, pieces
+from asdffs.codecs.chained.entries import Entry, entries_of
+from asdffs.codecs.chained.sources import Behind, Sequential, limited
+from asdffs.codecs.chained.steps import LOSSY, STEPS, ChainStep, _Tile
 from asdffs.format.constants import CHAIN
 
 #: Bytes of a chunk that is read as YAML, at the most.
 _LONGEST: Final = 1 << 14
 _END: Final = re.compile(rb"\r?\n\.\.\.(?:\r?\n|\Z)")
-#: Encodings of a chain, at the most: each may make its bytes a thousand times as many.
-_MOST: Final = 4
 #: As much as zlib and quantize together can make of a byte, and no more: a file of some bytes fills no disk.
 _RATIO: Final = 1 << 17
 _SHOWN: Final = 60
-_LOSSY: Final = (
-    "the encoding quantize rounds values, so it is read-only; store the block in another compression to change it"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One encoding of a chain, as written."""
-
-    name: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-    def argument(self, name: str) -> Any:
-        """The argument of that name, None without one."""
-        return self.arguments.get(name)
-
-
-class ChainStep(Protocol):
-    """An encoding at work."""
-
-    @property
-    def ratio(self) -> int:
-        """No encoded byte decodes to more bytes."""
-
-    @property
-    def memory(self) -> int:
-        """Bytes of memory that it keeps, about."""
-
-    def encoded_size(self, size: int) -> int:
-        """The most bytes that ``size`` bytes can have encoded."""
-
-    def decode(self, encoded: Source, size: int, order: str) -> Iterator[bytes]:
-        """The ``size`` bytes (at the most) that ``encoded`` decodes to, in pieces.  Raises ``ValueError``."""
-
-    def encode(self, content: Source) -> Iterator[bytes]:
-        """The encoded bytes.  Raises ``ValueError``."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Zlib:
-    ratio = ZLIB.ratio
-    memory = 2 * PIECE
-
-    def encoded_size(self, size: int) -> int:
-        return size + size // 256 + (1 << 16)
-
-    def decode(self, encoded: Source, size: int, order: str) -> Iterator[bytes]:
-        return ZLIB.decode(encoded, size)
-
-    def encode(self, content: Source) -> Iterator[bytes]:
-        return ZLIB.encode(content)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    tile: Tile
-    ratio = 1
-
-    @property
-    def memory(self) -> int:
-        return self.tile.memory
-
-    def encoded_size(self, size: int) -> int:
-        if size != self.tile.size:
-            raise ValueError(f"its tiles hold just {self.tile.size} bytes, not {size}")
-        return self.tile.padded_size
-
-    def decode(self, encoded: Source, size: int, order: str) -> Iterator[bytes]:
-        return self.tile.decode(encoded)
-
-    def encode(self, content: Source) -> Iterator[bytes]:
-        return self.tile.encode(content)
-
-
-@dataclass(frozen=True, slots=True)
-class _Quantize:
-    quantize: Quantize
-    ratio = 64
-    memory = 2 * PIECE
-
-    def encoded_size(self, size: int) -> int:
-        return self.quantize.largest(size)
-
-    def decode(self, encoded: Source, size: int, order: str) -> Iterator[bytes]:
-        return self.quantize.decode(encoded, size, order)
-
-    def encode(self, content: Source) -> Iterator[bytes]:
-        raise ValueError(_LOSSY)
-
-
-#: What makes a step of an entry, and where it may stand: arrays to arrays, to bytes, bytes to bytes.
-_STEPS: Final[dict[str, tuple[int, Callable[[Entry], ChainStep]]]] = {
-    "tile": (0, lambda entry: _Tile(tile_of(entry.argument))),
-    "quantize": (1, lambda entry: _Quantize(quantize_of(entry.argument))),
-    "zlib": (2, lambda entry: _Zlib()),
-}
 
 
 @dataclass(frozen=True)
@@ -163,12 +65,12 @@ class Chain(Encoding):
     @property
     def unknown(self) -> str:
         """The encoding that nobody knows here, or empty."""
-        return next((entry.name for entry in self.entries if entry.name not in _STEPS), "")
+        return next((entry.name for entry in self.entries if entry.name not in STEPS), "")
 
     @property
     def read_only(self) -> str:
         """Why the block cannot be written; empty when it can."""
-        return self.problem or (_LOSSY if self.ordered else "")
+        return self.problem or (LOSSY if self.ordered else "")
 
     @property
     def ordered(self) -> bool:
@@ -208,7 +110,7 @@ class Chain(Encoding):
         found: Iterator[bytes] = pieces(source)
         for step, most in reversed(list(zip(steps, sizes[:-1], strict=True))):
             found = step.decode(source, most, order)
-            source = Sequential(_limited(found, most), most)
+            source = Sequential(limited(found, most), most)
         yield from found
 
     def encode(self, content: Source) -> Iterator[bytes]:
@@ -236,10 +138,10 @@ class Chain(Encoding):
             raise ValueError(self.problem)
         if self.unknown:
             raise ValueError(f"the encoding {self.unknown[:_SHOWN]!r} is not known")
-        places = [_STEPS[entry.name][0] for entry in self.entries]
+        places = [STEPS[entry.name][0] for entry in self.entries]
         if places != sorted(places) or places.count(1) > 1:
             raise ValueError(f"the encodings {self.name} are not in an order that can be")
-        return tuple(_STEPS[entry.name][1](entry) for entry in self.entries)
+        return tuple(STEPS[entry.name][1](entry) for entry in self.entries)
 
 
 class Chains(Chaining):
@@ -273,7 +175,7 @@ class Chains(Chaining):
             return Chain(b"", (), problem="its chain of encodings has no end: no line '...' follows")
         chunk = head[: end.end()]
         try:
-            entries = _entries_of(chunk)
+            entries = entries_of(chunk)
         except ValueError as err:
             return Chain(chunk, (), problem=str(err))
         return Chain(chunk, entries, order)
@@ -284,83 +186,3 @@ class Chains(Chaining):
 
 
 PLUGIN = Chains()
-
-
-def _entries_of(chunk: bytes) -> tuple[Entry, ...]:
-    """What a chunk says.  Raises ``ValueError`` when it is no chain."""
-    import yaml
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        anchors = any(getattr(event, "anchor", None) for event in yaml.parse(chunk, Loader=loader))
-        found = None if anchors else yaml.load(chunk, Loader=loader)  # a safe one
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, LookupError) as err:
-        raise ValueError("its chain of encodings is not YAML") from err
-    if anchors:
-        raise ValueError("its chain of encodings has anchors, by which it might mean any amount")
-    if not isinstance(found, list) or not 1 <= len(found) <= _MOST:
-        raise ValueError(f"its chain of encodings is no list of 1 to {_MOST} of them")
-    return tuple(map(_entry_of, found))
-
-
-def _entry_of(value: Any) -> Entry:
-    name, *rest = value if isinstance(value, list) and value else (value,)
-    arguments = rest[0] if rest else {}
-    if not isinstance(name, str) or len(rest) > 1 or not isinstance(arguments or {}, dict):
-        raise ValueError("an entry of its chain of encodings is no name with arguments")
-    if not all(isinstance(key, str) and _is_plain(argument) for key, argument in (arguments or {}).items()):
-        raise ValueError("an argument in its chain of encodings is no number, text, or list of numbers")
-    return Entry(name, arguments or {})
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(one, int) and _is_plain(one) for one in value)
-    return isinstance(value, (str, float, type(None))) or (isinstance(value, int) and abs(value) < 1 << 63)
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """What follows the first ``start`` bytes of ``source``.  See ``codecs.Source``."""
-
-    source: Source
-    start: int
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return max(0, self.source.size - self.start)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """As ``source`` does."""
-        return self.source.read_at(self.start + offset, length)
-
-
-class Sequential:
-    """The bytes of ``parts``, read once from start to end.  See ``codecs.Source``; ``size``: at the most."""
-
-    def __init__(self, parts: Iterator[bytes], size: int) -> None:
-        self.size = size
-        self._parts = parts
-        self._place = 0
-        self._held = bytearray()
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """The next bytes: ``offset`` is where the last read ended.  Raises as ``parts`` do."""
-        if offset != self._place:
-            raise RuntimeError(f"read at {offset}, and {self._place} comes next")
-        while len(self._held) < length and (part := next(self._parts, None)) is not None:
-            self._held += part
-        found = bytes(self._held[:length])
-        del self._held[:length]
-        self._place += len(found)
-        return found
-
-
-def _limited(parts: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """``parts``, as long as they are no more than ``most`` bytes in all.  Raises ``ValueError`` then."""
-    for part in parts:
-        most -= len(part)
-        if most < 0:
-            raise ValueError("an encoding of its chain decodes to more than the next one can have")
-        yield part

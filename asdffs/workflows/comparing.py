@@ -5,8 +5,6 @@ One thread.  Changes nothing.
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +12,13 @@ from typing import Any
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
-from asdffs.errors import AsdffsError, DamagedFileError, InvalidTreeError
-from asdffs.format.block_header import BlockHeader
+from asdffs.errors import AsdffsError, InvalidTreeError
 from asdffs.relief import CHUNK
 from asdffs.tree.events import Path
 from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
+from asdffs.workflows.compared_block import Side, size_or_none
+from asdffs.workflows.text_difference import lines_of, unified
 
 #: Some bytes from an offset on.
 Read = Callable[[int], bytes]
@@ -57,9 +56,9 @@ class Comparison:
 
     def text(self) -> Iterator[str]:
         """Lines of a unified diff of header, comments and tree.  Raises ``OSError``."""
-        old, new = (_lines(document) for document in (self._a, self._b))
+        old, new = (lines_of(document) for document in (self._a, self._b))
         if old != new:
-            yield from _unified(old, new, self._a.path, self._b.path)
+            yield from unified(old, new, self._a.path, self._b.path)
 
     def values(self) -> Iterator[ValueDifference]:
         """What differs by value, in the order of the first tree.  Raises ``InvalidTreeError``, ``OSError``."""
@@ -88,7 +87,7 @@ class Comparison:
     def blocks(self) -> Iterator[BlockDifference]:
         """Blocks of the same number that decode to other bytes.  Raises ``DamagedBlockError``, ``OSError``."""
         for number in range(max(len(self._a.blocks), len(self._b.blocks))):
-            a, b = _size(self._a, number), _size(self._b, number)
+            a, b = size_or_none(self._a, number), size_or_none(self._b, number)
             blocks = Side(self._a, number), Side(self._b, number)
             first = None if a is None or b is None else self._compare_known(*blocks)
             if a is None or b is None or first is not None:
@@ -157,66 +156,6 @@ class Comparison:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of a comparison: block ``number`` of ``document``.  Errors name its file."""
-
-    document: Document
-    number: int
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What tells it from others."""
-        return self.document.path, self.number
-
-    @property
-    def header(self) -> BlockHeader:
-        """Its header."""
-        with self._naming():
-            return self.document.blocks[self.number].header
-
-    @property
-    def size(self) -> int:
-        """Bytes of content."""
-        with self._naming():
-            return self.document.blocks[self.number].size
-
-    @property
-    def stored_size(self) -> int:
-        """Stored bytes that the file has."""
-        with self._naming():
-            return self.document.contents.stored_stretch(self.number).length
-
-    def read(self, offset: int) -> bytes:
-        """Some bytes of the content."""
-        with self._naming():
-            return self.document.blocks[self.number].read_at(offset, CHUNK)
-
-    def read_stored(self, offset: int) -> bytes:
-        """Some stored bytes."""
-        with self._naming():
-            return self.document.blocks[self.number].read_stored(offset, CHUNK)
-
-    def check_decodable(self) -> None:
-        """Bytes that are stored in an unknown way say nothing of the content.  Raises ``DamagedFileError``."""
-        if self.document.blocks[self.number].obstacle:
-            compression = self.document.blocks[self.number].compression
-            sentence = f"cannot be compared: the compression {compression!r} is not array_errors here"
-            raise DamagedFileError(sentence, path=self.document.path, block=self.number)
-
-    @contextlib.contextmanager
-    def _naming(self) -> Iterator[None]:
-        try:
-            yield
-        except AsdffsError as err:
-            err.path = err.path or self.document.path
-            raise
-
-
-def _size(document: Document, number: int) -> int | None:
-    return document.blocks[number].size if number < len(document.blocks) else None
-
-
 def _values(document: Document) -> ValueNode:
     try:
         return read_values(document.tree.text())
@@ -261,43 +200,6 @@ def _child(node: ValueNode, key: str | int) -> ValueNode | None:
         found: ValueNode | None = node.value.get(key)
         return found
     return node.value[key] if key < len(node.value) else None
-
-
-def _lines(document: Document) -> list[str]:
-    return document.tree.text().decode("utf-8", "backslashreplace").removesuffix("\n").split("\n")
-
-
-def _unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
-    """As patch(1) reads it."""
-    yield f"--- {a}"
-    yield f"+++ {b}"
-    matcher: Any = difflib.SequenceMatcher(None, (), ())
-    matcher.opcodes = _opcodes(old, new)
-    for group in matcher.get_grouped_opcodes(3):
-        (_, i, _, j, _), (_, _, i_stop, _, j_stop) = group[0], group[-1]
-        yield f"@@ -{_range(i, i_stop)} +{_range(j, j_stop)} @@"
-        for tag, i1, i2, j1, j2 in group:
-            if tag == "equal":
-                yield from (f" {line}" for line in old[i1:i2])
-                continue
-            yield from (f"-{line}" for line in old[i1:i2])
-            yield from (f"+{line}" for line in new[j1:j2])
-
-
-def _opcodes(old: list[str], new: list[str]) -> list[Any]:
-    """What is the same at both ends is found at once: difflib takes its time with long texts."""
-    least = min(len(old), len(new))
-    start = next((n for n in range(least) if old[n] != new[n]), least)
-    end = next((n for n in range(least - start) if old[-1 - n] != new[-1 - n]), least - start)
-    i, j = len(old) - end, len(new) - end
-    middle = difflib.SequenceMatcher(None, old[start:i], new[start:j]).get_opcodes()
-    found = [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in middle]
-    return [("equal", 0, start, 0, start), *found, ("equal", i, len(old), j, len(new))]
-
-
-def _range(start: int, stop: int) -> str:
-    """Lines are counted from 1; of none, the one before."""
-    return f"{start + 1 if stop > start else start},{stop - start}"
 
 
 def _name(path: Path) -> str:
