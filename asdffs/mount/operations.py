@@ -174,7 +174,7 @@ class Operations:
     @_answered
     def readlink(self, path: str) -> str:
         """Target of a symbolic link."""
-        return self.vfs.readlink(path)
+        return self.vfs.metadata.readlink(path)
 
     @_answered
     def open(self, path: str, flags: int) -> int:
@@ -296,12 +296,12 @@ class Operations:
     @_answered
     def chmod(self, path: str | None, mode: int, fh: int | None = None) -> None:
         """Set the mode."""
-        self.vfs.chmod(path, mode, fh)
+        self.vfs.metadata.chmod(path, mode, fh)
 
     @_answered
     def chown(self, path: str | None, uid: int, gid: int, fh: int | None = None) -> None:
         """Set the owner."""
-        self.vfs.chown(path, uid, gid, fh)
+        self.vfs.metadata.chown(path, uid, gid, fh)
 
     @_answered
     def utimens(
@@ -309,29 +309,29 @@ class Operations:
     ) -> None:
         """Set the times; None is now, or for one of the two: keep it."""
         now = time.time_ns()
-        self.vfs.utimens(path, *(times or (now, now)), fh)
+        self.vfs.metadata.utimens(path, *(times or (now, now)), fh)
 
     @_answered
     def listxattr(self, path: str) -> list[str]:
         """Names of extended attributes."""
-        return self.vfs.xattrs(path)
+        return self.vfs.metadata.xattrs(path)
 
     @_answered
     def getxattr(self, path: str, name: str, position: int = 0) -> bytes:
         """One extended attribute.  No file has any of another namespace: ls asks once for them, not of each file."""
         if not name.startswith("user."):
             raise ForeignAttributeError(f"the attribute {name!r} is not supported")
-        return self.vfs.xattr(path, name)
+        return self.vfs.metadata.xattr(path, name)
 
     @_changing
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> None:
         """Ours recompress a block or reserve room; all others are refused."""
-        self.vfs.set_xattr(path, name, value)
+        self.vfs.metadata.set_xattr(path, name, value)
 
     @_answered
     def removexattr(self, path: str, name: str) -> None:
         """Nothing can be removed: ours tell what is in the file."""
-        if name in self.vfs.xattrs(path):
+        if name in self.vfs.metadata.xattrs(path):
             raise NotPermittedError(f"{name} tells what is in the file and cannot be removed", path=path)
         raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
 

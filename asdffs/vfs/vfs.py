@@ -18,9 +18,6 @@ from asdffs.document.saves.places import Places
 from asdffs.errors import (
     AsdffsError,
     FileExpectedError,
-    ForeignAttributeError,
-    NameRefusedError,
-    NoAttributeError,
     NoSuchNameError,
     NotDirectoryError,
     ReadOnlyError,
@@ -32,8 +29,9 @@ from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
+from asdffs.vfs.metadata import Metadata
 from asdffs.vfs.names import Names
-from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
+from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.shared_pages import Dropper, SharedPages, drop_nothing
 from asdffs.vfs.short_ways import Way
@@ -66,6 +64,7 @@ class Vfs:
         drafts = Drafts(document, places.rejected, history, committing=self._pages.committing)
         self.staging = Staging(document, drafts, tree)
         self.names = Names(document, self._spool, owner, self._coherence, self._pages, self.staging, chosen.views)
+        self.metadata = Metadata(self.names, self.staging, self._changeable)
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()
 
@@ -89,55 +88,6 @@ class Vfs:
         if self.document.changes.news:
             self._coherence.note(self.document.changes.take())
         return self._coherence.take()
-
-    def readlink(self, path: str) -> str:
-        """Target of a symbolic link.  Raises ``NameRefusedError``."""
-        node = self.names.find(path)
-        if not isinstance(node, LinkNode):
-            raise NameRefusedError("is no symbolic link", path=path)
-        return node.target
-
-    def chmod(self, path: str | None, mode: int, handle: int | None = None) -> None:
-        """Set the mode of scratch; elsewhere it succeeds and changes nothing."""
-        node = self._changeable(path, handle)
-        if self._is_scratch(node):
-            node.mode = mode & 0o7777
-
-    def chown(self, path: str | None, uid: int, gid: int, handle: int | None = None) -> None:
-        """Set the owner of scratch (-1: keep); elsewhere it succeeds and changes nothing."""
-        node = self._changeable(path, handle)
-        if self._is_scratch(node):
-            node.uid = node.uid if uid == -1 else uid
-            node.gid = node.gid if gid == -1 else gid
-
-    def utimens(
-        self, path: str | None, atime_ns: int | None, mtime_ns: int | None, handle: int | None = None
-    ) -> None:
-        """Set the times of a node; None: keep."""
-        node = self._changeable(path, handle)
-        if isinstance(node, FileNode):
-            node.look()  # what changed before this does not move the time that is set now
-        node.atime_ns = node.atime_ns if atime_ns is None else atime_ns
-        node.mtime_ns = node.mtime_ns if mtime_ns is None else mtime_ns
-
-    def xattrs(self, path: str) -> list[str]:
-        """Names of the extended attributes."""
-        node = self.names.find(path)
-        return list(node.file.attributes()) if isinstance(node, FileNode) else []
-
-    def xattr(self, path: str, name: str) -> bytes:
-        """One extended attribute.  Raises ``NoAttributeError``."""
-        node = self.names.find(path)
-        if not isinstance(node, FileNode):
-            raise NoAttributeError("only files have attributes", path=path)
-        return node.file.attribute(name)
-
-    def set_xattr(self, path: str, name: str, value: bytes) -> None:
-        """Set an extended attribute.  Raises ``ForeignAttributeError``, or as the file does."""
-        node = self._changeable(path, None)
-        if not isinstance(node, FileNode):
-            raise ForeignAttributeError("only files have attributes", path=path)
-        node.file.set_attribute(name, value)
 
     # -- directories --------------------------------------------------------
 
@@ -420,11 +370,6 @@ class Vfs:
         if node.changing is not None and node.changing.taken:
             with node.changing.entered(patiently=True):
                 pass
-
-    def _is_scratch(self, node: Node) -> bool:
-        if isinstance(node, FileNode):
-            return isinstance(node.file, SpoolFile) and node is not self.staging.node
-        return isinstance(node, LinkNode) or (isinstance(node, DirectoryNode) and node.created)
 
     def _node(self, path: str | None, handle: int | None) -> Node:
         opened = self._handles.find(handle)

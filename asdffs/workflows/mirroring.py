@@ -36,29 +36,20 @@ from asdffs.errors import (
     StaleFileError,
     UnfinishedError,
 )
-from asdffs.format.scanner import drive, scan_layout
 from asdffs.format.tree_extent import ends_with_tree
 from asdffs.storage.backend import Access, Backend, Signature
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
-from asdffs.tree.events import Path
-from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.outline import read_outline
-from asdffs.tree.sources import Wanted, checked_sources
-from asdffs.tree.uris import resolve
 from asdffs.tree.validation import MISSING_END
 from asdffs.workflows.block_files import BlockFiles
 from asdffs.workflows.exploded_files import Fill, main_name, numbered, write_block_file, write_tree_file
-from asdffs.workflows.exploding import block_file_name, exploded_sources, moved_source
+from asdffs.workflows.exploding import block_file_name
+from asdffs.workflows.mirrored_tree import MirroredTree
 
 logger = logging.getLogger(__name__)
 
 #: How often the directory is written anew while somebody else writes it too.
 _PATIENCE: Final = 100
-_OWN_BLOCKS: Final = (
-    "has blocks of its own; in a directory that is watched each is a file of its own: "
-    "save it with all_array_storage='external'"
-)
 
 
 class Mirror:
@@ -84,6 +75,7 @@ class Mirror:
         self._drafts = drafts
         self._announce = announce
         self._blocks = BlockFiles(self.folder, stem, document)
+        self._tree = MirroredTree(document, self.folder, stem)
 
     # -- what there is ----------------------------------------------------
 
@@ -116,13 +108,13 @@ class Mirror:
     def differs(self, name: str) -> bool:
         """Whether a file has something that the ASDF file has not.  Raises ``AsdffsError``, ``OSError``."""
         if name == self.main:
-            return self._text() not in (b"", self._document.tree.text())
+            return self._tree.text() not in (b"", self._document.tree.text())
         return self._blocks.differs(name)
 
     def is_whole(self, name: str) -> bool:
         """Whether a file has all that it says it has: its end marker, or its stored bytes."""
         try:
-            return ends_with_tree(self._raw_text()) if name == self.main else self._blocks.is_whole(name)
+            return ends_with_tree(self._tree.raw_text()) if name == self.main else self._blocks.is_whole(name)
         except (AsdffsError, OSError):
             return False
 
@@ -179,7 +171,7 @@ class Mirror:
     def _carry(self, name: str, before: Signature, *, last: bool) -> bool:
         if name != self.main:
             return self._blocks.carry(name, lambda: self._announce(name, b""))
-        text = self._text()
+        text = self._tree.text()
         if text in (b"", self._document.tree.text()) or self._mark(name) != before:
             return False  # there is nothing to carry, or it was written while it was read
         if not last and not ends_with_tree(text):
@@ -187,66 +179,6 @@ class Mirror:
         self._announce(name, text)
         self._drafts.commit(text)
         return True
-
-    def _text(self) -> bytes:
-        """The tree of the directory as it is in the ASDF file; empty while there is none to be carried.
-
-        As it is where it cannot be read: its commit says why.  Raises ``NotPermittedError``, ``OSError``, and
-        ``InvalidTreeError`` for a source that is not there yet.
-        """
-        try:
-            raw = self._raw_text()
-        except FileNotFoundError:
-            return b""
-        try:
-            outline = read_outline(raw, self._document.dialect)
-        except InvalidTreeError:
-            return raw
-        return checked_sources(outline, self._carried_sources(), self._document.dialect)
-
-    def _raw_text(self) -> bytes:
-        """Header, comments and tree; all of a file of which nothing else is a tree."""
-        with closing(self.folder.open(self.main, writable=False)) as backend:
-            size = backend.size()
-            whole = backend.read_at(0, size)
-            try:
-                layout = drive(scan_layout(size, lambda header: self._document.dialect.rules), backend.read_at)
-            except AsdffsError:
-                return whole
-        if layout.first_block is not None:
-            raise NotPermittedError(_OWN_BLOCKS)
-        return whole if whole[layout.text_end :].strip(b"\0 \r\n") else whole[: layout.text_end]
-
-    def _carried_sources(self) -> Wanted:
-        """What sources of the directory are in the ASDF file: as they are written there, where they mean the same."""
-        document = self._document
-        outline = document.arrays.outline()
-        exploded = exploded_sources(self.stem, len(document.blocks), document.path, self.folder.directory)
-        written: dict[Path, tuple[str | None, str]] = {}
-        for branch in outline.arrays:
-            if branch.array is not None and branch.source is not None:
-                start, stop = branch.source
-                written[branch.path] = exploded(branch.array), outline.text[start:stop]
-
-        def wanted(array: Ndarray) -> str | None:
-            then, text = written.get(array.path, (None, ""))
-            if then is not None and then.strip('"') == array.source:
-                return text
-            number = self._number_of(array)
-            here = self.folder.path(self.main)
-            return moved_source(array.source, here, os.path.dirname(document.path)) if number is None else str(number)
-
-        return wanted
-
-    def _number_of(self, array: Ndarray) -> int | None:
-        """The block that a source means: by the name of its file in the directory."""
-        path = resolve(array.source, self.folder.path(self.main)) if isinstance(array.source, str) else None
-        if path is None or os.path.dirname(path) != self.folder.directory:
-            return None
-        number = next(iter(numbered([os.path.basename(path)], self.stem)), None)
-        if number is not None and number >= len(self._document.blocks):
-            raise InvalidTreeError(f"{array.name}: there is no {os.path.basename(path)} yet", line=array.line)
-        return number
 
     # -- out of the ASDF file ----------------------------------------------
 

@@ -49,7 +49,7 @@ def test_regression_a_failed_fill_was_taken_for_a_foreign_change_and_forgotten(t
         raise OSError(28, "No space left on device")
 
     with mock.patch("asdffs.document.blocks.steps.pour", pour), pytest.raises(FailedFileError):
-        vfs.set_xattr("/blocks/0000.bin", "user.asdf.compression", b"zlib")
+        vfs.metadata.set_xattr("/blocks/0000.bin", "user.asdf.compression", b"zlib")
     assert vfs.foreign.look()
     assert block(vfs, 0) == DATA * 60, "reads go on, of what recovery will make"
     with pytest.raises(FailedFileError):

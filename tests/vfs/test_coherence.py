@@ -88,10 +88,10 @@ def test_a_time_that_was_set_stays_until_the_next_change(vfs: Vfs) -> None:
     block, array = NAMES["a"][:2]
     write(vfs, block, 0, b"y")
     for path in (block, array):
-        vfs.utimens(path, 5, 6)
+        vfs.metadata.utimens(path, 5, 6)
         assert vfs.attributes(path).mtime_ns == 6
     write(vfs, block, 0, b"z")
-    vfs.utimens(block, 7, 8)
+    vfs.metadata.utimens(block, 7, 8)
     assert vfs.attributes(block).mtime_ns == 8
     assert vfs.attributes(array).mtime_ns > 10**18
 
@@ -161,6 +161,6 @@ def test_a_directory_is_newer_when_names_come_or_go(vfs: Vfs) -> None:
 def test_storing_a_block_in_another_way_changes_its_exploded_file_alone(vfs: Vfs) -> None:
     before = times(vfs)
     size = vfs.attributes("/exploded/data0000.asdf").size
-    vfs.set_xattr("/blocks/0000.bin", "user.asdf.compression", b"zlib")
+    vfs.metadata.set_xattr("/blocks/0000.bin", "user.asdf.compression", b"zlib")
     assert "/exploded/data0000.asdf" in moved(vfs, before)
     assert vfs.attributes("/exploded/data0000.asdf").size != size

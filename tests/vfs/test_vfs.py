@@ -314,19 +314,19 @@ def test_scratch_names_links_and_attributes(mount: Mount) -> None:
     vfs = mount.vfs
     mount.create("/a", b"1")
     vfs.names.symlink("/.#tree.yaml", "me@here.1")
-    assert vfs.readlink("/.#tree.yaml") == "me@here.1"
+    assert vfs.metadata.readlink("/.#tree.yaml") == "me@here.1"
     vfs.names.link("/a", "/b")
     assert vfs.attributes("/b").links == 2
     vfs.names.rename("/a", "/b")  # the same file: nothing happens
     assert mount.exists("/a")
     vfs.names.unlink("/a")
     assert mount.read("/b") == b"1"
-    vfs.chmod("/b", 0o600)
-    vfs.chown("/b", 5, -1)
-    vfs.utimens("/b", 1, 2)
+    vfs.metadata.chmod("/b", 0o600)
+    vfs.metadata.chown("/b", 5, -1)
+    vfs.metadata.utimens("/b", 1, 2)
     shown = vfs.attributes("/b")
     assert (shown.mode, shown.uid, shown.mtime_ns) == (0o600, 5, 2)
-    vfs.chmod("/tree.yaml", 0o600)
+    vfs.metadata.chmod("/tree.yaml", 0o600)
     assert vfs.attributes("/tree.yaml").mode == 0o644
     with pytest.raises(NameExistsError):
         vfs.names.rename("/b", "/.#tree.yaml", replace=False)
@@ -363,7 +363,7 @@ def test_read_only(tmp_path: Path) -> None:
         lambda: vfs.create("/x", 0),
         lambda: vfs.names.unlink("/tree.yaml"),
         lambda: vfs.truncate("/tree.yaml", 0),
-        lambda: vfs.chmod("/tree.yaml", 0),
+        lambda: vfs.metadata.chmod("/tree.yaml", 0),
     ):
         with pytest.raises(ReadOnlyError):
             work()
