@@ -14,32 +14,21 @@ or commits.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
-from typing import Final
 
-from asdffs.daf.committing import Commit, Unit
+from asdffs.daf.commits import Commits
 from asdffs.daf.files import Bytes, Content
 from asdffs.daf.live_directory import LiveDirectory, RootDirectory
 from asdffs.daf.live_file import LiveFile
 from asdffs.daf.loose import Loose, LooseFiles
-from asdffs.daf.nodes import KeptEntryError
 from asdffs.daf.room import BlockRoom
 from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore, carries_store, read_store
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, FailedFileError, LockedError, StaleFileError, TreeChangedError
+from asdffs.errors import AsdffsError
 from asdffs.relief import Exclusive, Rank
 
 logger = logging.getLogger(__name__)
-
-#: How long after a change the tree is committed, in seconds; at least as many times what the last commit took.
-_SOON: Final = 0.25
-_PATIENCE: Final = 4
-#: How many units are committed one by one, at most, where all at once cannot be.
-_MOST_ALONE: Final = 200
-#: How often a commit is made again because the tree was changed, or is written otherwise than it is here.
-_TRIES: Final = 5
 
 
 class LiveStore:
@@ -62,9 +51,7 @@ class LiveStore:
         self._version = -1
         self._generation = document.generation
         self._carried = False
-        self._pending = False
-        self._waking = False
-        self._lasted = 0.0
+        self._commits = Commits(self)
 
     @property
     def carried(self) -> bool:
@@ -92,9 +79,10 @@ class LiveStore:
     def refresh(self) -> None:
         """Take up what a commit that is not ours has changed.  Raises ``OSError``."""
         if self._version != self.document.tree.version and not self.turn.taken:
-            self._take_up()
+            self.take_up()
 
-    def _take_up(self) -> None:
+    def take_up(self) -> None:
+        """Show what the tree has now.  Raises ``OSError``."""
         self._version = self.document.tree.version
         try:
             self._carried = carries_store(self.document)
@@ -233,76 +221,11 @@ class LiveStore:
 
     def wake(self) -> None:
         """Something is to be committed, soon."""
-        self._pending = True
-        if not self._waking:
-            self._waking = True
-            self.document.relief.later(max(_SOON, _PATIENCE * self._lasted), self._commit_soon)
-
-    def _commit_soon(self) -> None:
-        self._waking = False
-        try:
-            self.commit(final=False)
-        except (AsdffsError, OSError) as err:
-            self.document.report.refuse(err)
+        self._commits.wake()
 
     def commit(self, *, final: bool, forced: bool = False) -> None:
-        """Have the tree have what is whole; ``final``: everything, as files where it is no property.
-
-        ``forced``: also when nobody has changed anything.
-
-        Raises ``AsdffsError``, ``OSError``; what is loose stays so.
-        """
-        if not self.document.writable or not (self._pending or forced or (final and not self.settled)):
-            return
-        self.refresh()
-        with self.turn.entered():
-            started = time.monotonic()
-            self._pending = False
-            try:
-                self._commit(final=final)
-            except (AsdffsError, OSError):
-                self._pending = True
-                raise
-            finally:
-                self._lasted = time.monotonic() - started
-
-    def _commit(self, *, final: bool) -> None:
-        """All at once; where that fails, one by one: what cannot be said, or has no room, holds up no other."""
-        together = Commit(self, final=final)
-        try:
-            self._run(together, final=final)
-        except (FailedFileError, StaleFileError, LockedError):
-            raise
-        except (AsdffsError, OSError):
-            units = together.loose_units
-            if len(units) < 2:
-                raise
-            self._commit_each(units if final else units[:_MOST_ALONE], final=final)
-            if not self.settled:
-                raise
-
-    def _commit_each(self, units: list[Unit], *, final: bool) -> None:
-        failure: AsdffsError | OSError | None = None
-        for unit in units:
-            only = frozenset([unit])
-            try:
-                self._run(Commit(self, final=final, only=only), final=final, only=only)
-            except (AsdffsError, OSError) as err:
-                failure = failure or err
-        if failure is not None:
-            raise failure
-
-    def _run(self, commit: Commit, *, final: bool, only: frozenset[Unit] | None = None) -> None:
-        for _ in range(_TRIES):
-            try:
-                commit.run()
-                return
-            except KeptEntryError:  # somebody has written a mapping otherwise than this package does
-                commit = Commit(self, final=final, anew=True, only=only)
-            except TreeChangedError:
-                self._take_up()
-                commit = Commit(self, final=final, only=only)
-        commit.run()
+        """Have the tree have what is whole, as ``Commits.commit``."""
+        self._commits.commit(final=final, forced=forced)
 
     def prepare_log(self, text: bytes, taken: set[str]) -> None:
         """Before ``text`` is committed, which has the loose files at the paths ``taken``: the log that goes with it.

@@ -46,3 +46,20 @@ def _sum(read: Read, size: int, relief: Relief, step: Step) -> bytes:
             raise AbandonedError("nobody waits for the block any more")
         step(len(piece))
     return digest.digest()
+
+
+def digest_of(
+    read: Callable[[int, int], bytes], size: int, interrupted: Callable[[], bool], step: Callable[[int], object]
+) -> bytes | None:
+    """Return the MD5 of ``size`` bytes that ``read(offset, length)`` gives; None as soon as it is ``interrupted``.
+
+    ``step(bytes)`` is told how it goes on.  Raises ``OSError``.
+    """
+    digest = hashlib.md5(usedforsecurity=False)
+    for place in range(0, size, CHUNK):
+        if interrupted():
+            return None
+        piece = read(place, min(CHUNK, size - place))
+        digest.update(piece)
+        step(len(piece))
+    return digest.digest()

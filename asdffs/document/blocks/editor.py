@@ -12,12 +12,12 @@ One thread.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from asdffs.document.blocks.allocation import Allocation
+from asdffs.document.blocks.checksums import digest_of
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
@@ -313,12 +313,6 @@ class BlockEditor:
 
     def _digest(self, number: int, size: int, interrupted: Callable[[], bool]) -> bytes | None:
         """MD5 of the content, or None when it was interrupted.  Nothing moves or changes meanwhile."""
-        digest = hashlib.md5(usedforsecurity=False)
         start, backend = self._room.start(number), self._transaction.backend
         with self._progress.over("checksum", size, number) as step, self._relief.waiting():
-            for place in range(0, size, CHUNK):
-                if interrupted():
-                    return None
-                digest.update(backend.read_at(start + place, min(CHUNK, size - place)))
-                step(min(CHUNK, size - place))
-        return digest.digest()
+            return digest_of(lambda place, length: backend.read_at(start + place, length), size, interrupted, step)
