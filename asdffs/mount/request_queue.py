@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 from asdffs.mount.session import Session
 
-#: Looks for the next request right after an answer, about 20 us: to fall asleep and to be woken takes longer than a
-#: small read, and more of the processor (docs/performance.md).
-_LOOKS: Final = 12
+#: Looks for the next request right after an answer, about 50 us: to fall asleep and to be woken takes longer than a
+#: small read, and more of the processor (docs/performance.md).  Not where the program would have to wait for that.
+_LOOKS: Final = 30 if len(os.sched_getaffinity(0)) > 1 else 0
 #: What ends a mount, for the main thread; others block them.
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
