@@ -11,7 +11,7 @@ from support.mounts import asdffs, environment_in, mounted
 from support.samples import block_bytes, header_bytes
 
 import asdffs as library
-from asdffs.errors import NoRoomError
+from asdffs.errors import NoRoomError, Remedy
 from asdffs.format.block_index import is_removable_index
 
 TOKEN = b"#ASDF BLOCK INDEX\n%YAML 1.1\n"
@@ -115,8 +115,12 @@ def test_bytes_behind_the_last_block_can_be_dropped(tmp_path: Path) -> None:
     for tail in (b"garbage", index(*offsets) + b"garbage"):
         path.write_bytes(raw + tail)
         assert "repack --force" in command(path, "check", "--repair", path)[1]
-        with library.open(path, "r+") as document, pytest.raises(NoRoomError, match="repack --force"):
+        with (
+            library.open(path, "r+") as document,
+            pytest.raises(NoRoomError, match="would be overwritten") as refused,
+        ):
             document.blocks[3].write_at(0, bytes(9000))
+        assert refused.value.remedy is Remedy.DROP_BYTES
         assert command(path, "repack", path)[0] != 0
         assert command(path, "repack", "--force", path)[0] == 0
         assert command(path, "check", path)[0] == 0
