@@ -30,6 +30,7 @@ class Remedy(enum.Enum):
     MORE_SPOOL = enum.auto()
     MOUNT_READ_ONLY = enum.auto()
     RECOMPRESS = enum.auto()
+    RECOVER = enum.auto()
     STORED_BYTES = enum.auto()
     UPGRADE = enum.auto()
 

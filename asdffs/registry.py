@@ -53,6 +53,8 @@ def find(kind: Kind, name: str) -> Any:
     Raises ``OSError`` where that may pass: too many open files, no memory.
     """
     key = (kind, name)
+    if key in _troubles:
+        return None
     if key not in _loaded:
         found = _load(kind, name)
         if found is None:

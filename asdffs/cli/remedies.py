@@ -24,6 +24,7 @@ WORDS: Final = {
     Remedy.MORE_SPOOL: "mount with a larger -o spool_max=, or with -o spool= elsewhere",
     Remedy.MOUNT_READ_ONLY: "or mount with -o ro",
     Remedy.RECOMPRESS: "'asdffs block FILE {block} --compression zlib' stores them otherwise",
+    Remedy.RECOVER: "'asdffs recover FILE' does so now",
     Remedy.STORED_BYTES: "'asdffs block FILE N --stored' prints what is left of it",
     Remedy.UPGRADE: "see 'asdffs upgrade'",
 }

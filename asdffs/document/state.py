@@ -32,6 +32,7 @@ from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.storage.backend import Extent, Signature
+from asdffs.storage.file_mode import FileMode
 
 logger = logging.getLogger(__name__)
 
@@ -141,6 +142,11 @@ class FileState:
         return self._transaction.grown_by
 
     # -- whether all of it is in the file ---------------------------------
+
+    @property
+    def mode(self) -> FileMode:
+        """Whether the file may be read and written."""
+        return self._transaction.mode
 
     @property
     def failed(self) -> bool:

@@ -72,7 +72,8 @@ Setter = Callable[[MountOptions, str], MountOptions]
 def parse_options(texts: list[str]) -> MountOptions:
     """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming what is not array_errors."""
     chosen = MountOptions()
-    values = _VALUES | {name: ("on|off", _set_format(name)) for name in registry.names("formats")}
+    values = {name: ("on|off", _set_format(name)) for name in registry.names("formats")}
+    values = _VALUES | {name: value for name, value in values.items() if name not in _VALUES}
     for word in (word for text in texts for word in text.split(",") if word):
         name, equals, value = word.partition("=")
         if word in _KERNEL:

@@ -44,14 +44,15 @@ class Lease:
         self._finish = finish
         self._post = post
         self._lock = threading.Lock()
-        self._own = -1
+        self._own = self._next = -1
         self._of: tuple[int, int] | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._wait, name="lease", daemon=True)
         signal.pthread_sigmask(signal.SIG_BLOCK, {SIGNAL})
 
     def start(self) -> None:
-        """Begin to hold the lease, as soon as nobody else has the file open."""
+        """With the turn: begin to hold the lease, as soon as nobody else has the file open."""
+        self._follow()
         self._thread.start()
 
     def stop(self) -> None:
@@ -60,54 +61,64 @@ class Lease:
         if self._thread.ident is not None:
             signal.pthread_kill(self._thread.ident, SIGNAL)
             self._thread.join()
-        self._give_up()
+        self._close()
+        if self._next >= 0:
+            os.close(self._next)
 
     def _wait(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
         while not self._stopping:
-            self._post(self._take)
+            self._post(self._follow)
+            self._take()
             if signal.sigtimedwait({SIGNAL}, _AGAIN) is not None and not self._stopping:
                 logger.info("another program opens the file: it waits until it is finished")
                 self._finish()
                 self._give_up()
 
-    def _take(self) -> None:
-        """With the turn: have the lease on the file that is open now."""
+    def _follow(self) -> None:
+        """With the turn: have a duplicate of the descriptor of the file that is open now, for the other thread."""
         descriptor = self._descriptor()
         if descriptor < 0 or self._stopping:  # nothing more is written
             return
         with self._lock:
-            if self._has_lease_of(descriptor):
-                return
-            self._let_go()
-            self._own, self._of = os.dup(descriptor), _file_of(descriptor)
             try:
-                fcntl.fcntl(self._own, fcntl.F_SETSIG, SIGNAL)
-                fcntl.fcntl(self._own, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-            except OSError as err:  # somebody has it open: later
+                now = _file_of(descriptor)
+                if now != self._of:
+                    if self._next >= 0:
+                        os.close(self._next)
+                    self._next, self._of = os.dup(descriptor), now
+            except OSError as err:  # too many open files: later
                 logger.debug("no lease yet: %s", err.strerror)
-                self._let_go()
 
-    def _has_lease_of(self, descriptor: int) -> bool:
-        if self._own < 0 or self._of != _file_of(descriptor):
-            return False
-        return fcntl.fcntl(self._own, fcntl.F_GETLEASE) == fcntl.F_WRLCK
-
-    def _give_up(self) -> None:
-        """Any thread."""
+    def _take(self) -> None:
+        """Have the lease, unless somebody has the file open; one that is being broken stays until ``_give_up``."""
         with self._lock:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        """Under the lock.  To close the duplicate does not end the lease: the file's own descriptor keeps it."""
-        own, self._own, self._of = self._own, -1, None
-        if own < 0:
+            if self._next >= 0:  # the last close of a file that was replaced may take long: not in the loop
+                self._close()
+                self._own, self._next = self._next, -1
+            own = self._own
+        if own < 0 or fcntl.fcntl(own, fcntl.F_GETLEASE) == fcntl.F_WRLCK:
             return
         try:
-            fcntl.fcntl(own, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+            fcntl.fcntl(own, fcntl.F_SETSIG, SIGNAL)
+            fcntl.fcntl(own, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as err:  # somebody has it open: later
+            logger.debug("no lease yet: %s", err.strerror)
+
+    def _give_up(self) -> None:
+        if self._own < 0:
+            return
+        try:
+            fcntl.fcntl(self._own, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         except OSError as err:  # there was none
             logger.debug("there is no lease: %s", err.strerror)
-        os.close(own)
+
+    def _close(self) -> None:
+        """Close the duplicate, with the lease that it has: another file is open now, or none."""
+        self._give_up()
+        own, self._own = self._own, -1
+        if own >= 0:
+            os.close(own)
 
 
 def _file_of(descriptor: int) -> tuple[int, int]:

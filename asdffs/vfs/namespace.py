@@ -5,14 +5,17 @@ A node is what an open file refers to; names come and go.  One thread.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from asdffs.document.changes import Subject
-from asdffs.errors import NotDirectoryError
+from asdffs.errors import AsdffsError, NotDirectoryError
 from asdffs.relief import Exclusive
 from asdffs.views.base import ViewDirectory, ViewFile
+
+logger = logging.getLogger(__name__)
 
 #: libfuse gives an open file that is unlinked or replaced such a name until its last close.
 _HIDDEN_PREFIX = ".fuse_hidden"
@@ -132,7 +135,13 @@ class DirectoryNode(Node):
     def is_present(self) -> bool:
         """A view may have nothing to show."""
         present = getattr(self.view, "present", None)
-        return present is None or bool(present())
+        try:
+            return present is None or bool(present())
+        except (AsdffsError, OSError):
+            raise
+        except Exception:  # a view of another package: the others are shown all the same
+            logger.exception("a view does not say whether it is present")
+            return False
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """As the view."""

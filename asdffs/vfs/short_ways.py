@@ -21,12 +21,13 @@ class Way:
     of the block when added; ``table``, ``epoch``, ``version``: of the blocks and the tree, when it was found.
     """
 
-    __slots__ = ("_document", "_epoch", "_head", "_shift", "_size", "_table", "_version", "window")
+    __slots__ = ("_document", "_epoch", "_head", "_mode", "_modes", "_shift", "_size", "_table", "_version", "window")
 
     def __init__(self, document: Document, node: FileNode) -> None:
         self._document = document
         self._table, self._epoch = document.table, document.table.epoch
         self._version = document.tree.version
+        self._modes, self._mode = document.mode, document.mode.mode
         self._head = self._shift = self._size = 0
         self.window = self._find(node)
 
@@ -43,6 +44,8 @@ class Way:
         """Whether blocks and tree are what they were when it was found."""
         document = self._document
         table = document.table
+        if self._modes.mode is not self._mode:  # after a failure other bytes than those of the file may be shown
+            return False
         return table is self._table and table.epoch == self._epoch and document.tree.version == self._version
 
     def read(self, offset: int, length: int) -> Extent | None:

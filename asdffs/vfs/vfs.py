@@ -304,7 +304,7 @@ class Vfs:
         Raises ``InvalidTreeError`` for a rejected draft, after finishing the rest; else as
         ``Document.finish``.
         """
-        refused: AsdffsError | OSError | None = None
+        refused: Exception | None = None
         with self.staging.turn.entered():  # before it is looked at who is writing: a write may have queued
             try:
                 self._judge_unless_written()
@@ -314,6 +314,9 @@ class Vfs:
             try:
                 view.finish(final=final)
             except (AsdffsError, OSError) as err:
+                refused = refused or err
+            except Exception as err:  # a view of another package: the file is finished all the same
+                logger.exception("a view could not be finished")
                 refused = refused or err
         self.document.finish()
         if refused is not None:
@@ -337,7 +340,7 @@ class Vfs:
                 self.foreign.look()
                 self.finish(final=True)
         except (AsdffsError, OSError) as err:
-            logger.error("the file could not be finished: %s", err)
+            logger.error("the file could not be finished: %s", report.tell(err))
             report.fail(err)
         except Exception as err:  # whatever it was, what was typed is still kept beside the file
             logger.exception("the file could not be finished")

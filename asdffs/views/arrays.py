@@ -72,10 +72,11 @@ class Formats:
         found: dict[str, ArrayFormat] = {}
         for name in registry.names("formats"):
             plugin = registry.find("formats", name)
-            ending = getattr(plugin, "ending", "")
-            if plugin is not None and ending in ("", *(other.ending for other in found.values())):
-                registry.note_trouble("formats", name, f"it has no ending of its own, but {ending!r}")
-            elif plugin is not None:
+            if plugin is None or not _is_working(name, plugin):
+                continue
+            if plugin.ending in [other.ending for other in found.values()]:
+                registry.note_trouble("formats", name, f"another format has the ending {plugin.ending}")
+            else:
                 found[name] = plugin
         return found
 
@@ -103,6 +104,17 @@ class Formats:
         for name, shown in self.shown.items():
             if _takes(name, shown, branch):
                 yield shown
+
+
+def _is_working(name: str, plugin: ArrayFormat) -> bool:
+    return registry.answer("formats", name, lambda: _is_format(plugin), otherwise=False)
+
+
+def _is_format(plugin: ArrayFormat) -> bool:
+    """Raises ``ValueError``, or anything, where it is none."""
+    if not isinstance(plugin.ending, str) or plugin.ending[:1] != "." or not callable(plugin.file):
+        raise ValueError(f"it has the ending {plugin.ending!r}, and its file is {plugin.file!r}")
+    return plugin.mask is None or callable(plugin.mask)
 
 
 def _takes(name: str, shown: ArrayFormat, branch: Branch) -> bool:

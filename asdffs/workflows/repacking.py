@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from asdffs.codecs.base import Codec
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.document import Document, Foreign
-from asdffs.errors import NotSupportedError, StaleFileError
+from asdffs.errors import AsdffsError, NotSupportedError, StaleFileError
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.relief import Turns
 from asdffs.storage.backend import Backend, Folder
@@ -141,7 +141,7 @@ class Repacking:
             if not why and document.contents.codecs.of(number) == self._wanted(number):
                 return False
         except NotSupportedError as err:  # the form of its header has no way to say so
-            why = err.sentence
+            why = document.report.tell(AsdffsError(err.sentence, remedy=err.remedy))
         why = why or ("it is streamed" if header.streamed else "")
         if why:
             self.notes.append(f"block {number} stays as it is stored: {why}")

@@ -20,6 +20,7 @@ BROKEN = {
     "exit": "raise SystemExit(3)\n",
     "none": "PLUGIN = None\n",
     "made": "class PLUGIN:\n    def __init__(self, *_):\n        raise RuntimeError('cannot be made')\n",
+    "empty": "class Empty: pass\nPLUGIN = Empty()\n",
     "answers": "class Odd:\n    ending = '.odd'\n    def __getattr__(self, name):\n        raise RuntimeError(name)\n"
     "PLUGIN = Odd()\n",
 }

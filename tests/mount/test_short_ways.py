@@ -179,6 +179,43 @@ def test_what_was_written_is_synced_and_counts_as_a_change(mount: Mount, monkeyp
     assert mount.vfs.document.blocks[0].find_checksum_fault() == ""
 
 
+def test_a_failed_finish_leaves_no_short_way(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The header of the first block may have its checksum already, when that of the last cannot be written."""
+    handle, offset = opened(mount, BLOCK)
+    editor = type(mount.vfs.document.contents._editor)
+    real = editor._put_finished
+
+    def failing(self: Any, headers: Any) -> None:
+        real(self, headers)
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(editor, "_put_finished", failing)
+        with pytest.raises(OSError, match="full"):
+            mount.vfs.finish()
+    assert not mount.write(handle, offset, b"c" * 40), "the next write begins anew"
+    mount.vfs.write(handle, offset, b"c" * 40)
+    assert mount.vfs.document.blocks[0].find_checksum_fault() == ""
+
+
+def test_a_write_while_a_view_is_settled_is_settled_later(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle, offset = opened(mount, ARRAY)
+    contents = mount.vfs.document.contents
+    real, synced = type(contents).settle, list[int]()
+
+    def settle(self: Any, number: int, *, durable: bool) -> None:
+        real(self, number, durable=durable)
+        if not synced:
+            mount.vfs.write(handle, offset, b"d" * 40)  # by another request, while this one waits
+        synced.append(number)
+
+    monkeypatch.setattr(type(contents), "settle", settle)
+    mount.vfs._settle(mount.vfs._handles.get(handle).node, durable=True)
+    assert mount.write(handle, offset, b"e" * 40)
+    mount.vfs._settle(mount.vfs._handles.get(handle).node, durable=True)
+    assert synced == [0, 0]
+
+
 def test_random_writes_beside_a_model(mount: Mount) -> None:
     """Through both views, in turn and at once, with flushes, commits and finishes between: a bytearray is right."""
     chance = random.Random(4)

@@ -28,22 +28,34 @@ class _Stored(NamedTuple):
         return self.read(offset, length)
 
 
+def _working(name: str) -> Codec | None:
+    """The codec of that name, unless it is one of another package that does not say what a codec says."""
+    found: Codec | None = registry.find("codecs", name)
+    if found is None or not registry.answer("codecs", name, lambda: _is_codec(found), otherwise=False):
+        return None
+    if id_of(name) == found.id or name not in registry.foreign("codecs"):
+        return found
+    registry.note_trouble("codecs", name, f"its id is {found.id!r}, not the name of its entry point")
+    return None
+
+
+def _is_codec(found: Codec) -> bool:
+    """Raises ``AttributeError``, or anything, where it is none."""
+    return isinstance(found.id, bytes) and isinstance(found.extra, str) and isinstance(found.ratio, int)
+
+
 class KnownCodecs(Mapping[bytes, Codec]):
     """All codecs by their ids, each loaded when it is asked for."""
 
     def __getitem__(self, key: bytes) -> Codec:
         """Raises ``KeyError`` where there is none that works, ``OSError`` where that may pass."""
-        name = name_of(key)
-        found: Codec | None = registry.find("codecs", name)
-        if found is None:
-            raise KeyError(key)
-        if found.id != key:
-            registry.note_trouble("codecs", name, f"its id is {found.id!r}, not the name of its entry point")
+        found = _working(name_of(key))
+        if found is None or found.id != key:
             raise KeyError(key)
         return found
 
     def __iter__(self) -> Iterator[bytes]:
-        return (codec.id for name in registry.names("codecs") if (codec := registry.find("codecs", name)) is not None)
+        return (codec.id for name in registry.names("codecs") if (codec := _working(name)) is not None)
 
     def __len__(self) -> int:
         return len(list(iter(self)))

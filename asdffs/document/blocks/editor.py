@@ -79,8 +79,8 @@ class BlockEditor:
         return tuple(sorted(self._edits))
 
     def has_begun(self, number: int) -> bool:
-        """Whether a change of the block is pending: its header has no checksum then."""
-        return number in self._edits
+        """Whether a change of the block is pending, and its header has no checksum: after a failed finish it may."""
+        return number in self._edits and self._table.header(number).checksum == NO_CHECKSUM
 
     def used(self, number: int) -> int:
         """Content size of an uncompressed block, pending changes included."""
@@ -188,8 +188,7 @@ class BlockEditor:
         checksum = encoded.digest if had and self._checksums else NO_CHECKSUM
         with self._progress.over("storing", encoded.payload.size, number) as step:
             self._room.put_encoded(number, encoded, checksum, step)
-        self._edits.pop(number, None)
-        self._appended.discard(number)
+        self._forget(number)
         return edit.kept if edit is not None else self._table.header(number).allocated_size
 
     def return_room(self, number: int, kept: int) -> None:
@@ -224,16 +223,20 @@ class BlockEditor:
             headers[number] = header.emptied()._replace(allocated_size=header.allocated_size, extra=header.extra)
         self._room.put_all(headers)
         for number in numbers:
-            self._edits.pop(number, None)
-            self._appended.discard(number)
+            self._forget(number)
 
     def remove_last(self) -> None:
         """Remove the last block.  Raises as ``Allocation.remove_last``."""
         self._check_file_writable()
         number = len(self._table) - 1
         self._room.remove_last()
+        self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        """Nothing is pending for the block any more: who writes next begins anew, also who had begun meanwhile."""
         self._edits.pop(number, None)
         self._appended.discard(number)
+        self._table.touch()
 
     def finish(self, *, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Settle all blocks, return reserved room, write checksums.

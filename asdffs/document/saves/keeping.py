@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes
 
 from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, Remedy
 from asdffs.relief import CHUNK
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.protection import make_directory, protect
@@ -47,7 +47,7 @@ def keep_beside(
     which somebody misses whatever they are called; all lie in ``spool``.
     """
     report = document.report
-    keeper = Keeper(document.path, spool)
+    keeper = Keeper(document.path, spool, report.tell)
     for number in report.unkept if document.conflict else document.uncommitted_blocks:
         keeper.keep_unsaved_block(number, document)
     try:
@@ -72,8 +72,9 @@ class Keeper:
     ``kept``: the new paths.  ``failures``: a sentence for each thing that could not be kept.
     """
 
-    def __init__(self, path: str, spool: str = "") -> None:
+    def __init__(self, path: str, spool: str = "", tell: Callable[[Exception], str] = str) -> None:
         self._path = path
+        self._tell = tell
         self._spool = spool
         self._folder, name = os.path.split(path)
         self._name = _shortened(name)
@@ -126,7 +127,8 @@ class Keeper:
             FileFolder(self._spool).sync()
         except (OSError, AsdffsError) as err:
             return f", nor in {self._spool} ({err}): it is lost"
-        return f"; it stays in {path}, and a recovery, or the next mount, brings it back"
+        stays = AsdffsError(f"it stays in {path}, and the next mount brings it back", remedy=Remedy.RECOVER)
+        return f"; {self._tell(stays)}"
 
     def keep_stayed_block(self, source: str) -> bool:
         """Copy a block that stayed in the spool beside the file; False when ``source`` is no such file."""

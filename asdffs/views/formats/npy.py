@@ -136,8 +136,12 @@ class NpyFile(ArrayFile):
     def settle(self, *, durable: bool) -> None:
         """As these blocks: the tree may have given the array another one since."""
         for number in sorted(self._written):
-            self._document.contents.settle(number, durable=durable)
-            self._written.discard(number)
+            self._written.discard(number)  # first: what is written while this waits is to be settled again
+            try:
+                self._document.contents.settle(number, durable=durable)
+            except BaseException:  # it goes on
+                self._written.add(number)
+                raise
 
     def _parts(self) -> tuple[Elements, bytes]:
         """Elements and header, as they are now."""
