@@ -29,7 +29,8 @@ class Way:
         self._version = document.tree.version
         self._modes, self._mode = document.mode, document.mode.mode
         self._head = self._shift = self._size = 0
-        self.window = self._find(node)
+        found = self._find(node)
+        self.window = found if self.current else None  # what was asked first may be other since: another time
 
     def _find(self, node: FileNode) -> Window | None:
         file = node.file

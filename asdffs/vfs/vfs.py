@@ -166,12 +166,13 @@ class Vfs:
         opened = self._handles.get(handle)
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
-        node = opened.node
+        node, way = opened.node, self._way(opened)  # first: to find it may take a while
         if node.changing is not None:
             self._await_change(node)
         if node.gate is not None:
             self._pages.reading(node, offset, length, cached=not opened.direct)
-        found = self._way(opened).read(offset, length)
+        waited = node.changing is not None or node.gate is not None
+        found = way.read(offset, length) if not waited or way.current else None
         return node.file.read(offset, length) if found is None else found
 
     def _way(self, opened: Handle) -> Way:
@@ -208,11 +209,14 @@ class Vfs:
         """
         opened = self._handles.get(handle)
         node = opened.node
+        if opened.wrote < 0:
+            return False
+        way = self._way(opened)  # first: to find it may take a while, and others are served; nothing below waits
         if opened.wrote != self.document.tree.version or opened.direct or node.gate is not None:
             return False
         if node.changing is None or node.changing.taken or not self._pages.is_alone(node):
             return False
-        stamp = self._way(opened).write(offset, payload)
+        stamp = way.write(offset, payload)
         if stamp:
             opened.dirty = True
             node.touched(stamp)

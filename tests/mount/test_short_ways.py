@@ -24,6 +24,7 @@ from asdffs.mount.operations import Operations
 from asdffs.mount.relief import Loop
 from asdffs.mount.request import FUSE_READ, FUSE_WRITE
 from asdffs.storage.backend import read_bytes
+from asdffs.vfs.short_ways import Way
 from asdffs.vfs.vfs import Vfs
 
 HEADER = struct.Struct("=IIQQIIIHH")  # linux/fuse.h, struct fuse_in_header
@@ -177,6 +178,30 @@ def test_what_was_written_is_synced_and_counts_as_a_change(mount: Mount, monkeyp
     assert synced
     mount.vfs.finish()
     assert mount.vfs.document.blocks[0].find_checksum_fault() == ""
+
+
+@pytest.mark.parametrize("what", ["open", "commit", "recompress"])
+def test_regression_what_happens_while_a_way_is_found_counts(
+    mount: Mount, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """To find it waits while blocks move, and then others are served: a view that was opened then lost a write."""
+    handle, offset = opened(mount, BLOCK)
+    real = Way._find
+    text = mount.vfs.document.tree.text()
+
+    def find(self: Way, node: Any) -> Any:
+        monkeypatch.setattr(Way, "_find", real)
+        if what == "open":
+            mount.vfs.open(ARRAY, write=True, truncate=False)
+        elif what == "commit":
+            mount.vfs.document.commit_tree(text.replace(b"value: 1\n", b"value: 2\n"))
+        else:
+            mount.vfs.document.blocks[0].set_compression("zlib")
+        return real(self, node)
+
+    mount.vfs.document.table.touch()
+    monkeypatch.setattr(Way, "_find", find)
+    assert not mount.write(handle, offset, b"c" * 40)
 
 
 def test_a_failed_finish_leaves_no_short_way(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
