@@ -15,6 +15,7 @@ class Remedy(enum.Enum):
     """What a user can do about an error by a command or an option; ``cli/remedies`` has the words."""
 
     CLOSE_GAP = enum.auto()
+    COMPARE_TEXT = enum.auto()
     DROP_BYTES = enum.auto()
     DROP_INDEX = enum.auto()
     DROP_TAIL = enum.auto()

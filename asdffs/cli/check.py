@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
+from asdffs import interrupts
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.logs import told_here
@@ -103,13 +105,10 @@ def _leftovers(path: str) -> list[Finding]:
 
 def _repair(path: str) -> list[str]:
     """Finish what was interrupted, and write the index; what was done."""
-    document = open_document(path, writable=True)
-    try:
+    with interrupts.critical(), closing(open_document(path, writable=True)) as document:
         done = [document.report.recovery] if document.report.recovery else []
         if document.repair_index():
             done.append("the block index was written")
-    finally:
-        document.close()
     return done
 
 

@@ -1,4 +1,7 @@
-"""``asdffs diff A B``: what differs between two files."""
+"""``asdffs diff A B``: what differs between two files.
+
+Its exit codes are those of diff, cmp, h5diff and fitsdiff.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,18 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.saying import say
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference
+
+_SAME: Final = 0
+_DIFFERENT: Final = 1
+#: Of whatever goes wrong.
+TROUBLE: Final = 2
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for line in _lines(facts):
             say(line)
-    return ExitCode.OK if same else ExitCode.FINDINGS
+    return _SAME if same else _DIFFERENT
 
 
 def _facts(arguments: argparse.Namespace, comparison: Comparison) -> dict[str, Any]:

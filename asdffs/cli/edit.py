@@ -13,10 +13,12 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
+from asdffs import interrupts
 from asdffs.cli.logs import told_here
 from asdffs.cli.places import Held
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
+from asdffs.cli.signals import EndedError
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings
@@ -100,10 +102,10 @@ class _Session:
         where = [f"+{self.line}"] if self.line and os.path.basename(self.editor[0]) in _TAKE_LINE else []
         interrupt = signal.signal(signal.SIGINT, lambda *_: None)  # it is the editor's, who must not inherit SIG_IGN
         try:
-            code = subprocess.call([*self.editor, *where, path])
+            with subprocess.Popen([*self.editor, *where, path]) as editor:
+                return _sentence(_ended(editor))
         finally:
             signal.signal(signal.SIGINT, interrupt)
-        return f"the editor ended with exit code {code}, so nothing was committed" if code else ""
 
     def _commit(self, drafts: Drafts, path: str, text: bytes) -> bool:
         """Whether the text is the tree now; False to go on editing."""
@@ -134,11 +136,30 @@ class _Session:
 def _wants_to_go_on() -> bool:
     """Ask."""
     try:
-        answer = input("edit again (Return), or keep the text beside the file and end (k)? ")
-    except (EOFError, KeyboardInterrupt):
+        with interrupts.interruptible():
+            answer = input("edit again (Return), or keep the text beside the file and end (k)? ")
+    except (EOFError, KeyboardInterrupt, EndedError):
         print(file=sys.stderr)
         return False
     return not answer.strip().lower().startswith("k")
+
+
+def _ended(editor: subprocess.Popen[bytes]) -> int:
+    """Return the editor's exit code.  A signal that is to end this program goes to the editor, which ends first."""
+    try:
+        with interrupts.interruptible():
+            return editor.wait()
+    except EndedError as err:
+        editor.send_signal(err.number)
+        return editor.wait() or -err.number
+
+
+def _sentence(code: int) -> str:
+    if not code:
+        return ""
+    if code < 0:
+        return f"the editor was ended by the signal {signal.Signals(-code).name}, so nothing was committed"
+    return f"the editor ended with exit code {code}, so nothing was committed"
 
 
 def _read(path: str) -> bytes | None:

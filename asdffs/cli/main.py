@@ -15,6 +15,7 @@ from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.parser import COMMANDS, build_parser
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import SafeFormatter, say
+from asdffs.cli.signals import EndedError, die_of, raise_at_signals
 from asdffs.cli.standard import forget_output, settle_streams
 from asdffs.errors import AsdffsError, UsageError
 from asdffs.relief import check_ranks
@@ -30,7 +31,18 @@ _ADVICE = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command in ``argv`` (default: of the process); the exit code."""
+    """Run the command in ``argv`` (default: of the process); the exit code.  A signal that ends it is passed on."""
+    if argv is None:
+        raise_at_signals()
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:
+        return 130  # 128 + SIGINT, as shells count
+    except EndedError as err:
+        die_of(err.number)
+
+
+def _main(argv: list[str] | None) -> int:
     settle_streams()
     words = _with_command(sys.argv[1:] if argv is None else argv)
     arguments = build_parser(words[0] if words else None).parse_args(words)
@@ -46,18 +58,22 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         forget_output()
         return 141  # 128 + SIGPIPE, as shells count
-    except AsdffsError as err:
+    except (AsdffsError, OSError) as err:
+        code = _told(err, getattr(arguments, "file", None))
+        return int(getattr(command, "TROUBLE", code))
+
+
+def _told(err: AsdffsError | OSError, file: str | None) -> ExitCode:
+    """Print what was wrong with ``file``, and what to do; return the exit code."""
+    if isinstance(err, AsdffsError):
         if not isinstance(err, UsageError):
-            err.path = err.path or getattr(arguments, "file", None)
+            err.path = err.path or file
         say(f"asdffs: {told(err)}", file=sys.stderr)
         return exit_code_of(err)
-    except OSError as err:
-        where = err.filename if isinstance(err.filename, str) else getattr(arguments, "file", "")
-        advice = _ADVICE.get(err.errno or 0, "")
-        say(f"asdffs: {where + ': ' if where else ''}{err.strerror or err}{advice}", file=sys.stderr)
-        return ExitCode.UNFINISHED
-    except KeyboardInterrupt:
-        return 130  # 128 + SIGINT, as shells count
+    where = err.filename if isinstance(err.filename, str) else file or ""
+    advice = _ADVICE.get(err.errno or 0, "")
+    say(f"asdffs: {where + ': ' if where else ''}{err.strerror or err}{advice}", file=sys.stderr)
+    return ExitCode.UNFINISHED
 
 
 def _imported(module: str, *, alone: bool) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from asdffs import interrupts
 from asdffs.cli.identity import note_replacement
 from asdffs.cli.logs import check_log, log_to
 from asdffs.cli.notify import notify
@@ -69,11 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
     places = private_places(options.spool) if options.read_only else places_of(path, options.spool)
 
     def work(ready: Callable[[], None]) -> int:
-        try:
-            _serve(path, mountpoint, options, wanted, places, lambda: _give_up(claim, ready))
-        finally:
-            if options.read_only:
-                clear(places)
+        with interrupts.critical():  # while it serves, signals end the mount
+            try:
+                _serve(path, mountpoint, options, wanted, places, lambda: _give_up(claim, ready))
+            finally:
+                if options.read_only:
+                    clear(places)
         return 0
 
     if arguments.foreground or arguments.debug or arguments.systemd:
@@ -81,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
             log_to(options.log, keep=True, also=True)
         return work(lambda: _say_mounted(f"mounted {path} at {mountpoint}", quiet=arguments.quiet))
     log, keep = options.log or places.log, options.log is not None
-    return run_in_background(_reporting(work), lambda: log_to(log, keep=keep))
+    return run_in_background(_reporting(work), lambda: log_to(log, keep=keep), keep=(claim,))
 
 
 def _claim(mountpoint: str, given: str) -> int:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
+from asdffs import interrupts
 from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.backend import Backend, Folder
@@ -56,7 +57,10 @@ def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], N
     else:
         from asdffs.document.opening import open_document  # slow to import, and seldom needed
 
-        with contextlib.suppress(AsdffsError):  # what a crash left beside it goes; no ASDF file leaves nothing
+        with (
+            interrupts.critical(),
+            contextlib.suppress(AsdffsError),
+        ):  # what a crash left beside it goes; no ASDF file leaves nothing
             open_document(path, writable=True).close()
         write_over(folder, name, lambda backend: fill(folder, backend))
     return path

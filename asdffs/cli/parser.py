@@ -29,9 +29,11 @@ examples:
 exit codes:
   0 done                             5 in use: mounted already, or the mount is busy
   1 internal error                   6 cannot be mounted: FUSE, mount point, rights
-  2 command line not array_errors      7 some edits are not in the file; kept beside it
+  2 command line not understood      7 some edits are not in the file; kept beside it
   3 no such file                     8 the file could not be finished or written
-  4 not an ASDF file, or damaged     9 check or diff found something, and nothing is lost
+  4 not an ASDF file, or damaged     9 check found something, and nothing is lost
+
+diff has those of diff(1): 0 the same, 1 different, 2 trouble.
 """
 
 #: Name of each command -> what adds its parser.

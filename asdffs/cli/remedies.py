@@ -9,6 +9,7 @@ from asdffs.errors import AsdffsError, Remedy
 #: ``{block}``: the number of the block that the error is about.
 WORDS: Final = {
     Remedy.CLOSE_GAP: "'asdffs repack FILE' closes the gap",
+    Remedy.COMPARE_TEXT: "'asdffs diff --text A B' compares them as text",
     Remedy.DROP_BYTES: "'asdffs repack --force FILE' drops them",
     Remedy.DROP_INDEX: "'asdffs repack --force FILE' drops both",
     Remedy.DROP_TAIL: "'asdffs check' says more, --force drops it",

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
+from asdffs import interrupts
 from asdffs.cli.identity import note_replacement
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import Held, places_of
@@ -27,7 +28,11 @@ def opened_to_write(
     ``typing``: something may be typed meanwhile, and these are emptied only if the command says ``settle``.  Others
     are told that ``command`` holds the file.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
     """
-    real = os.path.join(*resolve(path))
+    with interrupts.critical():
+        yield from _opened(os.path.join(*resolve(path)), command, settings, typing=typing)
+
+
+def _opened(real: str, command: str, settings: Settings | None, *, typing: bool) -> Iterator[tuple[Document, Held]]:
     places = places_of(real)
     chosen = replace(
         settings or Settings(spool=places.spool), replacing=lambda new: note_replacement(real, new), tell=told

@@ -190,6 +190,10 @@ class LiveStore:
         self.wake()
         return loose
 
+    def reopened(self, spooled: str) -> Loose | None:
+        """The file ``spooled``, which a killed mount left; None when it was removed."""
+        return self._spool.reopened(spooled)
+
     def new_file(self, path: str) -> LiveFile:
         """An empty file that is to be at ``path``.  Raises ``OSError``."""
         loose = self._spool.create(path)

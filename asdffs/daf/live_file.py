@@ -152,10 +152,10 @@ class LiveFile(ViewFile):
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """Room for a loose file."""
-        if keep_size or zero:
-            raise NotSupportedError("a file of a store cannot be reserved without growing")
-        if offset + length > self.content.size:
-            self._loosened(self.content.size).allocate(offset + length)
+        if self.loose is not None or (offset + length > self.content.size and not keep_size and not zero):
+            self._loosened(self.content.size).allocate(offset, length, keep_size=keep_size, zero=zero)
+        elif keep_size or zero:
+            raise NotSupportedError("a file that is in the tree cannot be reserved without growing")
 
     def opened(self, *, write: bool) -> None:
         """See ``ViewFile``."""

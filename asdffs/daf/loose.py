@@ -22,60 +22,20 @@ from urllib.parse import quote
 from asdffs.daf.files import PIECE, Content
 from asdffs.daf.places import LOG, NEXT
 from asdffs.relief import Relief
-from asdffs.storage.backend import Extent, read_bytes
-from asdffs.storage.file_backend import write_all
+from asdffs.storage.backend import read_bytes
+from asdffs.storage.scratch_file import Descriptors, ScratchFile
 
 _OWN: Final = re.compile(r"s[0-9]+-.*", re.DOTALL)
 _LONGEST: Final = 180
 
 
-class Loose:
-    """Bytes in a file of the spool, which is open.  ``path``: of it."""
-
-    def __init__(self, path: str, fd: int) -> None:
-        self.path = path
-        self._fd = fd
-
-    @property
-    def size(self) -> int:
-        """See ``Content``."""
-        return os.fstat(self._fd).st_size
-
-    def read(self, offset: int, length: int) -> Extent:
-        """See ``Content``."""
-        return Extent(self._fd, offset, max(0, min(length, self.size - offset)))
-
-    def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write.  Raises ``OSError``."""
-        write_all(self._fd, payload, offset)
-
-    def truncate(self, size: int) -> None:
-        """Set the size.  Raises ``OSError``."""
-        os.ftruncate(self._fd, size)
-
-    def allocate(self, size: int) -> None:
-        """Have room for so many bytes.  Raises ``OSError``."""
-        os.posix_fallocate(self._fd, 0, size)
-
-    def sync(self, relief: Relief) -> None:
-        """Make it durable.  Raises ``OSError``."""
-        fd = os.dup(self._fd)  # it may be given back while this waits
-        try:
-            with relief.waiting():
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+class Loose(ScratchFile):
+    """A file of the spool, as ``Content``."""
 
     def fill(self, content: Content, size: int) -> None:
         """Begin with the first ``size`` bytes of ``content``.  Raises ``OSError``, ``AsdffsError``."""
         for offset in range(0, size, PIECE):
             self.write(offset, read_bytes(content.read(offset, min(PIECE, size - offset))))
-
-    def drop(self) -> None:
-        """Remove it."""
-        os.close(self._fd)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
 
 
 class LooseFiles:
@@ -89,6 +49,7 @@ class LooseFiles:
         self._text_of_tree = begin
         self._logged = logged
         self._count = 0
+        self._descriptors = Descriptors()
         self._logs: list[int] = []
 
     def create(self, path: str) -> Loose:
@@ -98,7 +59,12 @@ class LooseFiles:
             self._count += 1
             name = os.path.join(self._spool, f"s{self._count}-{quoted}")
             with contextlib.suppress(FileExistsError):
-                return Loose(name, os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+                return Loose(name, self._descriptors)
+
+    def reopened(self, path: str) -> Loose | None:
+        """A file of a spool that a killed mount left; None when it was removed."""
+        return Loose(path, self._descriptors) if os.path.exists(path) else None
 
     def note(self, *operation: str) -> None:
         """Write an operation into the log, and into the next one when there is one already.  Raises ``OSError``."""
@@ -140,9 +106,10 @@ class LooseFiles:
                 os.close(copy)
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the log, and descriptors of loose files."""
         while self._logs:
             os.close(self._logs.pop())
+        self._descriptors.close_all()
 
     def _begin(self) -> None:
         """Have a log, of the tree as it is."""
@@ -212,11 +179,3 @@ def remove_logs(spool: str) -> None:
     for name in (LOG, NEXT):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(spool, name))
-
-
-def reopened(path: str) -> Loose | None:
-    """A file of a spool that a killed mount left; None when it was removed.  Raises ``OSError``."""
-    try:
-        return Loose(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
-    except FileNotFoundError:
-        return None

@@ -13,7 +13,7 @@ from typing import Any
 from asdffs.daf.live import LiveStore
 from asdffs.daf.live_directory import LiveDirectory
 from asdffs.daf.live_file import LiveFile
-from asdffs.daf.loose import LooseFiles, remove_logs, reopened, take_log
+from asdffs.daf.loose import LooseFiles, remove_logs, take_log
 from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, UnfinishedError
@@ -74,7 +74,7 @@ def _replay(store: LiveStore, operation: list[Any]) -> None:
 
 
 def _loosen(store: LiveStore, path: str, spooled: str) -> None:
-    loose, file = reopened(spooled), store.root.find(path)
+    loose, file = store.reopened(spooled), store.root.find(path)
     if loose is None:
         return
     if isinstance(file, LiveFile):

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from asdffs import interrupts
+
 logger = logging.getLogger(__name__)
 
 #: The log hears of an operation after so many seconds, and then every so often.
@@ -32,7 +34,8 @@ class Operation:
     told: float = 0.0
 
     def step(self, count: int) -> None:
-        """``count`` bytes more are done."""
+        """``count`` bytes more are done.  Here a signal may end a command."""
+        interrupts.check()
         self.done += count
         elapsed = time.monotonic() - self.started
         if elapsed > (self.told + _AGAIN if self.told else _FIRST):

@@ -11,9 +11,11 @@ import contextlib
 import json
 import logging
 import os
+import resource
+import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from asdffs.document.document import Document
@@ -27,6 +29,7 @@ from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.relief import Loop
+from asdffs.mount.request_queue import SIGNALS
 from asdffs.mount.session import Session
 from asdffs.storage.lease import Lease
 from asdffs.storage.mount_table import pid_namespace
@@ -36,6 +39,7 @@ from asdffs.vfs.vfs import Vfs
 logger = logging.getLogger(__name__)
 
 _READY = b"ready"
+_STANDARD = (0, 1, 2)
 #: How the name of the room for a report ends; its size in bytes.
 _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
@@ -65,6 +69,7 @@ def serve(
     is in the file or beside it.  Raises ``MountError`` when FUSE
     refuses, ``KeptEditsError`` or ``UnfinishedError`` when not everything that was typed is in the file.
     """
+    raise_descriptor_limit()
     invalidator = Invalidator(loop, mountpoint)
     vfs = Vfs(document, places, options.shown, dropper=invalidator.drop)
     if places.report:
@@ -191,15 +196,19 @@ def _leave_report(report: str, facts: dict[str, Any]) -> None:
     os.replace(report + _ROOM, report)
 
 
-def run_in_background(work: Callable[[Callable[[], None]], int], log: Callable[[], None]) -> int:
+def run_in_background(
+    work: Callable[[Callable[[], None]], int], log: Callable[[], None], *, keep: Collection[int]
+) -> int:
     """Run ``work(ready)`` in a daemon; return 0 when it called ``ready``, else its exit status.
 
-    ``log`` is called in the daemon when it is ready, to take the log away from the terminal.
+    ``log`` is called in the daemon when it is ready, to take the log away from the terminal.  ``keep``: descriptors
+    that the daemon needs.  It closes all others: they are of the program that started this one, and would keep
+    another mount busy, or a pipe open.
     """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reader)
+        _close_all_but({*_STANDARD, writer, *keep})
         _become_daemon(work, log, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
@@ -208,9 +217,26 @@ def run_in_background(work: Callable[[Callable[[], None]], int], log: Callable[[
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def _close_all_but(keep: Collection[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in keep:
+            with contextlib.suppress(OSError):  # that of the list itself is closed already
+                os.close(int(name))
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process have as many descriptors open as the hard limit says: each open file of a mount needs one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # above what the kernel allows: then it stays as it is
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def _become_daemon(work: Callable[[Callable[[], None]], int], log: Callable[[], None], writer: int) -> None:
     """Never returns."""
     status = 1
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.setsid()
         status = work(lambda: _say_ready(log, writer))
@@ -225,7 +251,7 @@ def _become_daemon(work: Callable[[Callable[[], None]], int], log: Callable[[], 
 def _say_ready(log: Callable[[], None], writer: int) -> None:
     log()
     null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
+    for standard in _STANDARD:
         os.dup2(null, standard)
     os.close(null)
     os.chdir("/")

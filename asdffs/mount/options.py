@@ -70,7 +70,7 @@ Setter = Callable[[MountOptions, str], MountOptions]
 
 
 def parse_options(texts: list[str]) -> MountOptions:
-    """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming what is not array_errors."""
+    """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming what is not known."""
     chosen = MountOptions()
     values = {name: ("on|off", _set_format(name)) for name in registry.names("formats")}
     values = _VALUES | {name: value for name, value in values.items() if name not in _VALUES}

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
+from asdffs import interrupts
 from asdffs.errors import LockedError, NameExistsError, Remedy, StorageError
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.payload import create_temporary, temporary_prefix
@@ -70,6 +71,13 @@ def write_over(
 
 
 def _write(
+    folder: Folder, name: str, fill: Callable[[Backend], None], finish: Callable[[Backend], Backend], *, durable: bool
+) -> None:
+    with interrupts.critical():
+        _write_critical(folder, name, fill, finish, durable=durable)
+
+
+def _write_critical(
     folder: Folder, name: str, fill: Callable[[Backend], None], finish: Callable[[Backend], Backend], *, durable: bool
 ) -> None:
     remove_stale(folder, name)

@@ -6,9 +6,10 @@ may be joined, but have no cycles.  Not changed once the outline is read, but fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
@@ -74,18 +75,6 @@ class Branch:
                 branch.holds = True
                 rest += branch.above
 
-    def is_below(self, other: Branch) -> bool:
-        """Whether this is ``other`` or in it."""
-        rest, seen = [self], {id(self)}
-        while rest:
-            branch = rest.pop()
-            if branch is other:
-                return True
-            new = [above for above in branch.above if id(above) not in seen]
-            seen.update(map(id, new))
-            rest += new
-        return False
-
 
 class Outline(NamedTuple):
     """The outline of ``text``.
@@ -101,14 +90,34 @@ class Outline(NamedTuple):
 
     def pointed(self, fragment: str) -> Branch | None:
         """What a JSON Pointer, the fragment of a URI, points at (RFC 6901); None where no array is."""
-        branch = self.root
-        for key in pointer_keys(fragment):
-            if branch is None:
-                return None
-            branch = branch.children.get(
-                key if branch.mapping else int(key) if key.isdecimal() and len(key) < _LONGEST else -1
-            )
-        return branch
+        return walk(self.root, fragment, lambda branch: branch) if self.root is not None else None
+
+
+def walk(root: Branch, fragment: str, settle: Callable[[Branch], Branch | None]) -> Branch | None:
+    """Return what a JSON Pointer points at below ``root``; None where no array is.
+
+    ``settle`` returns what a branch on the way means, which may be a reference.  What is to be found in another file
+    is a new branch that leads there.
+    """
+    branch, keys = settle(root), pointer_keys(fragment)
+    for number, key in enumerate(keys):
+        if branch is None:
+            return None
+        if branch.elsewhere is not None:
+            return _beyond(branch, keys[number:])
+        found = branch.children.get(
+            key if branch.mapping else int(key) if key.isdecimal() and len(key) < _LONGEST else -1
+        )
+        branch = None if found is None else settle(found)
+    return branch
+
+
+def _beyond(branch: Branch, keys: list[str]) -> Branch:
+    """A reference to what is at ``keys`` of what ``branch`` leads to."""
+    file, _, fragment = str(branch.elsewhere).partition("#")
+    more = "/".join(quote(key.replace("~", "~0").replace("/", "~1"), safe="~") for key in keys)
+    uri = f"{file}#{fragment.rstrip('/')}/{more}"
+    return Branch(branch.tag, branch.path, branch.line, reference=uri, elsewhere=uri, leads=True)
 
 
 def pointer_keys(fragment: str) -> list[str]:

@@ -32,7 +32,7 @@ class Ndarray(NamedTuple):
     """One ndarray of the tree.
 
     ``source``: block number (negative: from the last), URI, or None for inline data.
-    ``shape``: lengths, or None where the first is ``*`` or it is not array_errors; ``row``: those after ``*``,
+    ``shape``: lengths, or None where the first is ``*`` or it means nothing; ``row``: those after ``*``,
     or None without one.
     ``offset``, ``strides``: in bytes, of the block.  ``line``: from 1.  ``odd``: what of these is stated and means
     nothing, or empty.
@@ -129,7 +129,7 @@ def find_arrays(
 
 
 def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
-    """The ndarray that a mapping describes, as far as it can be array_errors."""
+    """The ndarray that a mapping describes, as far as it can be read."""
     value = dialect.ndarray(found.value) if isinstance(found.value, dict) else {}
     source = value.get("source")
     offset = value.get("offset", 0)

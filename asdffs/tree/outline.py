@@ -21,7 +21,9 @@ from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.branch import Branch, Outline, Scalar
 from asdffs.tree.events import Found, Path, plain_value
+from asdffs.tree.merges import Merges
 from asdffs.tree.ndarrays import ndarray_of
+from asdffs.tree.references import Reference, References
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: Scalars beside arrays are kept up to this length: longer ones fit no header card.
@@ -68,7 +70,8 @@ class _Reader:
         self._recorded: dict[str, list[Any]] = {}
         self._anchors: dict[str, Branch] = {}
         self._arrays: list[Branch] = []
-        self._references: list[tuple[Branch, str | int, Branch]] = []
+        self._references: list[Reference] = []
+        self._merges = Merges()
         self._prefix = ""
 
     def read(self) -> Outline:
@@ -81,8 +84,7 @@ class _Reader:
         for branch, anchor in self._anchored:
             branch.shared = self._uses[anchor] != self._source_uses[anchor]
         if root is not None:
-            for above, key, branch in self._references:
-                self._follow(root, above, key, branch)
+            References(root).join(self._references)
         return Outline(self._text, root, tuple(self._arrays), self._prefix)
 
     def _next(self) -> Any:
@@ -98,16 +100,22 @@ class _Reader:
                 self._recorded[anchor] = [event]
             else:
                 self._recording[anchor] = []
-        for events in self._recording.values():
-            if len(events) < _MOST_RECORDED:
-                events.append(event)
+        self._record(event)
         return event
+
+    def _record(self, event: Any) -> None:
+        """Add ``event`` to what is remembered of the anchored nodes around it; too long ones are forgotten."""
+        full = None
+        for anchor, events in self._recording.items():
+            events.append(event)
+            if len(events) >= _MOST_RECORDED:
+                full = [*(full or ()), anchor]
+        for anchor in full or ():
+            del self._recording[anchor]
 
     def _end_recording(self, anchor: str | None) -> None:
         if anchor in self._recording and not self._replayed:
-            events = self._recording.pop(anchor)
-            if len(events) < _MOST_RECORDED:
-                self._recorded[anchor] = events
+            self._recorded[anchor] = self._recording.pop(anchor)
 
     @contextlib.contextmanager
     def _replay(self, alias: Any) -> Iterator[Any]:
@@ -160,6 +168,7 @@ class _Reader:
                 key = repr(key)
             self._child(branch, key, self._next())
         for source in merged:
+            self._merges.add(len(source.children), branch.line)
             for name, child in source.children.items():
                 if name not in branch.children and name not in branch.scalars:
                     branch.add(name, child)
@@ -327,31 +336,6 @@ class _Reader:
                 found[key] = self._plain(self._next())
         self._end_recording(anchor)
         return found
-
-    # -- references -------------------------------------------------------------
-
-    def _follow(self, root: Branch, above: Branch, key: str | int, branch: Branch) -> None:
-        """Put what a ``$ref`` means in its place; one that leads nowhere in this tree is no branch."""
-        seen = {id(branch)}
-        target: Branch | None = branch
-        while target is not None and target.reference is not None and target.elsewhere is None:
-            target = self._pointed(root, target)
-            if target is not None and id(target) in seen:
-                target = None
-            seen.add(id(target))
-        if target is None or above.is_below(target):
-            return
-        above.add(key, target)
-        if target.elsewhere is not None:  # there may be arrays
-            target.hold()
-
-    def _pointed(self, root: Branch, branch: Branch) -> Branch | None:
-        """What a ``$ref`` to this tree points at; itself when it is one to another file."""
-        file, _, fragment = str(branch.reference).partition("#")
-        if file:
-            branch.elsewhere = branch.reference
-            return branch
-        return Outline(self._text, root, ()).pointed(fragment) if fragment else None
 
 
 def _is_merge(event: Any) -> bool:

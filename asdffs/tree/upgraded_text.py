@@ -341,7 +341,7 @@ def _check_same(old_text: bytes, new_text: bytes, old: Dialect, new: Dialect, co
             raise InvalidTreeError(f"{was.name}: {_MERGED}", line=was.line)
     if len(before) != len(after):
         raise InvalidTreeError(f"an array in it has no tag of its own: {_MERGED}")
-    _Same(old.is_ndarray).check(read_values(old_text), read_values(new_text), top=True)
+    _Same(old.is_ndarray).check(read_values(old_text), read_values(new_text))
 
 
 class _Same:
@@ -350,27 +350,35 @@ class _Same:
     def __init__(self, is_ndarray: Any) -> None:
         self._is_ndarray = is_ndarray
         self._seen: set[tuple[int, int]] = set()
+        self._made: list[ValueNode] = []  # kept, or others would have their ids
 
-    def check(self, old: ValueNode, new: ValueNode, *, top: bool = False) -> None:
-        if (id(old), id(new)) in self._seen:
-            return
-        self._seen.add((id(old), id(new)))
+    def check(self, old: ValueNode, new: ValueNode) -> None:
+        """Raise ``InvalidTreeError`` unless both mean the same.  Aliases may nest them deeper than functions can."""
+        rest = [(old, new)]
+        top = True
+        while rest:
+            one, other = rest.pop()
+            if (id(one), id(other)) not in self._seen:
+                self._seen.add((id(one), id(other)))
+                rest += self._children(one, other, top=top)
+            top = False
+
+    def _children(self, old: ValueNode, new: ValueNode, *, top: bool) -> list[tuple[ValueNode, ValueNode]]:
+        """What is to be compared below two nodes, which are alike themselves."""
         wanted = new_tag(old.tag) or old.tag
         if new.tag != wanted or type(old.value) is not type(new.value):
             raise InvalidTreeError(_MERGED, line=old.line or None)
-        if self._is_ndarray(old.tag) and isinstance(old.value, dict):
-            return  # these were compared as arrays
         if isinstance(old.value, dict):
-            self._mapping(old, new, top=top)
-        elif isinstance(old.value, list):
+            return [] if self._is_ndarray(old.tag) else list(self._entries(old, new, top=top))  # done as arrays
+        if isinstance(old.value, list):
             if len(old.value) != len(new.value):
                 raise InvalidTreeError(_MERGED, line=old.line)
-            for a, b in zip(old.value, new.value, strict=True):
-                self.check(a, b)
-        elif old.value != new.value and old.value == old.value:  # NaN is not itself
+            return list(zip(old.value, new.value, strict=True))
+        if old.value != new.value and old.value == old.value:  # NaN is not itself
             raise InvalidTreeError(_MERGED)
+        return []
 
-    def _mapping(self, old: ValueNode, new: ValueNode, *, top: bool) -> None:
+    def _entries(self, old: ValueNode, new: ValueNode, *, top: bool) -> Iterator[tuple[ValueNode, ValueNode]]:
         extra = {_HISTORY} if top and _HISTORY not in old.value else set()
         if set(old.value) != set(new.value) - extra:
             raise InvalidTreeError(_MERGED, line=old.line)
@@ -381,7 +389,8 @@ class _Same:
                 other = _later(child, other)
             if key == "$ref" and isinstance(child.value, str):
                 child = ValueNode(child.tag, _slashed(child.value))
-            self.check(child, other)
+            self._made.append(child)
+            yield child, other
 
 
 def _slashed(reference: str) -> str:

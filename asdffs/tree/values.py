@@ -2,7 +2,7 @@
 
 Plain scalars are read as YAML 1.1 has them (``1.0`` is ``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``), others
 are their text; a tag that is written is a part of the value.  An alias stands for what it means, and a merge key for
-what it adds.  Pure; memory is O(text): what aliases mean is there once.
+what it adds.  Pure; memory is O(text): what aliases mean is there once, and merge keys add a limited number of keys.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
+from asdffs.tree.merges import Merges
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Any = yaml.resolver.Resolver()
@@ -58,6 +59,7 @@ class _Reader:
         self._events = events
         self._told_apart = told_apart
         self._anchors: dict[str, ValueNode] = {}
+        self._merges = Merges()
 
     def read(self) -> ValueNode:
         for event in self._events:
@@ -75,14 +77,14 @@ class _Reader:
         if isinstance(event, yaml.ScalarEvent):
             node = _scalar(event)
         elif isinstance(event, yaml.MappingStartEvent):
-            node = ValueNode(event.tag or "", self._mapping(depth + 1), line)
+            node = ValueNode(event.tag or "", self._mapping(depth + 1, line), line)
         else:
             node = ValueNode(event.tag or "", self._sequence(depth + 1), line)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
 
-    def _mapping(self, depth: int) -> dict[str, ValueNode]:
+    def _mapping(self, depth: int, line: int) -> dict[str, ValueNode]:
         found: dict[str, ValueNode] = {}
         merged: list[ValueNode] = []
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
@@ -95,6 +97,7 @@ class _Reader:
         for node in merged:
             for one in node.value if isinstance(node.value, list) else [node]:
                 if isinstance(one.value, dict):
+                    self._merges.add(len(one.value), line)
                     found |= {name: value for name, value in one.value.items() if name not in found}
         return found
 
@@ -122,7 +125,9 @@ def _scalar(event: Any) -> ValueNode:
     if not tag.endswith(_KINDS):
         return ValueNode("", event.value, text=event.value)
     try:
-        return ValueNode("", _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value)), text=event.value)
+        value = _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value))
+        str(value)  # Python does not write integers of more than 4300 digits, and no library reads them
+        return ValueNode("", value, text=event.value)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, yaml.YAMLError):
         return ValueNode("", event.value, text=event.value)  # a number in name only
     finally:

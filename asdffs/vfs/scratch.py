@@ -11,10 +11,9 @@ import os
 import re
 from urllib.parse import quote
 
-from asdffs.errors import NotSupportedError
 from asdffs.relief import Alone, Relief
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.storage.file_backend import write_all
+from asdffs.storage.scratch_file import Descriptors, ScratchFile
 from asdffs.views.base import ViewFile
 
 _LONGEST_QUOTED = 200
@@ -28,14 +27,23 @@ class Spool:
         self.path = path
         self.relief = relief or Alone()
         self._count = 0
+        self._descriptors = Descriptors()
 
-    def create(self, name: str) -> str:
-        """The path of a new empty file whose name tells which ``name`` it was made for.  Raises ``OSError``."""
+    def create(self, name: str) -> ScratchFile:
+        """A new empty file whose path tells which ``name`` it was made for.  Raises ``OSError``."""
+        path = self.new_path(name)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return ScratchFile(path, self._descriptors)
+
+    def new_path(self, name: str) -> str:
+        """A path that no file has, and that tells which ``name`` it is for."""
         self._count += 1
         quoted = _CUT_ESCAPE.sub("", quote(os.fsencode(name), safe="")[:_LONGEST_QUOTED])
-        path = os.path.join(self.path, f"{self._count}-{quoted}")
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        return path
+        return os.path.join(self.path, f"{self._count}-{quoted}")
+
+    def close(self) -> None:
+        """Close descriptors; files stay."""
+        self._descriptors.close_all()
 
 
 class SpoolFile(ViewFile):
@@ -47,12 +55,16 @@ class SpoolFile(ViewFile):
         self._spool = spool
         self._name = name
         self._committed = committed
-        self._fd = -1
+        self._own: ScratchFile | None = None
         self._version = 0
         self._shown = committed.version() or 0 if committed is not None else 0
-        self.path = ""
         if committed is None:
-            self._create()
+            self._own = self._made()
+
+    @property
+    def path(self) -> str:
+        """Of its spool file; empty without one."""
+        return self._own.path if self._own is not None else ""
 
     def subjects(self) -> None:
         """The kernel asks each time: it may have several names."""
@@ -60,17 +72,15 @@ class SpoolFile(ViewFile):
     @property
     def spooled(self) -> bool:
         """Whether it has bytes of its own."""
-        return self._fd >= 0
+        return self._own is not None
 
     def size(self) -> int:
         """Size in bytes."""
-        return os.fstat(self._fd).st_size if self._committed is None else self._committed.size()
+        return self._own.size if self._own is not None else self._source.size()
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """An extent of the spool file, or the committed bytes."""
-        if self._committed is not None:
-            return self._committed.read(offset, length)
-        return Extent(self._fd, offset, max(0, min(length, self.size() - offset)))
+        return self._own.read(offset, length) if self._own is not None else self._source.read(offset, length)
 
     def content(self) -> bytes:
         """All bytes.  Raises ``OSError``."""
@@ -87,40 +97,28 @@ class SpoolFile(ViewFile):
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write; raises ``OSError`` when the spool is full."""
-        self.take(None)
-        write_all(self._fd, payload, offset)
+        self.take(None).write(offset, payload)
 
     def truncate(self, size: int) -> None:
         """Cut or extend with zeros."""
-        self.take(b"" if size == 0 else None)
-        os.ftruncate(self._fd, size)
+        self.take(b"" if size == 0 else None).truncate(size)
 
     def settle(self, *, durable: bool) -> None:
         """With ``durable``: fsync."""
-        if not durable or not self.spooled:
-            return
-        fd = os.dup(self._fd)  # it may be given back while this waits
-        try:
-            with self._spool.relief.waiting():
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+        if durable and self._own is not None:
+            self._own.sync(self._spool.relief)
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """What the spool's file system does."""
-        if keep_size or zero:
-            raise NotSupportedError("scratch cannot be reserved without growing")
-        self.take(None)
-        os.posix_fallocate(self._fd, offset, length)
+        self.take(None).allocate(offset, length, keep_size=keep_size, zero=zero)
 
-    def take(self, content: bytes | None) -> None:
-        """Have bytes of its own from now on: ``content``, or the committed ones as they are now."""
-        if self._committed is None:
-            return
-        before = self.content() if content is None else content
-        self._create(before)
-        self._version = self.version()
-        self._committed = None
+    def take(self, content: bytes | None) -> ScratchFile:
+        """Have bytes of its own from now on: ``content``, or the committed ones as they are now; return the file."""
+        if self._own is None:
+            own = self._made(self.content() if content is None else content)
+            self._version = self.version()
+            self._committed, self._own = None, own
+        return self._own
 
     def give(self, committed: ViewFile, *, same: bool) -> None:
         """Show ``committed`` from now on, and drop its own bytes; ``same``: they are the same bytes."""
@@ -130,27 +128,29 @@ class SpoolFile(ViewFile):
 
     def drop(self) -> None:
         """Remove the spool file."""
-        if self.spooled:
-            os.close(self._fd)
-            os.unlink(self.path)
-            self._fd, self.path = -1, ""
+        own, self._own = self._own, None
+        if own is not None:
+            own.drop()
 
     def rename(self, name: str) -> None:
         """The node is called ``name`` now; its spool file tells so, for whoever finds it after a crash."""
         self._name = name
-        if self.spooled:
-            path = self._spool.create(name)
-            os.replace(self.path, path)
-            self.path = path
+        if self._own is not None:
+            self._own.rename(self._spool.new_path(name))
 
-    def _create(self, content: bytes = b"") -> None:
+    @property
+    def _source(self) -> ViewFile:
+        if self._committed is None:
+            raise FileNotFoundError("the file is gone")
+        return self._committed
+
+    def _made(self, content: bytes = b"") -> ScratchFile:
         """A spool file with ``content``; nothing has changed when it fails."""
-        path = self._spool.create(self._name)
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        made = self._spool.create(self._name)
         try:
-            write_all(fd, content, 0)
+            if content:
+                made.write(0, content)
         except OSError:
-            os.close(fd)
-            os.unlink(path)
+            made.drop()
             raise
-        self._fd, self.path = fd, path
+        return made

@@ -350,6 +350,7 @@ class Vfs:
             logger.exception("the file could not be finished")
             report.fail(err)
         names = self.names
+        self._spool.close()
         return keep_beside(
             self.document, self.staging.unsaved, names.scratch_files, names.unsaved_files, self._spool.path
         )

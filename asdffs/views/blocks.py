@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from asdffs.document.block import Block
 from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
-from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, ReadOnlyError
+from asdffs.errors import DamagedBlockError, NameRefusedError, NotPermittedError, NotSupportedError, ReadOnlyError
 from asdffs.storage.backend import Extent
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
 
@@ -102,7 +102,7 @@ class BlockFile(ViewFile):
         header = self._block.header
         if header.compressed or header.streamed:
             if needed:
-                raise NotPermittedError("a compressed or streamed block has no room to reserve", block=self._number)
+                raise NotSupportedError("a compressed or streamed block has no room to reserve", block=self._number)
         elif size > header.allocated_size:
             self._block.reserve(size)
 

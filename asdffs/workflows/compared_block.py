@@ -56,7 +56,7 @@ class Side:
         """Bytes that are stored in an unknown way say nothing of the content.  Raises ``DamagedFileError``."""
         if self.document.blocks[self.number].obstacle:
             compression = self.document.blocks[self.number].compression
-            sentence = f"cannot be compared: the compression {compression!r} is not array_errors here"
+            sentence = f"cannot be compared: the compression {compression!r} is not known here"
             raise DamagedFileError(sentence, path=self.document.path, block=self.number)
 
     @contextlib.contextmanager

@@ -5,7 +5,7 @@ One thread.  Changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,11 @@ from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.errors import AsdffsError, InvalidTreeError
 from asdffs.relief import CHUNK
-from asdffs.tree.events import Path
 from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
 from asdffs.workflows.compared_block import Side, size_or_none
 from asdffs.workflows.text_difference import lines_of, unified
+from asdffs.workflows.value_pairs import Pair, Pairs, is_same
 
 #: Some bytes from an offset on.
 Read = Callable[[int], bytes]
@@ -51,7 +51,6 @@ class Comparison:
         self._a, self._b = a, b
         self._progress = progress
         self._known: dict[Any, int | None] = {}
-        self._compared: set[tuple[int, int]] = set()
         self._others: dict[str, Document | None] = {}
 
     def text(self) -> Iterator[str]:
@@ -62,27 +61,24 @@ class Comparison:
 
     def values(self) -> Iterator[ValueDifference]:
         """What differs by value, in the order of the first tree.  Raises ``InvalidTreeError``, ``OSError``."""
-        self._compared.clear()
-        yield from self._nodes((), _values(self._a), _values(self._b))
-
-    def _nodes(self, path: Path, a: ValueNode | None, b: ValueNode | None) -> Iterator[ValueDifference]:
-        """What differs at and below ``path``; what only one has is told once, at its top."""
-        if a is None or b is None or _kind(a) != _kind(b) or not _is_same(a, b):
-            yield ValueDifference(_name(path), _shown(a), _shown(b))
-            return
-        if isinstance(a.value, (dict, list)) and (id(a), id(b)) in self._compared:
-            return  # by aliases; it was told where it was first
-        self._compared.add((id(a), id(b)))
-        yield from self._children(path, a, b)
-
-    def _children(self, path: Path, a: ValueNode, b: ValueNode) -> Iterator[ValueDifference]:
-        is_ndarray = self._a.dialect.is_ndarray(a.tag)
-        for key in _keys(a, b):
-            one, other = _child(a, key), _child(b, key)
-            if is_ndarray and key == "source" and one is not None and other is not None:
-                yield from self._source((*path, key), one, other)
+        pairs = Pairs(_values(self._a), _values(self._b), self._a.path)
+        for pair in pairs:
+            sides = self._sides(pair)
+            if sides is not None:
+                yield from self._source(pair, *sides)
+            elif not is_same(pair.a, pair.b):
+                yield ValueDifference(pair.name, _shown(pair.a), _shown(pair.b))
             else:
-                yield from self._nodes((*path, key), one, other)
+                pairs.descend(pair)
+
+    def _sides(self, pair: Pair) -> tuple[Side, Side] | None:
+        """The blocks that two sources of arrays mean; None for anything else."""
+        if pair.key != "source" or pair.above is None or pair.a is None or pair.b is None:
+            return None
+        if pair.above.a is None or not self._a.dialect.is_ndarray(pair.above.a.tag):
+            return None
+        one, other = self._bytes_of(self._a, pair.a.value), self._bytes_of(self._b, pair.b.value)
+        return None if one is None or other is None else (one, other)
 
     def blocks(self) -> Iterator[BlockDifference]:
         """Blocks of the same number that decode to other bytes.  Raises ``DamagedBlockError``, ``OSError``."""
@@ -93,16 +89,12 @@ class Comparison:
             if a is None or b is None or first is not None:
                 yield BlockDifference(number, a, b, first)
 
-    def _source(self, path: Path, a: ValueNode, b: ValueNode) -> Iterator[ValueDifference]:
+    def _source(self, pair: Pair, one: Side, other: Side) -> Iterator[ValueDifference]:
         """Numbers of blocks and names of files do not matter, their bytes do."""
-        one, other = self._bytes_of(self._a, a.value), self._bytes_of(self._b, b.value)
-        if one is None or other is None:
-            yield from self._nodes(path, a, b)
-            return
         first = self._compare_known(one, other)
         if first is not None:
             note = f"{self._name_of(one)} and {self._name_of(other)} differ from byte {first} on"
-            yield ValueDifference(_name(path), _shown(a), _shown(b), note)
+            yield ValueDifference(pair.name, _shown(pair.a), _shown(pair.b), note)
 
     def _name_of(self, block: Side) -> str:
         return f"block {block.number}" if block.document in (self._a, self._b) else block.document.path
@@ -174,36 +166,6 @@ def _opened(path: str) -> Document | None:
         return other
     other.close()
     return None
-
-
-def _kind(node: ValueNode) -> type:
-    return type(node.value)
-
-
-def _is_same(a: ValueNode, b: ValueNode) -> bool:
-    """By tag, and scalars by value, of one type; not-a-number is itself."""
-    x, y = a.value, b.value
-    if a.tag != b.tag or isinstance(x, (dict, list)):
-        return a.tag == b.tag
-    return bool(x == y or (x != x and y != y))
-
-
-def _keys(a: ValueNode, b: ValueNode) -> Iterable[str | int]:
-    """Of both, those of ``a`` first."""
-    if isinstance(a.value, dict):
-        return [*a.value, *(key for key in b.value if key not in a.value)]
-    return range(max(len(a.value), len(b.value))) if isinstance(a.value, list) else ()
-
-
-def _child(node: ValueNode, key: str | int) -> ValueNode | None:
-    if isinstance(key, str):
-        found: ValueNode | None = node.value.get(key)
-        return found
-    return node.value[key] if key < len(node.value) else None
-
-
-def _name(path: Path) -> str:
-    return "/".join(map(str, path)) or "/"
 
 
 def _shown(node: ValueNode | None) -> str | None:

@@ -13,15 +13,24 @@ import contextlib
 import functools
 import os
 import re
-import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from asdffs import interrupts
 from asdffs.document.document import Document, Foreign
 from asdffs.document.opening import open_document
-from asdffs.errors import AsdffsError, LockedError, NameExistsError, NotPermittedError, Remedy, StaleFileError
+from asdffs.errors import (
+    AbandonedError,
+    AsdffsError,
+    LockedError,
+    NameExistsError,
+    NotPermittedError,
+    Remedy,
+    StaleFileError,
+)
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
@@ -88,19 +97,8 @@ def explode(
             temporaries.write_blocks(list(zip(files, stretches, strict=True)), step)
             if document.foreign() is not Foreign.NO:
                 raise StaleFileError("changed while it was read; nothing was written", path=document.path)
-            with _undisturbed():
-                temporaries.place(targets, force=force)
+            temporaries.place(targets, force=force)
     return targets
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Inside, signals that end a program wait: a few renames later there is a whole exploded form again."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _check_on_their_own(document: Document, count: int) -> None:
@@ -178,12 +176,13 @@ class _Temporaries:
     def removed(self) -> Iterator[_Temporaries]:
         """What has no name of its own at the end is removed, and what a crash left at the beginning."""
         remove_stale(self.folder, self._purpose)
-        try:
-            yield self
-        finally:
-            for name in self.names.values():
-                with contextlib.suppress(OSError):
-                    self.folder.remove(name)
+        with interrupts.critical():  # a few renames later there is a whole exploded form again
+            try:
+                yield self
+            finally:
+                for name in self.names.values():
+                    with contextlib.suppress(OSError):
+                        self.folder.remove(name)
 
     def write_tree(self, text: bytes) -> None:
         self._write(-1, lambda new: new.write_at(0, text))
@@ -193,10 +192,17 @@ class _Temporaries:
         probe = f"{temporary_prefix(self._purpose)}probe{_SUFFIX}"
         clones = can_share(self.folder, probe, [stretch for _, stretch in files])
 
+        stopped = threading.Event()
+
+        def go_on(count: int) -> None:
+            if stopped.is_set():
+                raise AbandonedError("the command was ended")
+            step(count)
+
         def fill(file: ExplodedPart, stretch: Stretch, new: Backend) -> None:
             prefix = _placed(file, stretch, new).prefix if clones else file.prefix
             new.write_at(0, prefix)
-            transfer(self.folder, stretch, new, len(prefix), step)
+            transfer(self.folder, stretch, new, len(prefix), go_on)
 
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
             waiting = [
@@ -204,9 +210,11 @@ class _Temporaries:
                 for file, stretch in files
             ]
             try:
-                for future in waiting:
-                    future.result()
-            except BaseException:  # an interrupt as well: what has not begun is not begun, and it goes on
+                with interrupts.interruptible():
+                    for future in waiting:
+                        future.result()
+            except BaseException:  # an interrupt as well: what has begun ends soon, the rest is not begun
+                stopped.set()
                 pool.shutdown(cancel_futures=True)
                 raise
 

@@ -19,8 +19,8 @@ from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
 
 _KEY: Final = "$ref"
-#: A reference to a reference to ... is followed this far.
-_FARTHEST: Final = 20
+#: How many references may lead through each other: each is a few calls deep in Python.
+_FARTHEST: Final = 100
 _SHOWN: Final = 200
 
 
@@ -30,6 +30,10 @@ class _UnresolvedError(Exception):
     def __init__(self, sentence: str, *, remote: bool = False) -> None:
         super().__init__(sentence)
         self.remote = remote
+
+
+class _TooFarError(_UnresolvedError):
+    """The same, because of where one began: each reference on the way may still lead somewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,9 @@ class _Tree:
     root: ValueNode
 
 
+_Target = tuple[_Tree, ValueNode]
+
+
 def find_unresolved(document: Document) -> Iterator[Unresolved]:
     """All references of the tree that lead nowhere, in the order of the text.  Raises ``InvalidTreeError``."""
     text = document.tree.text()
@@ -60,7 +67,7 @@ def find_unresolved(document: Document) -> Iterator[Unresolved]:
     for node in _references(tree.root):
         reference = str(node.value[_KEY].value)
         try:
-            resolver.follow(tree, reference, 0)
+            resolver.settle(tree, node)
         except _UnresolvedError as err:
             yield Unresolved(reference[:_SHOWN], node.line, str(err), err.remote)
 
@@ -85,26 +92,50 @@ def _is_reference(node: ValueNode) -> bool:
 
 
 class _Resolver:
-    """Follows references; each file is read once."""
+    """Follows references: each once, however many lead through it.  Each file is read once."""
 
     def __init__(self, tree: _Tree) -> None:
         self._trees: dict[str, _Tree | str] = {tree.path: tree}
+        self._settled: dict[int, _Target | _UnresolvedError] = {}
+        self._following: set[int] = set()
 
-    def follow(self, tree: _Tree, reference: str, far: int) -> tuple[_Tree, ValueNode]:
-        """What ``reference`` in ``tree`` leads to in the end.  Raises ``_UnresolvedError``."""
-        if far > _FARTHEST:
-            raise _UnresolvedError("it leads in a circle")
+    def settle(self, tree: _Tree, node: ValueNode) -> _Target:
+        """Return what ``node`` of ``tree`` means: itself, or of a reference where that leads in the end.
+
+        Raises ``_UnresolvedError``.
+        """
+        if not _is_reference(node):
+            return tree, node
+        if id(node) not in self._settled:
+            self._settled[id(node)] = self._found(tree, node)
+        found = self._settled[id(node)]
+        if isinstance(found, _UnresolvedError):
+            raise found
+        return found
+
+    def _found(self, tree: _Tree, node: ValueNode) -> _Target | _UnresolvedError:
+        if id(node) in self._following:
+            return _UnresolvedError("it leads in a circle")
+        if len(self._following) >= _FARTHEST:
+            raise _TooFarError(f"it leads through more than {_FARTHEST} other references")
+        self._following.add(id(node))
+        try:
+            return self._follow(tree, node.value[_KEY].value)
+        except _TooFarError:
+            raise
+        except _UnresolvedError as err:
+            return err
+        finally:
+            self._following.remove(id(node))
+
+    def _follow(self, tree: _Tree, reference: str) -> _Target:
         file, _, fragment = reference.partition("#")
         tree = self._tree(tree, file) if file else tree
         node = tree.root
         for key in pointer_keys(fragment):
-            tree, node = self._settled(tree, node, far)
+            tree, node = self.settle(tree, node)
             node = _child(node, key, tree)
-        return self._settled(tree, node, far)
-
-    def _settled(self, tree: _Tree, node: ValueNode, far: int) -> tuple[_Tree, ValueNode]:
-        """What ``node`` means, which may be a reference itself."""
-        return self.follow(tree, node.value[_KEY].value, far + 1) if _is_reference(node) else (tree, node)
+        return self.settle(tree, node)
 
     def _tree(self, base: _Tree, uri: str) -> _Tree:
         path = resolve(uri, base.path)

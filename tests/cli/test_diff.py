@@ -51,7 +51,7 @@ def test_every_difference_in_words(call: Call, pair) -> None:
     b = b.replace(b"12.5", b"12.75").replace(b"value: 1\n", b"other: [1]\n")
     a, b_path = pair(odd_file(), b)
     done = call("diff", a, b_path)
-    assert done.code == 9
+    assert done.code == 1
     lines = done.out.splitlines()
     assert lines[:3] == [f"--- {a}", f"+++ {b_path}", "@@ -4,8 +4,8 @@"]
     assert [line for line in lines if line[0] in "+-"][2:] == [
@@ -86,7 +86,7 @@ def test_order_comments_style_and_storage_do_not_matter_by_value(call: Call, pai
     paths = pair(one, other)
     assert call("diff", "--values", *paths).out == ""
     assert call("diff", "--values", *paths).code == 0
-    assert call("diff", "--text", *paths).code == 9
+    assert call("diff", "--text", *paths).code == 1
     assert call("diff", "--blocks", *paths).out == (
         "block 0: differs from byte 0 on, 100 -> 6 bytes\nblock 1: only in the second, 100 bytes\n"
     )
@@ -117,7 +117,7 @@ def test_aliases_of_aliases_are_told_once(call: Call, pair) -> None:
     assert call("diff", "--values", *pair(bomb, bomb)).code == 0
     other = odd_file(tree=HEAD + "\n".join(lines).replace("x,", "y,") + "\n...\n", blocks=[])
     done = call("diff", "--values", *pair(bomb, other))
-    assert (done.code, done.out) == (9, "".join(f"value a0/{n}: 'x' -> 'y'\n" for n in range(8))), "told once"
+    assert (done.code, done.out) == (1, "".join(f"value a0/{n}: 'x' -> 'y'\n" for n in range(8))), "told once"
 
 
 def test_files_of_the_library(tmp_path: Path, call: Call) -> None:
@@ -129,7 +129,7 @@ def test_files_of_the_library(tmp_path: Path, call: Call) -> None:
     asdf.AsdfFile(tree).write_to(tmp_path / "c.asdf")
     done = call("diff", tmp_path / "b.asdf", tmp_path / "c.asdf")
     assert (done.code, done.out.splitlines()) == (
-        9,
+        1,
         [
             f"value data/source: block 0 and block 0 differ from byte {12345 * 8} on",
             f"block 0: differs from byte {12345 * 8} on",
@@ -142,17 +142,17 @@ def test_what_cannot_be_decoded(call: Call, pair) -> None:
     same = odd_file(blocks=[unknown, block_bytes(MASK)])
     assert call("diff", *pair(same, same)).code == 0, "the same stored bytes are the same"
     done = call("diff", *pair(same, odd_file()))
-    assert (done.code, "the compression 'wxyz' is not array_errors here" in done.err) == (4, True)
+    assert (done.code, "the compression 'wxyz' is not known here" in done.err) == (2, True)
 
 
 def test_refusals(call: Call, pair, tmp_path: Path) -> None:
     a, b = pair(odd_file(), b"no asdf")
-    assert call("diff", a, tmp_path / "missing").code == 3
+    assert call("diff", a, tmp_path / "missing").code == 2
     done = call("diff", a, b)
-    assert (done.code, "not an ASDF file" in done.sentence) == (4, True)
+    assert (done.code, "not an ASDF file" in done.sentence) == (2, True)
     b.write_bytes(odd_file().replace(b"value: 1\n", b"value: [\n"))
-    assert call("diff", "--values", a, b).code == 4
-    assert call("diff", "--text", a, b).code == 9
+    assert call("diff", "--values", a, b).code == 2
+    assert call("diff", "--text", a, b).code == 1
 
 
 @given(old=st.lists(st.sampled_from("abcdef"), max_size=40), new=st.lists(st.sampled_from("abcdef"), max_size=40))
@@ -206,13 +206,13 @@ def test_external_arrays_are_compared_by_their_bytes(tmp_path: Path, call: Call)
         other = odd_file(tree=None, comments="", blocks=[block_bytes(content)], index="absent")
         (tmp_path / name / "x0000.asdf").write_bytes(other)
     done = call("diff", "--values", tmp_path / "a/x.asdf", tmp_path / "b/x.asdf")
-    assert (done.code, "x0000.asdf differ from byte 0 on" in done.out) == (9, True)
+    assert (done.code, "x0000.asdf differ from byte 0 on" in done.out) == (1, True)
     assert call("diff", "--values", tmp_path / "a/x.asdf", tmp_path / "c/x.asdf").code == 0
 
 
 def test_newlines_matter_as_text(call: Call, pair) -> None:
     files = pair(odd_file(), odd_file(newline="\r\n"))
-    assert call("diff", "--text", *files).code == 9
+    assert call("diff", "--text", *files).code == 1
     assert call("diff", "--values", *files).code == 0
 
 
@@ -229,7 +229,7 @@ def test_regression_a_truncated_block_was_compared_for_ever(call: Call, pair) ->
     header = BlockHeader(0, b"zlib", 1 << 45, 1 << 45, 1 << 46, bytes(16))
     cut = odd_file(blocks=[build_block_header(header) + b"abc"], index="absent")
     done = call("diff", "--blocks", *pair(cut, cut))
-    assert done.code == 4
+    assert done.code == 2
     assert "a.asdf" in done.sentence
 
 

@@ -327,3 +327,23 @@ def test_regression_explode_that_was_terminated_left_no_tree(tmp_path: Path, cal
         if code == 0:
             break
     assert number > 1
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, work in WORKS.items() if work.arguments[0] != "watch" and not work.program]
+)
+def test_ended_by_a_signal_nothing_is_left(tmp_path: Path, name: str) -> None:
+    """SIGTERM or SIGHUP at a name that is made, given or taken away, or at a write: no temporary file stays."""
+    place, work = Place(tmp_path), WORKS[name]
+    before = {path.relative_to(place.files) for path in place.files.rglob("*")}
+    ended = 0
+    for call in ("pwrite64", "openat", "rename", "unlink"):
+        for how in ("SIGTERM", "SIGHUP")[:: 1 if DEEP else 2]:
+            for number in range(1, 60) if DEEP else (1, 3):
+                place.lay_out()
+                path = ("-P", place.files) if call == "openat" else ()
+                code = place.run(work, *map(str, path), "-e", f"inject={call}:signal={how}:when={number}")
+                ended += code in (128 + getattr(signal, how), -getattr(signal, how))
+                found = {path.relative_to(place.files) for path in place.files.rglob("*")}
+                assert {path for path in found - before if ".asdffs-" in path.name} == set(), (call, how, number)
+    assert ended

@@ -52,7 +52,7 @@ example:
 
 --text compares the trees as text; --values as what they mean: order, comments, quotes and the numbers
 of blocks do not matter, types and the bytes of arrays do; --blocks compares what blocks decode to, by
-their numbers.  Without any of these: all three.  Exit code 0: nothing differs; 9: something does.
+their numbers.  Without any of these: all three.  Exit codes as of diff(1): 0 the same, 1 different, 2 trouble.
 """
     parser = add_command(commands, "diff", "compare two ASDF files: tree and blocks", epilog)
     parser.add_argument("a", metavar="A", help="an ASDF file")

@@ -42,6 +42,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from asdffs import interrupts
 from asdffs.document.blocks.foreign import Foreign, foreign_change_of
 from asdffs.document.blocks.pins import Pins
 from asdffs.document.blocks.steps import Step, fill, in_place, show_recovered
@@ -148,7 +149,7 @@ class Transaction:
         if self._resized:
             self.sync()  # invariant 11
         try:
-            with self._file.interrupted():
+            with self._file.interrupted(), interrupts.whole():
                 replaced = work()
         except BaseException:  # an interrupt as well: what is read from now on is whole, and it goes on
             self.changed = True

@@ -1,0 +1,26 @@
+"""A limit on what merge keys (``<<``) add: each copies every key of what it merges, in any library.  Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from asdffs.errors import InvalidTreeError
+
+#: Keys that the merge keys of one tree may add.
+_MOST: Final = 500_000
+
+
+class Merges:
+    """Counts the keys that the merge keys of one tree add."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, count: int, line: int) -> None:
+        """Note that the mapping in ``line`` takes up ``count`` keys.
+
+        Raises ``InvalidTreeError`` beyond the limit.
+        """
+        self._count += count
+        if self._count > _MOST:
+            raise InvalidTreeError(f"the merge keys '<<' up to here add more than {_MOST:,} keys", line=line)

@@ -1,0 +1,78 @@
+"""Where the references of a tree lead: each ``$ref`` is replaced by the branch that it means.
+
+Implements section References, as far as arrays are concerned.  A reference may lead to another one or through one,
+forward or back.  One to another file stays a branch of its own, ``elsewhere``.  Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from asdffs.errors import InvalidTreeError
+from asdffs.tree.branch import Branch, walk
+
+#: How many references may lead through each other: each is a few calls deep in Python.
+_FARTHEST: Final = 100
+#: Branches that are looked at to find circles, in all: a short tree could mean any number.
+_MOST_LOOKED_AT: Final = 2_000_000
+
+#: The mapping or sequence that has a reference, its key there, and the reference.
+Reference = tuple[Branch, str | int, Branch]
+
+
+class References:
+    """Follows the references below ``root``; each is followed once, however many lead through it."""
+
+    def __init__(self, root: Branch) -> None:
+        self._root = root
+        self._settled: dict[int, Branch | None] = {}
+        self._following: set[int] = set()
+        self._budget = _MOST_LOOKED_AT
+
+    def join(self, references: Iterable[Reference]) -> None:
+        """Put what each reference means in its place; one that leads nowhere, or to what holds it, stays as it is.
+
+        Raises ``InvalidTreeError`` where they lead to each other without end.
+        """
+        found = [(above, key, self._settle(branch)) for above, key, branch in references]
+        for above, key, target in found:
+            if target is None or self._is_below(above, target):
+                continue
+            above.add(key, target)
+            if target.elsewhere is not None:  # there may be arrays
+                target.hold()
+
+    def _settle(self, branch: Branch) -> Branch | None:
+        """Return what ``branch`` means: itself, or of a reference where that leads in the end; None for nowhere."""
+        if branch.reference is None or branch.elsewhere is not None:
+            return branch
+        if id(branch) in self._following or len(self._following) >= _FARTHEST:
+            return None  # a circle
+        if id(branch) not in self._settled:
+            self._following.add(id(branch))
+            self._settled[id(branch)] = self._pointed(branch, branch.reference)
+            self._following.remove(id(branch))
+        return self._settled[id(branch)]
+
+    def _pointed(self, branch: Branch, reference: str) -> Branch | None:
+        file, _, fragment = reference.partition("#")
+        if file:
+            branch.elsewhere = reference
+            return branch
+        return walk(self._root, fragment, self._settle) if fragment else None
+
+    def _is_below(self, branch: Branch, other: Branch) -> bool:
+        """Whether ``branch`` is ``other`` or in it."""
+        rest, seen = [branch], {id(branch)}
+        while rest:
+            now = rest.pop()
+            if now is other:
+                return True
+            self._budget -= 1 + len(now.above)
+            if self._budget < 0:
+                raise InvalidTreeError("references lead to each other without end", line=branch.line)
+            new = [above for above in now.above if id(above) not in seen]
+            seen.update(map(id, new))
+            rest += new
+        return False

@@ -1,0 +1,109 @@
+"""Signals that end a command: no traceback, whenever they come; ``crash/test_killed_commands`` has what they leave."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.mounts import LIMIT, environment_in
+from support.samples import odd_file
+
+from asdffs import interrupts
+from asdffs.cli.signals import EndedError
+
+#: Stops the interpreter where a module of asdffs begins to be imported, and sends a signal there.
+STOPPING = """
+import signal, sys
+stop = sys.argv.pop(1)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == stop:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from asdffs.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["asdffs.cli", "asdffs.cli.main", "asdffs.cli.info", "asdffs.document.opening"])
+def test_an_interrupt_while_it_starts_prints_nothing(tmp_path: Path, module: str) -> None:
+    (tmp_path / "a.asdf").write_bytes(odd_file())
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPING, module, "info", tmp_path / "a.asdf"],
+        env=environment_in(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) in [(130, "", ""), (-signal.SIGINT, "", "")]
+
+
+def test_a_signal_goes_to_the_editor_and_what_was_typed_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.asdf").write_bytes(odd_file())
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/^value: 1$/value: 2/' \"$1\"\nkill -TERM $PPID\nexec tail -f /dev/null\n")
+    editor.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "asdffs", "edit", tmp_path / "a.asdf"],
+        env={**environment_in(tmp_path), "EDITOR": str(editor)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 7
+    assert "ended by the signal SIGTERM" in done.stderr
+    assert b"value: 2\n" in (tmp_path / "a.asdf.rejected-1.yaml").read_bytes()
+    assert [path.name for path in tmp_path.glob(".*asdffs-*")] == []
+
+
+def _noted(*errors: BaseException, waiting: bool = False) -> list[str]:
+    """Note ``errors`` in a critical section; the moments that were reached."""
+    reached = ["begun"]
+    with interrupts.critical():
+        with interrupts.interruptible() if waiting else interrupts.whole():
+            for error in errors:
+                interrupts.note(error)
+                reached.append("noted")
+            interrupts.check()
+        reached.append("whole")
+        try:
+            interrupts.check()
+        finally:
+            reached_at_last.extend(reached)
+    return reached
+
+
+reached_at_last: list[str] = []
+
+
+@pytest.mark.parametrize(
+    ("errors", "waiting", "kind", "reached"),
+    [
+        ([EndedError(15)], False, EndedError, ["begun", "noted", "whole"]),
+        ([EndedError(15), KeyboardInterrupt()], False, KeyboardInterrupt, []),
+        ([EndedError(1)], True, EndedError, []),
+    ],
+)
+def test_when_a_critical_command_is_ended(
+    errors: list[BaseException], waiting: bool, kind: type[BaseException], reached: list[str]
+) -> None:
+    """After a whole change; at once by a second signal, and where it only waits."""
+    reached_at_last.clear()
+    with pytest.raises(kind):
+        _noted(*errors, waiting=waiting)
+    assert reached_at_last == reached
+    interrupts.check()
+
+
+def test_a_command_that_never_checks_is_ended_at_its_end() -> None:
+    def run() -> None:
+        with interrupts.critical(), interrupts.critical():
+            interrupts.note(EndedError(signal.SIGHUP))
+
+    with pytest.raises(EndedError):
+        run()
