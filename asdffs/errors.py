@@ -78,6 +78,14 @@ class AsdffsError(Exception):
         return ", ".join(places)
 
 
+def reason_of(error: BaseException) -> str:
+    """An error as a part of a sentence: of one of the system its words and the file, not its number."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        return printable(f"{where}{error.strerror}")
+    return str(error) or type(error).__name__
+
+
 class NotAsdfError(AsdffsError):
     """The file does not begin with an ASDF header that any dialect knows."""
 

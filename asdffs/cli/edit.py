@@ -22,7 +22,7 @@ from asdffs.cli.signals import EndedError
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings
-from asdffs.document.report import raise_report
+from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import Keeper
@@ -130,7 +130,7 @@ class _Session:
         (keeper.keep_conflict if conflict else keeper.keep_draft)(path)
         if not keeper.failures:
             self.held.settle()
-        raise_report(self.document.path, keeper.kept, [why, *keeper.failures])
+        raise_outcome(self.document.path, Outcome(keeper.kept, [why, *keeper.failures], []))
 
 
 def _wants_to_go_on() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import gc
 import importlib
 import logging
@@ -21,13 +20,6 @@ from asdffs.errors import AsdffsError, UsageError
 from asdffs.relief import check_ranks
 
 _MOUNT_WORDS = 2
-#: What to do about errors of the system.
-_ADVICE = {
-    errno.ENOSPC: "; make room, and try again",
-    errno.EDQUOT: "; make room, and try again",
-    errno.EACCES: "; a file that is changed must be writable, and so must its directory",
-    errno.EPERM: "; it belongs to another user, or must not be changed",
-}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -70,9 +62,9 @@ def _told(err: AsdffsError | OSError, file: str | None) -> ExitCode:
             err.path = err.path or file
         say(f"asdffs: {told(err)}", file=sys.stderr)
         return exit_code_of(err)
-    where = err.filename if isinstance(err.filename, str) else file or ""
-    advice = _ADVICE.get(err.errno or 0, "")
-    say(f"asdffs: {where + ': ' if where else ''}{err.strerror or err}{advice}", file=sys.stderr)
+    if err.filename is None:
+        err.filename = file
+    say(f"asdffs: {told(err)}", file=sys.stderr)
     return ExitCode.UNFINISHED
 
 

@@ -31,7 +31,7 @@ from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.document.saves.places import Places
 from asdffs.document.schema import check_available
-from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError, UsageError
+from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError, UsageError, reason_of
 from asdffs.mount.binding import load_binding
 from asdffs.mount.daemon import run_in_background, serve
 from asdffs.mount.options import MountOptions, parse_options
@@ -145,7 +145,7 @@ def _serve(
     held = Held(places)
     try:
         if not options.read_only:
-            for sentence in tell_the_past(document, places):
+            for sentence in tell_the_past(document, places).sentences:
                 logger.warning("%s: %s", document.path, sentence)
         serve(
             document,
@@ -177,10 +177,9 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
             say(f"asdffs: {told(err)}", file=sys.stderr)
             return exit_code_of(err)
         except OSError as err:
-            say(
-                f"asdffs: cannot be mounted for writing: {err}; make room, or mount with -o ro or -o nojournal",
-                file=sys.stderr,
-            )
+            why = reason_of(err)
+            advice = "make room, or mount with -o ro or -o nojournal"
+            say(f"asdffs: cannot be mounted for writing: {why}; {advice}", file=sys.stderr)
             return ExitCode.UNFINISHED
 
     return wrapped

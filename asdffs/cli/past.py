@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from asdffs.cli.identity import StateOwner
 from asdffs.cli.places import clear, forget_past_spools, make, past_spools, places_in, spools_in, take_report
 from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
+from asdffs.document.report import told_places
 from asdffs.document.saves.keeping import keep_abandoned
 from asdffs.document.saves.places import Places
 from asdffs.errors import UnfinishedError
 
 
-def tell_the_past(document: Document, places: Places) -> Iterator[str]:
-    """Sentences about it; drafts and scratch are kept beside the file.  Under the lock.
+class Past(NamedTuple):
+    """``sentences``: what to tell; ``kept``: paths of what was kept beside the file."""
+
+    sentences: list[str]
+    kept: list[str]
+
+
+def tell_the_past(document: Document, places: Places) -> Past:
+    """Keep drafts and scratch of earlier mounts beside the file, and return what to tell.  Under the lock.
 
     Raises ``UnfinishedError`` when something cannot be kept, or ``OSError``.
     """
+    kept: list[str] = []
+    return Past(list(_told(document, places, kept)), kept)
+
+
+def _told(document: Document, places: Places, kept: list[str]) -> Iterator[str]:
     owner = StateOwner(document.path)
     yield from owner.claim()
     make(places)  # a daemon that was finishing may have removed them
     if document.report.recovery:
         yield document.report.recovery
-    kept, failures = take_report(places.report) or ([], [])
-    yield from (f"the last mount ended with: {sentence}" for sentence in failures)
+    last = take_report(places.report)
+    if last is not None:
+        kept += last.kept
+        yield from (f"the last mount ended with: {sentence}" for sentence in last.failures)
+        yield from filter(None, [last.note])
     for spool in past_spools(document.path, places):
         yield from _recovered(document, spool)
         kept += _keep(document, places._replace(spool=spool))
@@ -36,7 +53,8 @@ def tell_the_past(document: Document, places: Places) -> Iterator[str]:
             yield from _recovered(document, spool)
             kept += _keep(document, places_in(other)._replace(spool=spool))
     owner.arrive()
-    yield from (f"kept from the last mount: {found}" for found in kept)
+    if kept:
+        yield f"kept from the last mount: {told_places(kept)}"
     make(places)
 
 

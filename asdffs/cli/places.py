@@ -16,6 +16,7 @@ import shutil
 import stat
 import tempfile
 
+from asdffs.document.report import Outcome
 from asdffs.document.saves.places import Places
 from asdffs.errors import MountError
 
@@ -144,15 +145,15 @@ def clear(places: Places) -> None:
         shutil.rmtree(os.path.dirname(places.spool), ignore_errors=True)
 
 
-def take_report(path: str) -> tuple[list[str], list[str]] | None:
-    """What was kept and what failed when a mount ended, told once; None when no mount left a report."""
+def take_report(path: str) -> Outcome | None:
+    """What the end of a mount had to say, told once; None when no mount left a report."""
     try:
         with open(path) as file:
             report = json.load(file)
         os.unlink(path)
     except (OSError, ValueError):
         return None
-    return list(report.get("kept", [])), list(report.get("failures", []))
+    return Outcome(*(list(report.get(name, [])) for name in Outcome._fields))
 
 
 def state_home() -> str:

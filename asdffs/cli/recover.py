@@ -8,7 +8,8 @@ import os
 from contextlib import closing
 
 from asdffs import interrupts
-from asdffs.cli.past import tell_the_past
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.past import Past, tell_the_past
 from asdffs.cli.places import clear, places_of
 from asdffs.cli.saying import say
 from asdffs.document.opening import open_document, resolve
@@ -17,12 +18,21 @@ from asdffs.document.opening import open_document, resolve
 def run(arguments: argparse.Namespace) -> int:
     """Open for writing, which recovers; keep what a killed mount held.  Raises ``AsdffsError``, ``OSError``."""
     path = os.path.join(*resolve(arguments.file))
+    past = recover(path)
+    if arguments.json:
+        print(json.dumps({"file": path, "recovered": past.sentences, "kept": past.kept}, indent=2))
+    else:
+        say(*(f"{path}: {sentence}" for sentence in past.sentences or ["nothing to recover"]))
+    return ExitCode.EDITS_KEPT if past.kept else ExitCode.OK
+
+
+def recover(path: str) -> Past:
+    """Complete what a crash interrupted in the file at ``path``, and keep what is not in it.
+
+    Raises ``AsdffsError``, ``OSError``.
+    """
     places = places_of(path)
     with interrupts.critical(), closing(open_document(path, writable=True)) as document:
-        story = list(tell_the_past(document, places))
+        past = tell_the_past(document, places)
         clear(places)
-    if arguments.json:
-        print(json.dumps({"file": path, "recovered": story}, indent=2))
-    else:
-        say(*(f"{path}: {sentence}" for sentence in story or ["nothing to recover"]))
-    return 0
+    return past

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
-from asdffs.errors import AsdffsError, Remedy
+from asdffs.errors import AsdffsError, Remedy, reason_of
 
 #: ``{block}``: the number of the block that the error is about.
 WORDS: Final = {
@@ -30,11 +31,22 @@ WORDS: Final = {
     Remedy.UPGRADE: "see 'asdffs upgrade'",
 }
 
+#: What to do about errors of the system.
+ADVICE: Final = {
+    errno.ENOSPC: "; make room, and try again",
+    errno.EDQUOT: "; make room, and try again",
+    errno.EACCES: "; a file that is changed must be writable, and so must its directory",
+    errno.EPERM: "; it belongs to another user, or must not be changed",
+    errno.EMFILE: "; close some files, or raise the limit with 'ulimit -n'",
+}
+
 
 def told(error: Exception) -> str:
     """Return the error as a user reads it: the sentence, and what helps."""
-    remedy = error.remedy if isinstance(error, AsdffsError) else None
-    return f"{error}{_joined(remedy, error.block)}" if isinstance(error, AsdffsError) else str(error)
+    if isinstance(error, AsdffsError):
+        return f"{error}{_joined(error.remedy, error.block)}"
+    advice = ADVICE.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    return reason_of(error) + advice
 
 
 def with_remedy(sentence: str, remedy: Remedy | None, block: int | None = None) -> str:

@@ -20,9 +20,10 @@ from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.live import LONGEST as _LONGEST
 from asdffs.cli.live import LiveMount, asked, is_status, live_mounts
 from asdffs.cli.places import is_report_of, take_report
+from asdffs.cli.recover import recover
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
-from asdffs.document.report import raise_report
+from asdffs.document.report import raise_outcome
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
@@ -76,6 +77,8 @@ def _take_away(given: str) -> int:
     if os.geteuid() == 0 and found.owner:  # root itself may not look into it
         return _as_user(found, lambda: _take_away_or_say(given))
     status = _status(found, given)
+    if status is None:
+        return _take_dead_away(found)
     with _watched(status, found.owner or 0) as process:
         with _status_of(mountpoint) as facts, shown(facts, f"finishing {status['file']}"):
             _finish(mountpoint)
@@ -149,13 +152,30 @@ def _tell(path: str, report: str) -> None:
     found = take_report(report)
     if found is None:
         raise UnfinishedError("the daemon ended before the file was finished; mount it again to recover", path=path)
-    raise_report(path, *found)
+    if found.note:
+        say(f"asdffs: {path}: {found.note}", file=sys.stderr)
+    raise_outcome(path, found)
 
 
-def _status(found: Mount, given: str) -> dict[str, Any]:
+def _take_dead_away(found: Mount) -> int:
+    """Unmount what no daemon serves any more, and recover its file, as far as mount(8) says which it is."""
+    _run_helper(found.point, lazily=True)
+    say(f"asdffs: {found.point}: its daemon was gone; unmounted", file=sys.stderr)
+    if not os.path.isfile(found.source):
+        raise UnfinishedError(
+            "the file of this mount is not known; 'asdffs recover FILE' completes it", path=found.point
+        )
+    past = recover(found.source)
+    for sentence in past.sentences:
+        say(f"asdffs: {found.source}: {sentence}", file=sys.stderr)
+    return ExitCode.EDITS_KEPT if past.kept else ExitCode.OK
+
+
+def _status(found: Mount, given: str) -> dict[str, Any] | None:
+    """What the mount says of itself; None when its daemon is gone."""
     (one,) = asked([LiveMount(found)])
     if one.state == "dead":
-        raise MountError("its daemon is gone; take it away with 'umount -l', then 'asdffs recover FILE'", path=given)
+        return None
     if one.state != "serving":
         raise MountError(f"the mount cannot be asked to finish its file: {one.state}", path=given)
     return one.status
@@ -215,20 +235,28 @@ def _finish(mountpoint: str) -> None:
 
 
 def _unmount(mountpoint: str) -> None:
-    helpers = ["umount"] if os.geteuid() == 0 else ["fusermount3", "fusermount"]
-    helper = next((name for name in helpers if shutil.which(name)), None)
-    if helper is None:
-        raise MountError("fusermount3 is missing; install it, for example with 'apt install fuse3'", path=mountpoint)
-    command = [helper, mountpoint] if helper == "umount" else [helper, "-u", mountpoint]
     until = time.monotonic() + _BUSY
     while True:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = _run_helper(mountpoint)
         left = topmost(mountpoint)
         if done.returncode == 0 or left is None or left.kind != "fuse.asdffs":  # another umount was quicker
             return
         if time.monotonic() > until:
             raise InUseError(f"the file is finished, but not unmounted: {done.stderr.strip()}", path=mountpoint)
         time.sleep(_LOOK)
+
+
+def _run_helper(mountpoint: str, *, lazily: bool = False) -> subprocess.CompletedProcess[str]:
+    """Have the system's program unmount; ``lazily``: also what is in use.
+
+    Raises ``MountError`` where there is no such program.
+    """
+    helpers = ["umount"] if os.geteuid() == 0 else ["fusermount3", "fusermount"]
+    helper = next((name for name in helpers if shutil.which(name)), None)
+    if helper is None:
+        raise MountError("fusermount3 is missing; install it, for example with 'apt install fuse3'", path=mountpoint)
+    options = ["-l"] * lazily if helper == "umount" else ["-u", *["-z"] * lazily]
+    return subprocess.run([helper, *options, mountpoint], capture_output=True, text=True, check=False)
 
 
 def _wait(process: int | None, status: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, resolve
-from asdffs.document.report import raise_report
+from asdffs.document.report import raise_outcome
 from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
@@ -297,4 +297,5 @@ class _Watching:
             self._held.settle()
         if not mirror.owed:
             self._remember()
-        raise_report(document.path, document.report.kept, [*document.report.failures, *self._troubles()])
+        outcome = document.report.outcome
+        raise_outcome(document.path, outcome._replace(failures=[*outcome.failures, *self._troubles()]))

@@ -40,7 +40,7 @@ def _opened(real: str, command: str, settings: Settings | None, *, typing: bool)
     document = open_document(real, writable=True, settings=chosen)
     held = Held(places)
     try:
-        for sentence in tell_the_past(document, places):
+        for sentence in tell_the_past(document, places).sentences:
             logger.warning("%s: %s", document.path, sentence)
         document.note_owner({"pid": os.getpid(), "command": command})
         if not typing:

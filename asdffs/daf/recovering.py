@@ -16,7 +16,7 @@ from asdffs.daf.live_file import LiveFile
 from asdffs.daf.loose import LooseFiles, remove_logs, take_log
 from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, UnfinishedError
+from asdffs.errors import AsdffsError, UnfinishedError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def recover_store(document: Document, spool: str) -> Iterator[str]:
         operations = take_log(spool, document.tree.text())
     except ValueError as err:
         raise UnfinishedError(
-            f"the log of the store that the last mount left cannot be read: {err}", path=log
+            f"the log of the store that the last mount left cannot be read: {reason_of(err)}", path=log
         ) from err
     store.refresh()
     for operation in operations:
@@ -44,7 +44,9 @@ def recover_store(document: Document, spool: str) -> Iterator[str]:
         store.commit(final=True, forced=True)
         document.finish()
     except (AsdffsError, OSError) as err:
-        sentence = f"what the last mount had of the FilesDaf store cannot be taken up: {err}; it is in {spool}"
+        sentence = (
+            f"what the last mount had of the FilesDaf store cannot be taken up: {reason_of(err)}; it is in {spool}"
+        )
         raise UnfinishedError(sentence, path=document.path) from err
     remove_logs(spool)
     if operations:

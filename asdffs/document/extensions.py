@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.tree_editor import TreeEditor
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, reason_of
 from asdffs.relief import Relief
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.events import Found, read_tree
@@ -87,7 +87,7 @@ def _chunks(contents: Contents, found: Found) -> tuple[set[int], str]:
     try:
         raw = read_bytes(contents.read(number, 0, contents.size(number)))
     except (AsdffsError, OSError) as err:
-        return {number}, f"the table of a zarr array's chunks, block {number}, cannot be read: {err}"
+        return {number}, f"the table of a zarr array's chunks, block {number}, cannot be read: {reason_of(err)}"
     named = {entry for (entry,) in _ENTRY.iter_unpack(raw[: len(raw) // 4 * 4]) if entry >= 0}
     lost = sorted(entry for entry in named if entry >= count)
     trouble = f"a zarr array has a chunk in block {lost[0]}, and the file has {count} blocks" if lost else ""

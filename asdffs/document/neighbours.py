@@ -15,7 +15,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.outlines import Outlines
-from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError
+from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError, reason_of
 from asdffs.relief import Exclusive, Rank, Relief
 from asdffs.storage.mount_table import outside
 from asdffs.tree.branch import Branch
@@ -73,7 +73,7 @@ class Neighbours(Generic[F]):
         try:
             return self.at(path)
         except (AsdffsError, OSError, ValueError) as err:
-            raise InvalidArrayError(f"{uri[:60]!r} cannot be read: {err}") from err
+            raise InvalidArrayError(f"{uri[:60]!r} cannot be read: {reason_of(err)}") from err
 
     def at(self, path: str) -> F:
         """The file at ``path``, absolute, as it is now.  Raises ``AsdffsError``, ``OSError``."""

@@ -8,9 +8,11 @@ One thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from asdffs.document.progress import Progress
 from asdffs.errors import KeptEditsError, UnfinishedError
@@ -18,16 +20,39 @@ from asdffs.errors import KeptEditsError, UnfinishedError
 logger = logging.getLogger(__name__)
 
 
+#: How many paths, or directories, a sentence names.
+_NAMED: Final = 3
+
+
+class Outcome(NamedTuple):
+    """What the end of a mount has to say.
+
+    ``kept``: paths of what was saved and is not in the file; ``failures``: sentences, what could not be finished or
+    kept; ``superseded``: paths of refused saves that a later save has put right, kept all the same.
+    """
+
+    kept: list[str]
+    failures: list[str]
+    superseded: list[str]
+
+    @property
+    def note(self) -> str:
+        """A sentence about what was put right, or empty."""
+        where = told_places(self.superseded)
+        return f"a save that was refused, and corrected later, is kept: {where}" if where else ""
+
+
 @dataclass(slots=True)
 class Report:
     """Sentences for ``.asdffs/`` and for whoever unmounts.
 
-    ``tell(error)``: an error in the words that users read.  ``error``: the last refusal, empty after a save that
-    succeeded.  ``warnings``: of the committed tree.  ``conflict``: of what was kept beside the file because another
-    program changed it meanwhile.  ``rejected``: absolute paths of refused drafts in the spool.  ``history``: of trees
-    that were committed, the oldest first.  ``kept``: of what was kept beside the file at the end.  ``unkept``: blocks
-    of which a conflict copy could not be made yet.  ``failures``: what could not be finished.  ``mount``: facts about
-    the serving process.  ``progress``: what is under way.
+    ``tell(error)``: an error in the words that users read. ``error``: the last refusal, empty after a save that
+    succeeded. ``warnings``: of the committed tree. ``conflict``: of what was kept beside the file because another
+    program changed it meanwhile. ``rejected``: absolute paths of refused drafts in the spool. ``history``: of
+    trees that were committed, the oldest first. ``kept``: of what was kept beside the file at the end;
+    ``corrected``: those of ``rejected`` that a later save replaced; ``superseded``: where these were kept.
+    ``unkept``: blocks of which a conflict copy could not be made yet. ``failures``: what could not be finished.
+    ``mount``: facts about the serving process. ``progress``: what is under way.
     """
 
     tell: Callable[[Exception], str] = str
@@ -39,14 +64,17 @@ class Report:
     rejected: list[str] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    corrected: set[str] = field(default_factory=set)
+    superseded: list[str] = field(default_factory=list)
     unkept: list[int] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     mount: dict[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
     def note_saved(self) -> None:
-        """A save succeeded: the last refusal is history."""
+        """A save succeeded: the last refusal is history, and what was refused before is put right."""
         self.error = ""
+        self.corrected.update(self.rejected)
 
     def note_served_again(self, conflict: str) -> None:
         """The file can be read again after another program's change; ``conflict``: why it is not written."""
@@ -56,10 +84,16 @@ class Report:
         """These are those of the committed tree."""
         self.warnings = warnings
 
-    def note_kept(self, kept: list[str], failures: list[str]) -> None:
+    def note_kept(self, kept: list[str], failures: list[str], superseded: Sequence[str] = ()) -> None:
         """Files were kept beside the ASDF file, or could not be."""
         self.kept += kept
         self.failures += failures
+        self.superseded += superseded
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the end has to say."""
+        return Outcome(self.kept, self.failures, self.superseded)
 
     def note_draft(self, state: str) -> None:
         """The draft is in this state."""
@@ -79,12 +113,22 @@ class Report:
         self.failures.append(self.tell(error))
 
 
-def raise_report(path: str, kept: list[str], failures: list[str]) -> None:
+def raise_outcome(path: str, outcome: Outcome) -> None:
     """Raise what the end of a mount has to say: ``UnfinishedError``, ``KeptEditsError``, or nothing."""
-    where = f"; kept: {', '.join(kept)}" if kept else ""
-    if failures and not kept:
-        raise UnfinishedError(f"the file could not be finished: {'; '.join(failures)}", path=path)
+    failures, where = "; ".join(outcome.failures), told_places(outcome.kept)
+    if failures and not where:
+        raise UnfinishedError(f"the file could not be finished: {failures}", path=path)
     if failures:
-        raise KeptEditsError(f"some edits are not in the file: {'; '.join(failures)}{where}", path=path)
-    if kept:
-        raise KeptEditsError(f"some of what was saved is not in the file{where}", path=path)
+        raise KeptEditsError(f"some edits are not in the file: {failures}; kept: {where}", path=path)
+    if where:
+        raise KeptEditsError(f"some of what was saved is not in the file; kept: {where}", path=path)
+
+
+def told_places(paths: Sequence[str]) -> str:
+    """Return where files are, for a message: each path if they are few, else how many are in which directory."""
+    if len(paths) <= _NAMED:
+        return ", ".join(paths)
+    counts = Counter(map(os.path.dirname, paths))
+    if len(counts) > _NAMED:  # a whole tree of directories
+        counts = Counter({os.path.commonpath(paths): len(paths)})
+    return ", ".join(f"{count} file{'s' * (count > 1)} in {folder}" for folder, count in counts.items())

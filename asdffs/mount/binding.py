@@ -85,7 +85,7 @@ def _load_mfusepy() -> Binding:
     with _library(*_LIBFUSE3, *_LIBFUSE2):  # by itself it prefers libfuse 2 where both are
         module: Any = importlib.import_module("mfusepy")
     libfuse2 = module.fuse_version_major == 2
-    base = mended2(module.FUSE, "_fuse_2") if libfuse2 else mended3(module)
+    base = mended2(module, "_fuse_2") if libfuse2 else mended3(module)
 
     def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:
         module.fuse_main_real = main_of(module._libfuse._name, libfuse2=libfuse2, serve=serve)
@@ -122,7 +122,7 @@ def _can_load(name: str) -> bool:
 def _load_fusepy() -> Binding:
     with _library(*_LIBFUSE2):
         module: Any = importlib.import_module("fuse")
-    base = mended2(module.FUSE)
+    base = mended2(module)
     codecs.register(_find_path_encoding)
 
     def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from asdffs.document.document import Document
-from asdffs.document.report import raise_report
+from asdffs.document.report import raise_outcome
 from asdffs.document.saves.places import Places
 from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
@@ -172,12 +172,13 @@ class _OtherWriters:
 
 def _conclude(document: Document, places: Places) -> None:
     """Leave a report for whoever asks, and raise what it says."""
-    report = document.report
-    kept, failures = report.kept, report.failures
-    logger.info("%s was unmounted and finished; kept beside it: %d", document.path, len(kept))
+    outcome = document.report.outcome
+    logger.info("%s was unmounted and finished; kept beside it: %d", document.path, len(outcome.kept))
+    if outcome.note:
+        logger.warning("%s: %s", document.path, outcome.note)
     if places.report:  # also when all went well: a daemon that left none did not come to its end
-        _leave_report(places.report, {"file": document.path, "kept": kept, "failures": failures})
-    raise_report(document.path, kept, failures)
+        _leave_report(places.report, {"file": document.path, **outcome._asdict()})
+    raise_outcome(document.path, outcome)
 
 
 def _reserve_report(report: str) -> None:

@@ -53,6 +53,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
 #: Answers to everyday questions, not refusals: they are neither logged nor shown.
 SILENT: Final = (
     errors.NoSuchNameError,
+    errors.NameTooLongError,
     errors.NoAttributeError,
     errors.NameExistsError,
     errors.ForeignAttributeError,

@@ -28,6 +28,8 @@ _KINDS: Final = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "link": stat.S
 #: Bytes of a unit of ``st_blocks`` (stat(2)); ns of a second.
 _BLOCK: Final = 512
 _SECOND: Final = 10**9
+#: fuse_i.h: of an entry whose inode is not known.
+_UNKNOWN_NUMBER: Final = 0xFFFFFFFF
 _UNCHANGED_ID: Final = 0xFFFFFFFF
 _UTIME_NOW: Final = (1 << 30) - 1
 _UTIME_OMIT: Final = (1 << 30) - 2
@@ -39,10 +41,12 @@ def _window(pointer: Any, size: int) -> memoryview:
     return memoryview((c_char * size).from_address(address or 0)).cast("B") if size else memoryview(b"")
 
 
-def _list(operations: Any, handle: int, start: int, add: Any) -> int:
-    """Fill a directory from entry ``start`` until ``add(name, next)`` says that it is full."""
+def _list(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
+    """Fill a directory from entry ``start`` until ``add(name, stat, next)`` says that it is full."""
     for position, name in enumerate(operations.readdir_from(handle, start), start + 1):
-        if add(os.fsencode(name), position):
+        status = module.c_stat()
+        status.st_ino = operations.number_of(handle, name) or _UNKNOWN_NUMBER
+        if add(os.fsencode(name), ctypes.byref(status), position):
             break
     return 0
 
@@ -63,13 +67,14 @@ def _show(shown: Attributes, status: Any) -> None:
     """Fill a ``struct stat`` of zeros."""
     status.st_mode = _KINDS[shown.kind] | shown.mode
     status.st_nlink = shown.links
+    status.st_ino = shown.number
     status.st_size = shown.size
     status.st_blocks = -(-shown.size // _BLOCK)
     status.st_uid, status.st_gid = shown.uid, shown.gid
     changed, read = divmod(shown.mtime_ns, _SECOND), divmod(shown.atime_ns, _SECOND)
     for time_of, (seconds, rest) in (
         (status.st_mtimespec, changed),
-        (status.st_ctimespec, changed),
+        (status.st_ctimespec, divmod(shown.ctime_ns, _SECOND)),
         (status.st_atimespec, read),
     ):
         time_of.tv_sec, time_of.tv_nsec = seconds, rest
@@ -102,12 +107,12 @@ def _mended(base: Any) -> Any:
     return Mended
 
 
-def mended2(base: Any, suffix: str = "") -> Any:
-    """``base`` for libfuse 2, of either binding; ``suffix``: of its names for callbacks that libfuse 3 changed."""
-    mended = _mended(base)
+def mended2(module: Any, suffix: str = "") -> Any:
+    """The class of either binding for libfuse 2; ``suffix``: of its names for callbacks that libfuse 3 changed."""
+    mended = _mended(module.FUSE)
 
     def readdir(self: Any, path: bytes, buffer: Any, filler: Any, offset: int, info: Any) -> int:
-        return _list(self.operations, info.contents.fh, offset, lambda name, at: filler(buffer, name, None, at))
+        return _list(module, self.operations, info.contents.fh, offset, functools.partial(filler, buffer))
 
     def utimens(self: Any, path: bytes, times: Any) -> int:
         self.operations.utimens(_text(path), _times(times))
@@ -132,7 +137,7 @@ def mended3(module: Any) -> Any:
             handle, fill = info.contents.fh, functools.partial(filler, buffer)
             if flags & _READDIR_PLUS:
                 return _list_with_attributes(module, self.operations, handle, offset, fill)
-            return _list(self.operations, handle, offset, lambda name, at: fill(name, None, at, 0))
+            return _list(module, self.operations, handle, offset, lambda name, stat, at: fill(name, stat, at, 0))
 
         def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
             self.operations.rename(os.fsdecode(old), os.fsdecode(new), flags)

@@ -29,9 +29,10 @@ from asdffs.mount.request import (
     opcode_of,
     process_of,
     rename_target_of,
+    user_of,
 )
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.vfs.attributes import Attributes
+from asdffs.vfs.attributes import Attributes, User
 from asdffs.vfs.namespace import is_hidden
 from asdffs.vfs.vfs import Vfs
 
@@ -150,6 +151,11 @@ class Operations:
         """Names of an open directory from entry ``start``; those of one reading stay what they are."""
         return self.vfs.entries_from(fh, start)
 
+    @_answered
+    def number_of(self, fh: int, name: str) -> int:
+        """What stat would show as the inode of an entry of an open directory; 0 where that is not known."""
+        return self.vfs.number_of(fh, name)
+
     def readdir_plus(self, fh: int, start: int) -> Iterator[tuple[str, Attributes | None]]:
         """Names from entry ``start`` and what stat shows of each, None where that cannot be said.
 
@@ -186,6 +192,10 @@ class Operations:
             self._invalidator.prepare()
         return handle
 
+    @property
+    def _user(self) -> User:
+        return User(*user_of(self._loop.request))
+
     def is_direct(self, fh: int) -> bool:
         """Whether the kernel must not keep what is read through ``fh``."""
         return self.vfs.is_direct(fh)
@@ -197,7 +207,7 @@ class Operations:
     @_changing
     def create(self, path: str, mode: int, fi: Any = None) -> int:
         """Create and open."""
-        return self.vfs.create(path, mode)
+        return self.vfs.create(path, mode, self._user)
 
     @_answered
     def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes | Extent:
@@ -248,7 +258,7 @@ class Operations:
     @_answered
     def mkdir(self, path: str, mode: int) -> None:
         """A directory in scratch."""
-        self.vfs.names.mkdir(path, mode)
+        self.vfs.names.mkdir(path, mode, self._user)
 
     @_answered
     def mknod(self, path: str, mode: int, dev: int) -> None:
@@ -286,7 +296,7 @@ class Operations:
     @_answered
     def symlink(self, target: str, source: str) -> None:
         """``target`` is the new name, ``source`` what it leads to: the bindings' names."""
-        self.vfs.names.symlink(target, source)
+        self.vfs.names.symlink(target, source, self._user)
 
     @_answered
     def link(self, target: str, source: str) -> None:

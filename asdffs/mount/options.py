@@ -208,6 +208,7 @@ def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> dict[st
         "entry_timeout": kept,
         "negative_timeout": 0,
         "auto_cache": True,
+        "use_ino": True,  # hard links have one number
         "ac_attr_timeout": 0,
         "ro": options.read_only,
         "allow_other": options.allow_other,

@@ -29,6 +29,7 @@ _OPEN_FLAGS: Final = struct.Struct("=40xI")
 _LENGTH: Final = struct.Struct("=I")
 _OPCODE: Final = struct.Struct("=4xI")
 _INODE: Final = struct.Struct("=16xQ")
+_USER: Final = struct.Struct("=24xII")
 _PROCESS: Final = struct.Struct("=32xI")
 #: ``struct fuse_read_in`` and ``fuse_write_in`` behind the header: 8 handle, 8 offset, 4 size, 4 flags;
 #: ``fuse_flush_in`` begins with 8 handle.
@@ -54,6 +55,12 @@ def opcode_of(request: memoryview) -> int:
 def process_of(request: memoryview) -> int:
     """The process behind it, 0 when it is in another PID namespace, or the kernel itself asks."""
     return int(_PROCESS.unpack_from(request)[0])
+
+
+def user_of(request: memoryview) -> tuple[int, int]:
+    """The user and the group of the program behind it."""
+    uid, gid = _USER.unpack_from(request)
+    return int(uid), int(gid)
 
 
 def open_flags_of(request: memoryview) -> int:

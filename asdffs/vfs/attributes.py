@@ -17,7 +17,7 @@ from asdffs.views.base import Options
 class Attributes(NamedTuple):
     """What stat shows.  ``size`` in bytes, times in ns, ``mode`` permission bits.
 
-    ``steady``: the kernel is told when it changes through another name.
+    ``number``: the inode.  ``steady``: the kernel is told when it changes through another name.
     """
 
     kind: Literal["file", "directory", "link"]
@@ -28,7 +28,16 @@ class Attributes(NamedTuple):
     uid: int
     gid: int
     links: int
+    ctime_ns: int
+    number: int
     steady: bool = True
+
+
+class User(NamedTuple):
+    """Whose a program is."""
+
+    uid: int
+    gid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +51,22 @@ class Shown:
 
 
 class Owner(NamedTuple):
-    """Whose the nodes are: permission bits, user and group of the ASDF file, its mtime in ns."""
+    """Whose the nodes are: permission bits, user and group of the ASDF file, its mtime in ns.
+
+    ``chosen``: the user and the group that the mount shows of every node; None for one that was not chosen.
+    """
 
     mode: int
     uid: int
     gid: int
     mtime_ns: int
+    chosen: tuple[int | None, int | None] = (None, None)
+
+    def of_new(self, by: User | None) -> User:
+        """Whose a node is that ``by`` creates; None: the mount itself."""
+        uid, gid = self.chosen
+        by = by or User(self.uid, self.gid)
+        return User(by.uid if uid is None else uid, by.gid if gid is None else gid)
 
 
 def attributes_of(node: Node) -> Attributes:
@@ -72,10 +91,23 @@ def owner_of(document: Document, shown: Shown) -> Owner:
         status.st_uid if shown.uid is None else shown.uid,
         status.st_gid if shown.gid is None else shown.gid,
         status.st_mtime_ns,
+        (shown.uid, shown.gid),
     )
 
 
 def _shown(
     node: Node, kind: Literal["file", "directory", "link"], size: int, links: int, *, steady: bool = True
 ) -> Attributes:
-    return Attributes(kind, node.mode, size, node.mtime_ns, node.atime_ns, node.uid, node.gid, links, steady=steady)
+    return Attributes(
+        kind,
+        node.mode,
+        size,
+        node.mtime_ns,
+        node.atime_ns,
+        node.uid,
+        node.gid,
+        links,
+        ctime_ns=node.ctime_ns,
+        number=node.number,
+        steady=steady,
+    )

@@ -37,6 +37,7 @@ class Metadata:
         node = self._changeable(path, handle)
         if self._is_scratch(node):
             node.mode = mode & 0o7777
+        node.note_change()
 
     def chown(self, path: str | None, uid: int, gid: int, handle: int | None = None) -> None:
         """Set the owner of scratch (-1: keep); elsewhere it succeeds and changes nothing."""
@@ -44,6 +45,7 @@ class Metadata:
         if self._is_scratch(node):
             node.uid = node.uid if uid == -1 else uid
             node.gid = node.gid if gid == -1 else gid
+        node.note_change()
 
     def utimens(
         self, path: str | None, atime_ns: int | None, mtime_ns: int | None, handle: int | None = None
@@ -53,7 +55,9 @@ class Metadata:
         if isinstance(node, FileNode):
             node.look()  # what changed before this does not move the time that is set now
         node.atime_ns = node.atime_ns if atime_ns is None else atime_ns
-        node.mtime_ns = node.mtime_ns if mtime_ns is None else mtime_ns
+        if mtime_ns is not None:
+            node.mtime_ns = node.set_ns = mtime_ns
+        node.note_change()
 
     def xattrs(self, path: str) -> list[str]:
         """Names of the extended attributes."""

@@ -22,7 +22,7 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.vfs import changeable as changing
-from asdffs.vfs.attributes import Owner
+from asdffs.vfs.attributes import Owner, User
 from asdffs.vfs.changeable import changeable
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.entries import ViewEntries
@@ -84,30 +84,31 @@ class Names:
         return self._views.values()
 
     def find(self, path: str) -> Node:
-        """The node at ``path``.  Raises ``NoSuchNameError``, ``NotDirectoryError``."""
+        """The node at ``path``.  Raises ``NoSuchNameError``, ``NotDirectoryError``, ``NameTooLongError``."""
         try:
             return walk(self.root, [part for part in path.split("/") if part])
         except KeyError:
             if path in self._replaced:  # the kernel asked by it before it knew of the replacement
                 return self.find(self._replaced[path])
+            self._check_length(*path.split("/"))
             raise NoSuchNameError("no such file in the mount", path=path) from None
 
-    def create(self, path: str, mode: int) -> FileNode:
-        """A new empty file: scratch, or the tree after an unlink.
+    def create(self, path: str, mode: int, by: User | None = None) -> FileNode:
+        """A new empty file of ``by``: scratch, or the tree after an unlink.
 
         Raises ``NameExistsError``, ``NotPermittedError``, ``NameRefusedError``, ``ReadOnlyError``, ``OSError``.
         """
         with self._tree.guard(path):
-            return self._create(path, mode)
+            return self._create(path, mode, by)
 
-    def _create(self, path: str, mode: int) -> FileNode:
+    def _create(self, path: str, mode: int, by: User | None) -> FileNode:
         folder, name = self._place(path, of_view=True)
         view = changeable(folder)
         if view is not None:
             return changing.create(view, folder, name, mode & 0o7777)
         if self.entries.takes(folder, name):
             return self.entries.add(folder, name)
-        node = self._scratch.new_file(name, mode & 0o7777)
+        node = self._scratch.new_file(folder, name, mode & 0o7777, by)
         if self._tree.is_at(folder, name):
             self._tree.create(node)
         else:
@@ -115,7 +116,7 @@ class Names:
         folder.touch()
         return node
 
-    def mkdir(self, path: str, mode: int) -> None:
+    def mkdir(self, path: str, mode: int, by: User | None = None) -> None:
         """A directory in scratch, or in a view that has such.  Raises as ``create``."""
         folder, name = self._place(path)
         view = changeable(folder)
@@ -123,7 +124,7 @@ class Names:
             changing.mkdir(view, folder, name)
             return
         self._tree.check_free(folder, name, "a directory")
-        self._scratch.mkdir(folder, name, mode & 0o7777)
+        self._scratch.mkdir(folder, name, mode & 0o7777, by)
         folder.touch()
 
     def rmdir(self, path: str) -> None:
@@ -140,13 +141,13 @@ class Names:
         self._scratch.take_name(folder, name)
         folder.touch()
 
-    def symlink(self, path: str, target: str) -> None:
+    def symlink(self, path: str, target: str, by: User | None = None) -> None:
         """A symbolic link in scratch.  Raises as ``create``."""
         folder, name = self._place(path)
         if changeable(folder) is not None:
             changing.refuse_link(name)
         self._tree.check_free(folder, name, "a symbolic link")
-        self._scratch.symlink(folder, name, target)
+        self._scratch.symlink(folder, name, target, by)
         folder.touch()
 
     def link(self, existing: str, path: str) -> None:
@@ -235,6 +236,7 @@ class Names:
             target.scratch[new_name] = node
             if isinstance(node, FileNode):
                 spooled(node).rename(new_name)
+            node.note_change()
         (folder.fixed if is_tree else folder.scratch).pop(name)
 
     def hide(self, path: str, hidden: str, *, replaced: bool) -> None:
@@ -320,8 +322,8 @@ class Names:
             raise refusal
 
     @staticmethod
-    def _check_length(name: str) -> None:
-        if len(os.fsencode(name)) > _LONGEST_NAME:
+    def _check_length(*names: str) -> None:
+        if any(len(os.fsencode(name)) > _LONGEST_NAME for name in names):
             raise NameTooLongError("a name has at most 255 bytes")
 
     def _exists(self, folder: DirectoryNode, name: str) -> bool:

@@ -5,20 +5,36 @@ A node is what an open file refers to; names come and go.  One thread.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import logging
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from asdffs.document.changes import Subject
 from asdffs.errors import AsdffsError, NotDirectoryError
 from asdffs.relief import Exclusive
-from asdffs.views.base import ViewDirectory, ViewFile
+from asdffs.views.base import ChangeableDirectory, ViewDirectory, ViewFile
 
 logger = logging.getLogger(__name__)
 
 #: libfuse gives an open file that is unlinked or replaced such a name until its last close.
 _HIDDEN_PREFIX = ".fuse_hidden"
+
+
+#: Numbers of nodes that are no entries of a view; 1 is the root's.
+_numbers: Final = itertools.count(2)
+#: Those of entries of views, which are made of their names, are all larger.
+_OF_VIEWS: Final = 1 << 62
+
+
+def _number_of(folder: int, name: str) -> int:
+    """The number of an entry of a view: always the same one, so that nodes can be forgotten."""
+    digest = hashlib.blake2b(b"%d/%s" % (folder, os.fsencode(name)), digest_size=8).digest()
+    return _OF_VIEWS | (int.from_bytes(digest, "big") >> 2)
 
 
 def is_hidden(path: str) -> bool:
@@ -32,6 +48,8 @@ class Node:
 
     ``opens``: handles on it, ``writers``: those that may write, ``mappers``: those of them that may be mapped;
     ``names``: names that lead to it.
+    ``number``: what stat shows as its inode; ``changed_ns``: when anything but the content last changed;
+    ``set_ns``: the mtime that somebody has set.
     ``path``: where the kernel last asked for it; ``inode``: the kernel's number for it, 0 when it is not known.
     ``identity``: of what the view shows under its name.
     """
@@ -48,6 +66,9 @@ class Node:
     path: str = ""
     inode: int = 0
     identity: object = None
+    number: int = field(default_factory=_numbers.__next__)
+    changed_ns: int = 0
+    set_ns: int = 0
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """What of the document it shows; None: the kernel keeps nothing of it."""
@@ -56,6 +77,15 @@ class Node:
     def is_present(self) -> bool:
         """Whether the name that leads to it is there now."""
         return True
+
+    @property
+    def ctime_ns(self) -> int:
+        """When anything of it last changed: later than an mtime that somebody has set."""
+        return self.changed_ns if self.mtime_ns == self.set_ns else max(self.changed_ns, self.mtime_ns)
+
+    def note_change(self) -> None:
+        """Something but the content changed now: mode, owner, times, or a name."""
+        self.changed_ns = max(time.time_ns(), self.ctime_ns + 1)
 
     def touch(self) -> None:
         """The content changed now; the mtime always moves, because it tells the kernel."""
@@ -187,7 +217,7 @@ class DirectoryNode(Node):
             or node.identity != child.identity
             or isinstance(node, FileNode) != isinstance(child, ViewFile)
         ):
-            node = self.seen[name] = self._node(child)
+            node = self.seen[name] = self._node(name, child)
             node.identity = child.identity
         return node
 
@@ -196,12 +226,25 @@ class DirectoryNode(Node):
         self.seen.clear()
         self.born_ns = self.mtime_ns
 
-    def _node(self, child: ViewFile | ViewDirectory) -> Node:
+    def number_of(self, name: str) -> int:
+        """What stat would show as the inode of the entry of that name.  Raises ``KeyError``."""
+        for nodes in (self.fixed, self.scratch):
+            if name in nodes:
+                return nodes[name].number
+        return self.find(name).number if self._is_changeable else _number_of(self.number, name)
+
+    @property
+    def _is_changeable(self) -> bool:
+        """Whether entries may get other names, and so keep their numbers."""
+        return isinstance(self.view, ChangeableDirectory)
+
+    def _node(self, name: str, child: ViewFile | ViewDirectory) -> Node:
         born = self.born_ns
+        number = next(_numbers) if self._is_changeable else _number_of(self.number, name)
         if not isinstance(child, ViewFile):
-            return DirectoryNode(self.mode, self.uid, self.gid, born, born, view=child, born_ns=born)
+            return DirectoryNode(self.mode, self.uid, self.gid, born, born, view=child, born_ns=born, number=number)
         mode = self.mode & (0o666 if child.writable else 0o444)
-        return FileNode(mode, self.uid, self.gid, born, born, file=child)
+        return FileNode(mode, self.uid, self.gid, born, born, file=child, number=number)
 
 
 def walk(root: DirectoryNode, parts: list[str]) -> Node:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Iterable, Iterator
 
 from asdffs.errors import FileExpectedError, NotDirectoryError, NotEmptyError, NotPermittedError
-from asdffs.vfs.attributes import Owner
+from asdffs.vfs.attributes import Owner, User
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.vfs.scratch import Spool, SpoolFile
 
@@ -18,20 +19,26 @@ class ScratchNames:
         self._spool = spool
         self._owner = owner
 
-    def new_file(self, name: str, mode: int) -> FileNode:
-        """A new node for a file, without a name yet.  Raises ``OSError``."""
-        now = time.time_ns()
-        return FileNode(mode, self._owner.uid, self._owner.gid, now, now, file=SpoolFile(self._spool, name))
+    def new_file(self, folder: DirectoryNode, name: str, mode: int, by: User | None) -> FileNode:
+        """A new node for a file that ``by`` creates in ``folder``, without a name yet.  Raises ``OSError``."""
+        now, owner = time.time_ns(), self._owner_in(folder, by)
+        return FileNode(mode, *owner, now, now, file=SpoolFile(self._spool, name))
 
-    def mkdir(self, folder: DirectoryNode, name: str, mode: int) -> None:
-        """A new directory."""
-        now, owner = time.time_ns(), self._owner
-        folder.scratch[name] = DirectoryNode(mode, owner.uid, owner.gid, now, now, created=True)
+    def mkdir(self, folder: DirectoryNode, name: str, mode: int, by: User | None) -> None:
+        """A new directory of ``by``."""
+        now, owner = time.time_ns(), self._owner_in(folder, by)
+        mode |= folder.mode & stat.S_ISGID
+        folder.scratch[name] = DirectoryNode(mode, *owner, now, now, created=True)
 
-    def symlink(self, folder: DirectoryNode, name: str, target: str) -> None:
-        """A new symbolic link."""
-        now = time.time_ns()
-        folder.scratch[name] = LinkNode(0o777, self._owner.uid, self._owner.gid, now, now, target=target)
+    def symlink(self, folder: DirectoryNode, name: str, target: str, by: User | None) -> None:
+        """A new symbolic link of ``by``."""
+        now, owner = time.time_ns(), self._owner_in(folder, by)
+        folder.scratch[name] = LinkNode(0o777, *owner, now, now, target=target)
+
+    def _owner_in(self, folder: DirectoryNode, by: User | None) -> User:
+        """As on any file system: the one who creates it; of a directory with the bit setgid its group (inode(7))."""
+        owner = self._owner.of_new(by)
+        return owner._replace(gid=folder.gid) if folder.mode & stat.S_ISGID else owner
 
     def link(self, node: Node, folder: DirectoryNode, name: str) -> None:
         """Another name for a file.  Raises ``NotPermittedError``."""
@@ -39,6 +46,7 @@ class ScratchNames:
             raise NotPermittedError("only scratch files and the tree can have a second name, in scratch")
         folder.scratch[name] = node
         node.names += 1
+        node.note_change()
 
     def check_removable(self, node: Node, path: str) -> None:
         """Raise what rmdir(2) asks for: ``NotDirectoryError``, ``NotPermittedError`` or ``NotEmptyError``."""
@@ -64,6 +72,7 @@ class ScratchNames:
             if node is None:
                 continue
             node.names -= 1
+            node.note_change()
             self.discard(node)
             if isinstance(node, DirectoryNode):  # libfuse has no path any more by which to unlink these
                 for hidden in list(node.hidden):

@@ -25,7 +25,7 @@ from asdffs.errors import (
 )
 from asdffs.relief import Exclusive, Rank
 from asdffs.storage.backend import Extent
-from asdffs.vfs.attributes import Attributes, Shown, attributes_of, owner_of
+from asdffs.vfs.attributes import Attributes, Shown, User, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
@@ -106,6 +106,14 @@ class Vfs:
             opened.names = [".", "..", *opened.node.entries()]
         return (opened.names[at] for at in range(start, len(opened.names)))
 
+    def number_of(self, handle: int, name: str) -> int:
+        """What stat would show as the inode of an entry of an open directory; 0 for ``..`` and what is gone."""
+        node = self._handles.directory(handle).node
+        try:
+            return node.number if name == "." else 0 if name == ".." else node.number_of(name)
+        except KeyError:
+            return 0
+
     def entry_attributes(self, handle: int, name: str) -> Attributes | None:
         """What stat shows of an entry of an open directory; None for ``.``, ``..`` and what is not there any more."""
         folder = self._handles.directory(handle).node
@@ -156,9 +164,9 @@ class Vfs:
         """Whether another file that shows some of the same is open."""
         return self._coherence.has_open_sibling(self._handles.get(handle).node)
 
-    def create(self, path: str, mode: int) -> int:
-        """Create and open a file.  Raises as ``Names.create``."""
-        node = self.names.create(path, mode)
+    def create(self, path: str, mode: int, by: User | None = None) -> int:
+        """Create and open a file of ``by``.  Raises as ``Names.create``."""
+        node = self.names.create(path, mode, by)
         return self._handles.add(Handle(node, writable=True, generation=self.document.generation))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:

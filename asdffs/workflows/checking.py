@@ -16,7 +16,7 @@ from typing import Final
 from asdffs.document.document import Document
 from asdffs.document.extensions import find_hidden
 from asdffs.document.schema import check_schemas
-from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Remedy
+from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Remedy, reason_of
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.relief import CHUNK
@@ -143,7 +143,7 @@ def _check_content(document: Document, number: int, header: BlockHeader, *, deep
         if not fault and deep and header.compressed and not obstacle:
             _decode(document, number, header.data_size)
     except (AsdffsError, OSError) as err:
-        reason, remedy = (err.sentence, err.remedy) if isinstance(err, AsdffsError) else (str(err), None)
+        reason, remedy = (err.sentence, err.remedy) if isinstance(err, AsdffsError) else (reason_of(err), None)
         yield Finding(Level.ERROR, f"it cannot be decoded: {reason}", number, offset, remedy=remedy)
         return
     if fault:

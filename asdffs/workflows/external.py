@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, reason_of
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.uris import resolve
 
@@ -57,10 +57,10 @@ def _first_block_size(path: str) -> int | str:
     try:
         other = open_document(path, writable=False)
     except (AsdffsError, OSError) as err:
-        return f"its source cannot be read: {err}"
+        return f"its source cannot be read: {reason_of(err)}"
     try:
         return other.blocks[0].size
     except (AsdffsError, OSError) as err:
-        return f"its source {path} cannot be read: {err}"
+        return f"its source {path} cannot be read: {reason_of(err)}"
     finally:
         other.close()

@@ -13,7 +13,7 @@ from typing import Final
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, reason_of
 from asdffs.tree.branch import pointer_keys
 from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
@@ -157,7 +157,7 @@ def _read(path: str) -> _Tree | str:
                 return f"{path} has no tree"
             return _Tree(path, read_values(other.tree.text()))
     except (AsdffsError, OSError) as err:
-        return f"it cannot be read: {err}"
+        return f"it cannot be read: {reason_of(err)}"
 
 
 def _child(node: ValueNode, key: str, tree: _Tree) -> ValueNode:

@@ -1,4 +1,4 @@
-"""Signals that end a command: no traceback, whenever they come; ``crash/test_killed_commands`` has what they leave."""
+"""Signals that end a command: no traceback, whenever they come (what they leave: crash/test_killed_commands)."""
 
 from __future__ import annotations
 

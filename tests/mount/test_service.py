@@ -66,17 +66,20 @@ def test_ls_tells_of_every_mount(file: Path, tmp_path: Path) -> None:
 
 def test_a_dead_mount_is_told_as_such(file: Path, tmp_path: Path) -> None:
     with contextlib.suppress(AssertionError), mounted(file) as mount:
+        (mount.point / "notes.txt").write_text("remember me")
         os.kill(mount.pid, signal.SIGKILL)
         (one,) = listed(mount.environment, tmp_path)
         assert "its daemon is gone" in str(one["state"])
         assert one["pid"] is None
         done = asdffs("umount", mount.point, environment=mount.environment)
-        assert (done.returncode, done.stderr) == (
-            6,
-            f"asdffs: {mount.point}: its daemon is gone; take it away with 'umount -l', then 'asdffs recover FILE'\n",
+        story = f"asdffs: {file}: kept from the last mount: {file}.leftover/notes.txt"
+        assert (done.returncode, done.stderr.splitlines()) == (
+            7,
+            [f"asdffs: {mount.point}: its daemon was gone; unmounted", story],
         )
-        run("umount", "-l", mount.point)
+        assert Path(f"{file}.leftover/notes.txt").read_text() == "remember me"
         assert listed(mount.environment, tmp_path) == []
+        assert asdffs("recover", file, environment=mount.environment).returncode == 0, "all of it is told"
 
 
 def test_umount_of_several_and_of_all(file: Path, tmp_path: Path) -> None:

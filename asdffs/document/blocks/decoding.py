@@ -27,8 +27,12 @@ from asdffs.storage.linux_calls import punch_hole
 
 #: Bytes before what is read that a block larger than the room keeps: requests may overtake each other.
 _BEHIND: Final = 4 << 20
+#: The same of a block that is kept in memory, because the spool's disk is full; and all that it keeps there.
+_BEHIND_IN_MEMORY: Final = 1 << 20
+_MOST_IN_MEMORY: Final = 8 << 20
 #: For how long small pieces are gathered before the reader has them, in seconds.
 _WORTH: Final = 0.004
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 #: What is worth telling as progress, in bytes.
 _LONG: Final = 8 << 20
 
@@ -80,11 +84,13 @@ class DecodedBlock:
         self._done = 0
         self._damage: DamagedBlockError | None = None
         self._retired = False
+        self._in_memory = False
+        self._needs_all = False
 
     @property
     def kept(self) -> int:
         """Bytes in the spool."""
-        return self._done - self._start
+        return 0 if self._in_memory else self._done - self._start
 
     @property
     def memory(self) -> int:
@@ -155,12 +161,17 @@ class DecodedBlock:
 
     def trim(self, keep_from: int) -> int:
         """Give up what lies before ``keep_from``, but for a little; bytes given up."""
-        stop = min(self._done, keep_from - _BEHIND)
+        stop = min(self._done, keep_from - self._behind)
         if self.dirty or stop <= self._start:
             return 0
         punch_hole(self._file.fileno(), self._start, stop - self._start)
         given, self._start = stop - self._start, stop
         return given
+
+    @property
+    def _behind(self) -> int:
+        """How many bytes before its reader it keeps."""
+        return _BEHIND_IN_MEMORY if self._in_memory else min(_BEHIND, self._room.most // 4)
 
     def _drop_spool(self) -> None:
         """Close the spool file, a large one beside: to free gigabytes takes a while, and nobody waits for it."""
@@ -173,7 +184,7 @@ class DecodedBlock:
     @property
     def _file(self) -> BinaryIO:
         if self._spool is None:
-            self._spool = self._room.create()
+            self._spool = self._room.create(in_memory=self._in_memory)
         return self._spool
 
     def _has(self, offset: int, stop: int) -> bool:
@@ -183,9 +194,16 @@ class DecodedBlock:
     def _own(self, needed: int, size: int) -> None:
         """Have the first ``needed`` bytes, and room for ``size``; from now on the spool is right, not the file."""
         self._room.check_fits(self, max(needed, size))
+        if self._in_memory and not self.dirty:
+            self._in_memory = False
+            self.restart()
         if not self.dirty:
             if needed or self._start:
-                self._provide(0, needed)
+                self._needs_all = True
+                try:
+                    self._provide(0, needed)
+                finally:
+                    self._needs_all = False
             self.stop_decoding()
             if needed == 0:
                 self._drop_spool()
@@ -235,17 +253,37 @@ class DecodedBlock:
             raise self._damaged(f"it decodes to more than its data_size of {self.size} bytes")
         piece = self._rest[: min(CHUNK, self.size - self._done)]
         self._room.use(self)
-        self._room.admit(self, len(piece), offset)
+        if self._kept_where_there_is_room(piece, offset):
+            self._done += len(piece)
+            self._rest = self._rest[len(piece) :]
+
+    def _kept_where_there_is_room(self, piece: memoryview, offset: int) -> bool:
+        """Keep ``piece``; False when that begins anew in memory, because the disk is full."""
+        self._make_room(len(piece), offset)
         try:
             self._keep(piece)
+            return True
         except OSError as err:
-            if err.errno != errno.ENOSPC:
+            if err.errno not in _FULL or self._in_memory:
                 raise
-            self._room.shrink()
-            self._room.admit(self, len(piece), offset)
+        self._room.shrink()
+        self._make_room(len(piece), offset)
+        try:
             self._keep(piece)
-        self._done += len(piece)
-        self._rest = self._rest[len(piece) :]
+            return True
+        except OSError as err:
+            if err.errno not in _FULL or self._needs_all or not hasattr(os, "memfd_create"):
+                raise
+        self.restart()
+        self._in_memory = True
+        return False
+
+    def _make_room(self, more: int, offset: int) -> None:
+        """Before ``more`` bytes are kept, for a reader at ``offset``."""
+        if not self._in_memory:
+            self._room.admit(self, more, offset)
+        elif self._done - self._start + more > _MOST_IN_MEMORY:
+            self.trim(offset)
 
     def _without_known(self, piece: bytes) -> memoryview:
         """``piece`` without what was decoded before by a decoder that was stopped."""

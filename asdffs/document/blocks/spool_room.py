@@ -75,8 +75,13 @@ class SpoolRoom:
             self._most = free.f_bavail * free.f_frsize // 2
         return self._most
 
-    def create(self) -> BinaryIO:
-        """A new spool file without a name; where the system can it may be given one later.  Raises ``OSError``."""
+    def create(self, *, in_memory: bool = False) -> BinaryIO:
+        """A new spool file without a name; where the system can it may be given one later.  Raises ``OSError``.
+
+        ``in_memory``: of a block of which only what lies around its reader is kept; the disk is full.
+        """
+        if in_memory:
+            return open(os.memfd_create("asdffs decoded block", os.MFD_CLOEXEC), "w+b")
         try:
             fd = os.open(self.directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except (AttributeError, OSError):  # not this system, or not this file system

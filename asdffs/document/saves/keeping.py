@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes
 
 from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
-from asdffs.errors import AsdffsError, Remedy
+from asdffs.errors import AsdffsError, Remedy, reason_of
 from asdffs.relief import CHUNK
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.protection import make_directory, protect
@@ -54,14 +54,14 @@ def keep_beside(
         # after a failure the text that is shown is what recovery would make, if nobody comes between
         committed = b"" if document.failed else document.tree.text()
         for draft in distinct([*report.rejected, *drafts()], committed, already=report.conflict):
-            keeper.keep_draft(draft)
+            keeper.keep_draft(draft, superseded=draft in report.corrected)
         for name, source in scratch():
             keeper.keep_scratch(name, source)
         for name, source in files():
             keeper.keep_scratch(name, source, missed=True)
     except OSError as err:
         keeper.failures.append(f"what was saved stays in {spool} ({err.strerror})")
-    report.note_kept(keeper.kept, keeper.failures)
+    report.note_kept(keeper.kept, keeper.failures, keeper.superseded)
     return not keeper.failures
 
 
@@ -69,7 +69,8 @@ class Keeper:
     """Keeps things beside the file ``path``, one by one; what fails stays where it is.
 
     ``spool``: the directory in which a block stays that has no file of its own.
-    ``kept``: the new paths.  ``failures``: a sentence for each thing that could not be kept.
+    ``kept``: the new paths; ``superseded``: those of drafts that a later save has put right.
+    ``failures``: a sentence for each thing that could not be kept.
     """
 
     def __init__(self, path: str, spool: str = "", tell: Callable[[Exception], str] = str) -> None:
@@ -79,11 +80,13 @@ class Keeper:
         self._folder, name = os.path.split(path)
         self._name = _shortened(name)
         self.kept: list[str] = []
+        self.superseded: list[str] = []
         self.failures: list[str] = []
 
-    def keep_draft(self, source: str) -> None:
-        """Copy a draft to ``NAME.rejected-N.yaml``."""
-        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.rejected-{n}.yaml"))
+    def keep_draft(self, source: str, *, superseded: bool = False) -> None:
+        """Copy a draft to ``NAME.rejected-N.yaml``; ``superseded``: a later save has put it right."""
+        kept = self.superseded if superseded else self.kept
+        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.rejected-{n}.yaml"), kept)
 
     def keep_conflict(self, source: str) -> None:
         """Copy a draft to ``NAME.conflict-N.yaml``: another program changed the file meanwhile."""
@@ -109,7 +112,7 @@ class Keeper:
         try:
             self.kept.append(_write_new(name_of, self._path, lambda new: _copy_block(document, number, new)))
         except (OSError, AsdffsError) as err:
-            sentence = f"block {number}, as it was written here, could not be kept beside the file ({err})"
+            sentence = f"block {number}, as it was written here, could not be kept beside the file ({reason_of(err)})"
             self.failures.append(sentence + self._stay(kind, number, document))
             return False
         return True
@@ -126,7 +129,7 @@ class Keeper:
                 _write_new(lambda n: path, self._path, lambda new: _copy_block(document, number, new))
             FileFolder(self._spool).sync()
         except (OSError, AsdffsError) as err:
-            return f", nor in {self._spool} ({err}): it is lost"
+            return f", nor in {self._spool} ({reason_of(err)}): it is lost"
         stays = AsdffsError(f"it stays in {path}, and the next mount brings it back", remedy=Remedy.RECOVER)
         return f"; {self._tell(stays)}"
 
@@ -168,9 +171,9 @@ class Keeper:
                 return folder
             number += 1
 
-    def _keep(self, source: str, name_of: Callable[[int], str]) -> None:
+    def _keep(self, source: str, name_of: Callable[[int], str], kept: list[str] | None = None) -> None:
         try:
-            self.kept.append(_copy_new(source, name_of, self._path))
+            (self.kept if kept is None else kept).append(_copy_new(source, name_of, self._path))
         except OSError as err:
             self._failed(source, err)
 

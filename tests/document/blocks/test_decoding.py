@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.filesystems import filesystem
 
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
-from asdffs.errors import DamagedBlockError
+from asdffs.errors import DamagedBlockError, SpoolFullError
 from asdffs.relief import Alone
 from asdffs.storage.backend import read_bytes
 
@@ -41,6 +42,29 @@ def test_small_pieces_are_gathered(tmp_path: Path) -> None:
     with block(tmp_path, len(content), pieces, relief) as decoded:
         assert read_bytes(decoded.read(0, len(content))) == content
     assert relief.turns < 100, "20,480 pieces"
+
+
+def test_a_block_larger_than_the_disk_of_the_spool_is_read_by_a_window(tmp_path: Path) -> None:
+    """Forward, back, and with no room at all; what is written needs room."""
+    content = bytes(range(251)) * (12 << 12)
+    with filesystem("tmpfs", tmp_path, 1 << 20) as tiny:
+        for ballast in (0, 1 << 20):
+            with contextlib.suppress(OSError):
+                (tiny / "ballast").write_bytes(bytes(ballast))
+            decoded = DecodedBlock(
+                3,
+                len(content),
+                lambda: (0, (content[n : n + 70_000] for n in range(0, len(content), 70_000))),
+                SpoolRoom(str(tiny)),
+                relief=Alone(),
+                progress=Progress(),
+            )
+            for offset in [*range(0, len(content), 128 << 10), 5, len(content) - 1000]:
+                assert read_bytes(decoded.read(offset, 128 << 10)) == content[offset : offset + (128 << 10)]
+            with pytest.raises((SpoolFullError, OSError)):
+                decoded.write(0, b"x")
+            assert read_bytes(decoded.read(0, 10)) == content[:10]
+            decoded.restart()
 
 
 @pytest.mark.parametrize("error", [ValueError, MemoryError])
