@@ -148,15 +148,16 @@ class Rank(enum.IntEnum):
 
     NODE = 1
     SAVE = 2
-    STORE = 3
-    PAGES = 4
-    BLOCK = 5
-    DECODER = 6
-    OVERWRITE = 7
-    OUTLINE = 8
-    NEIGHBOURS = 9
-    FILE = 10
-    MOVE = 11
+    STORE_READING = 3
+    STORE = 4
+    PAGES = 5
+    BLOCK = 6
+    DECODER = 7
+    OVERWRITE = 8
+    OUTLINE = 9
+    NEIGHBOURS = 10
+    FILE = 11
+    MOVE = 12
 
 
 class _Held(threading.local):

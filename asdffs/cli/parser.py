@@ -32,8 +32,7 @@ exit codes:
   2 command line not understood      7 some edits are not in the file; kept beside it
   3 no such file                     8 the file could not be finished or written
   4 not an ASDF file, or damaged     9 check found something, and nothing is lost
-
-diff has those of diff(1): 0 the same, 1 different, 2 trouble.
+  of diff, as of diff(1): 0 the same, 1 different, 2 trouble
 """
 
 #: Name of each command -> what adds its parser.

@@ -85,8 +85,8 @@ def _take_away(given: str) -> int:
         _unmount(mountpoint)
         _wait(process, status)
     if process is not None and status["report"]:
-        _tell(status["file"], status["report"])
-    return 0
+        return _tell(status["file"], status["report"])
+    return ExitCode.OK
 
 
 def _as_user(found: Mount, work: Callable[[], int]) -> int:
@@ -146,15 +146,18 @@ def _become(user: int, group: int) -> None:
         os.environ.pop(name, None)
 
 
-def _tell(path: str, report: str) -> None:
+def _tell(path: str, report: str) -> ExitCode:
+    """Print what the daemon's report says; without one recover the file.  Raises as ``raise_outcome``."""
     if not is_report_of(report, path):  # any program may mount something that calls itself asdffs
         raise UnfinishedError("the mount names a report that is none of asdffs's; its result is not known", path=path)
     found = take_report(report)
     if found is None:
-        raise UnfinishedError("the daemon ended before the file was finished; mount it again to recover", path=path)
+        say(f"asdffs: {path}: the daemon ended before the file was finished", file=sys.stderr)
+        return _recover(path)
     if found.note:
         say(f"asdffs: {path}: {found.note}", file=sys.stderr)
     raise_outcome(path, found)
+    return ExitCode.OK
 
 
 def _take_dead_away(found: Mount) -> int:
@@ -165,9 +168,13 @@ def _take_dead_away(found: Mount) -> int:
         raise UnfinishedError(
             "the file of this mount is not known; 'asdffs recover FILE' completes it", path=found.point
         )
-    past = recover(found.source)
-    for sentence in past.sentences:
-        say(f"asdffs: {found.source}: {sentence}", file=sys.stderr)
+    return _recover(found.source)
+
+
+def _recover(path: str) -> ExitCode:
+    past = recover(path)
+    for sentence in past.sentences or ["nothing to recover"]:
+        say(f"asdffs: {path}: {sentence}", file=sys.stderr)
     return ExitCode.EDITS_KEPT if past.kept else ExitCode.OK
 
 

@@ -298,4 +298,6 @@ class _Watching:
         if not mirror.owed:
             self._remember()
         outcome = document.report.outcome
+        if outcome.note:
+            say(f"asdffs: {document.path}: {outcome.note}", file=sys.stderr)
         raise_outcome(document.path, outcome._replace(failures=[*outcome.failures, *self._troubles()]))

@@ -17,15 +17,15 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from asdffs.daf.commits import Commits
-from asdffs.daf.files import Bytes, Content
+from asdffs.daf.files import Bytes, Content, Files
 from asdffs.daf.live_directory import LiveDirectory, RootDirectory
 from asdffs.daf.live_file import LiveFile
 from asdffs.daf.loose import Loose, LooseFiles
 from asdffs.daf.room import BlockRoom
 from asdffs.daf.stored import Stored
-from asdffs.daf.tree_files import TreeStore, carries_store, read_store
+from asdffs.daf.tree_files import TreeStore, read_store
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, MissingFileError
 from asdffs.relief import Exclusive, Rank
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class LiveStore:
     ) -> None:
         self.document = document
         self.turn = Exclusive(document.relief, Rank.STORE)
+        self._reading = Exclusive(document.relief, Rank.STORE_READING)
         self.root = RootDirectory(self) if root is None else root
         self.committed: dict[str, LiveFile] = {}
         self.tree = TreeStore.empty(document)
@@ -78,18 +79,25 @@ class LiveStore:
 
     def refresh(self) -> None:
         """Take up what a commit that is not ours has changed.  Raises ``OSError``."""
-        if self._version != self.document.tree.version and not self.turn.taken:
-            self.take_up()
+        if self._version == self.document.tree.version or self.turn.taken:
+            return
+        with self._reading.entered(patiently=True):  # who comes meanwhile waits for what is read
+            if self._version != self.document.tree.version and not self.turn.taken:
+                self.take_up()
 
     def take_up(self) -> None:
-        """Show what the tree has now.  Raises ``OSError``."""
-        self._version = self.document.tree.version
+        """Show what the tree has now; others are served while it is read.  Raises ``OSError``."""
+        version = self.document.tree.version
         try:
-            self._carried = carries_store(self.document)
-            tree = read_store(self.document) if self._carried else TreeStore.empty(self.document)
+            tree = read_store(self.document)
         except AsdffsError as err:
-            logger.warning("%s: the store cannot be shown: %s", self.document.path, err)
-            return
+            self._carried, self._version = False, version
+            if not isinstance(err, MissingFileError):
+                logger.warning("%s: the store cannot be shown: %s", self.document.path, err)
+                return
+            tree = TreeStore(Files(self.document.path), generation=version)
+        else:
+            self._carried = True
         for fault in tree.faults:
             logger.warning("%s: %s: %s", self.document.path, fault.path, fault.sentence)
         self.adopt(tree, {})

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from asdffs.daf.eltypes import Eltype
 from asdffs.document.arrays.array import Array
-from asdffs.document.arrays.elements import BlockElements, Elements, array_errors
-from asdffs.document.arrays.placement import packed
+from asdffs.document.arrays.elements import BlockElements, Elements
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.placement import array_errors, packed
 
 
 class Stored:

@@ -62,23 +62,27 @@ class TreeStore:
 
 def carries_store(document: Document) -> bool:
     """Whether the tree has such a key.  Cheap where it has none.  Raises ``OSError``."""
-    text = document.tree.text()
-    if not mentions_store(text):
-        return False
     try:
-        root = read_values(text, told_apart=False).value
+        return _store_node(document, document.tree.text()) is not None
     except AsdffsError:
         return False
-    return isinstance(root, dict) and DAF in root and isinstance(root[DAF].value, dict)
+
+
+def _store_node(document: Document, text: bytes) -> ValueNode | None:
+    """The mapping ``daf`` of a tree; None without one.  Others are served meanwhile.  Raises ``InvalidTreeError``."""
+    if not mentions_store(text):
+        return None
+    with document.relief.waiting():
+        root = read_values(text, told_apart=False).value
+    node = root.get(DAF) if isinstance(root, dict) else None
+    return node if node is not None and isinstance(node.value, dict) else None
 
 
 def read_store(document: Document) -> TreeStore:
     """The store in a document.  Raises ``MissingFileError`` when there is none, ``InvalidTreeError``, ``OSError``."""
     text, generation = document.tree.text(), document.tree.version
-    with document.relief.waiting():
-        root = read_values(text, told_apart=False).value
-    node = root.get(DAF) if isinstance(root, dict) else None
-    if node is None or not isinstance(node.value, dict):
+    node = _store_node(document, text)
+    if node is None:
         raise MissingFileError(f"carries no FilesDaf store: the tree has no mapping {DAF!r}", path=document.path)
     store = _Reader(document, node).read()
     store.generation = generation

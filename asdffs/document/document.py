@@ -97,10 +97,10 @@ class Document(ForPrograms):
     def _refuse(self, draft: bytes, arrays: tuple[Ndarray, ...]) -> None:
         """Raise ``InvalidTreeError`` for what the user wants refused."""
         if self._strict:
-            self.fit.refuse(arrays)
+            self.fit.refuse(arrays, draft)
         if self._schema:
             with self.relief.waiting():
-                check_schemas(draft)
+                check_schemas(draft, self.dialect, len(self.blocks))
 
     def rewrite(self, fill: Callable[[Folder, Backend], None]) -> None:
         """Replace the file by the one that ``fill(folder, store)`` writes into an empty store.

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError, reason_of
-from asdffs.relief import Relief
+from asdffs.relief import CHUNK, Relief
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray
@@ -85,10 +85,23 @@ def _chunks(contents: Contents, found: Found) -> tuple[set[int], str]:
     if not 0 <= number < count:
         return set(), f"the table of a zarr array's chunks is block {number}, and the file has {count} blocks"
     try:
-        raw = read_bytes(contents.read(number, 0, contents.size(number)))
+        named, lost = _named(contents, number, count)
     except (AsdffsError, OSError) as err:
         return {number}, f"the table of a zarr array's chunks, block {number}, cannot be read: {reason_of(err)}"
-    named = {entry for (entry,) in _ENTRY.iter_unpack(raw[: len(raw) // 4 * 4]) if entry >= 0}
-    lost = sorted(entry for entry in named if entry >= count)
-    trouble = f"a zarr array has a chunk in block {lost[0]}, and the file has {count} blocks" if lost else ""
+    trouble = f"a zarr array has a chunk in block {lost}, and the file has {count} blocks" if lost is not None else ""
     return {number, *named}, trouble
+
+
+def _named(contents: Contents, number: int, count: int) -> tuple[set[int], int | None]:
+    """The blocks, of ``count`` ones, in the table that block ``number`` is; and the first that it names in vain.
+
+    The table may be as large as the file says.  Raises ``AsdffsError``, ``OSError``.
+    """
+    named: set[int] = set()
+    lost: set[int] = set()
+    for place in range(0, contents.size(number), CHUNK):
+        raw = read_bytes(contents.read(number, place, CHUNK))
+        entries = {entry for (entry,) in _ENTRY.iter_unpack(raw[: len(raw) // 4 * 4]) if entry >= 0}
+        named |= {entry for entry in entries if entry < count}
+        lost = set(sorted({*lost, *(entry for entry in entries if entry >= count)})[:1])
+    return named, next(iter(lost), None)

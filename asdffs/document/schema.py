@@ -1,7 +1,7 @@
 """Whether a tree fits the schemas of its tags, as the asdf library and its installed extensions have them.
 
-Tags that nobody there knows are not looked at: they may be right.  Imports asdf late; it is an extra.  Takes from a
-tenth of a second to several for a large tree.
+Tags that nobody there knows are not looked at: they may be right.  Of a draft the tree that 'asdffs upgrade' would
+write is looked at.  Imports asdf late; it is an extra.  Takes from a tenth of a second to several for a large tree.
 """
 
 from __future__ import annotations
@@ -9,11 +9,17 @@ from __future__ import annotations
 import importlib.util
 import io
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
+from asdffs import registry
+from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, UsageError
+from asdffs.format.header import standard_version
+from asdffs.tree.events import Path
+from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 
 
 def check_available() -> None:
@@ -22,56 +28,113 @@ def check_available() -> None:
         raise UsageError("schemas are the asdf library's, which is not there: pip install 'asdffs[schema]'")
 
 
-def check_schemas(text: bytes) -> None:
-    """Raise ``InvalidTreeError``, with the line, unless the tree in ``text`` fits its schemas."""
+def check_schemas(text: bytes, dialect: Dialect | None = None, count: int = 0) -> tuple[str, ...]:
+    """Raise ``InvalidTreeError``, with the line, unless the tree in ``text`` fits its schemas.
+
+    ``dialect``: of the text, of a file with ``count`` blocks.  Returns the tags that no schema is known for.
+    """
+    lines = _lines_before_tree(text)
+    if dialect is not None and dialect.upgradable:
+        today = next(one for one in registry.each("dialects") if not one.upgradable)
+        entries = HistoryEntries(["it was looked at"], "2000-01-01 00:00:00", "0")  # a history must have some
+        text = upgraded_text(text, dialect, today, count, entries).text
+    try:
+        return _checked(text)
+    except InvalidTreeError as err:
+        if err.line is not None:  # of the text that the user knows
+            err.line += lines - _lines_before_tree(text)
+        raise
+
+
+def _lines_before_tree(text: bytes) -> int:
+    return text.count(b"\n", 0, max(0, text.find(b"\n%YAML")))
+
+
+def _checked(text: bytes) -> tuple[str, ...]:
     import asdf
     from asdf import schema, util
-    from asdf.exceptions import ValidationError
 
     with warnings.catch_warnings():  # of tags that no extension knows
         warnings.simplefilter("ignore")
         try:
             tree = util.load_yaml(io.BytesIO(text), tagged=True)
+            context = asdf.AsdfFile(version=_version_of(text))
         except (yaml.YAMLError, ValueError, TypeError, RecursionError) as err:
             raise InvalidTreeError(f"the asdf library cannot read it: {_first_line(err)}") from err
-        try:
-            schema.validate(tree, asdf.AsdfFile(), reading=True)
-        except ValidationError as err:
-            path = _path_of(tree, err.instance) or tuple(err.path)
-            where = ".".join(map(str, path)) or "the tree"
-            raise InvalidTreeError(
-                f"{where} does not fit its schema: {_reason(err)}", line=_line_of(text, path)
-            ) from err
+        _validate(schema, tree, context, text)
+        return _unknown_tags(tree, context)
 
 
-def _reason(err: Any) -> str:
+def _version_of(text: bytes) -> str | None:
+    """The version of the standard that the text states, as far as the library knows it."""
+    from asdf import versioning
+
+    version = standard_version(text)
+    return version if version in [str(known) for known in versioning.supported_versions] else None
+
+
+def _validate(schema: Any, tree: Any, context: Any, text: bytes) -> None:
+    from asdf.exceptions import ValidationError
+
+    try:
+        schema.validate(tree, context, reading=True)
+    except ValidationError as err:
+        path, error = _first_error(schema.get_validator({}, context), tree) or (tuple(err.path), err)
+        where = ".".join(map(str, path)) or "the tree"
+        sentence = f"{where} does not fit its schema: {_first_line(error.message)}"
+        raise InvalidTreeError(sentence, line=_line_of(text, path)) from err
+
+
+def _first_error(validator: Any, tree: Any) -> tuple[Path, Any] | None:
+    """An error, and where it is: an error tells its path from the object on whose tag has the schema."""
+    error = next(validator.iter_errors(tree), None)
+    node, path = tree, Path()
+    while error is not None:
+        for key, child in _children(node):
+            below = next(validator.iter_errors(child), None)
+            if below is not None:
+                error, node, path = below, child, (*path, key)
+                break
+        else:
+            error = _nearest(error)
+            return (*path, *error.absolute_path), error
+    return None
+
+
+def _children(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Collections and tagged scalars in ``node``: others have no schema of their own."""
+    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return ((key, child) for key, child in pairs if isinstance(child, (dict, list)) or hasattr(child, "_tag"))
+
+
+def _unknown_tags(tree: Any, context: Any) -> tuple[str, ...]:
+    manager = context.extension_manager
+    found: dict[str, None] = {}
+    rest, seen = [tree], {id(tree)}
+    while rest:
+        node = rest.pop()
+        tag: Any = getattr(node, "_tag", None)
+        known = tag is None or (manager.handles_tag_definition(tag) and manager.get_tag_definition(tag).schema_uris)
+        if not known and not tag.startswith("tag:yaml.org,2002:"):
+            found[tag] = None
+        new = [child for _, child in _children(node) if id(child) not in seen]
+        seen.update(map(id, new))
+        rest += new
+    return tuple(sorted(found))
+
+
+def _nearest(err: Any) -> Any:
     """Of several schemas that might fit, what the nearest one says."""
     while err.context:
         err = max(err.context, key=lambda one: len(one.absolute_path))
-    return _first_line(err.message)
+    return err
 
 
 def _first_line(err: object) -> str:
     return str(err).partition("\n")[0][:300]
 
 
-def _path_of(tree: Any, wanted: Any) -> tuple[str | int, ...]:
-    """Where in the tree the very object ``wanted`` is; empty where it is not, or is the tree."""
-    rest: list[tuple[tuple[str | int, ...], Any]] = [((), tree)]
-    seen: set[int] = set()
-    while rest:
-        path, node = rest.pop()
-        if node is wanted:
-            return path
-        if id(node) in seen or not isinstance(node, (dict, list)):
-            continue
-        seen.add(id(node))
-        pairs = node.items() if isinstance(node, dict) else enumerate(node)
-        rest += [((*path, key), child) for key, child in pairs]
-    return ()
-
-
-def _line_of(text: bytes, path: tuple[str | int, ...]) -> int | None:
+def _line_of(text: bytes, path: Path) -> int | None:
     """The line of what is at ``path``, counted from 1 of the file."""
     node: Any = yaml.compose(io.BytesIO(text), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     for key in path:

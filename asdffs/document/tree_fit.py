@@ -11,10 +11,11 @@ from asdffs.document.blocks.contents import Contents
 from asdffs.document.extensions import Hidden, find_hidden
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
-from asdffs.errors import DamagedBlockError, InUseError, InvalidTreeError, Remedy
+from asdffs.errors import InUseError, InvalidTreeError, Remedy
 from asdffs.relief import Relief
 from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.validation import find_warnings
+from asdffs.tree.outline import read_outline
+from asdffs.tree.placement import ArrayFault, fault_in_block
 
 logger = logging.getLogger(__name__)
 
@@ -85,30 +86,42 @@ class TreeFit:
                 remedy=Remedy.FORCE_DROP_BLOCKS,
             )
 
-    def refuse(self, arrays: tuple[Ndarray, ...]) -> None:
-        """Raise ``InvalidTreeError`` for what would be a warning."""
-        warnings = self._find_warnings(arrays)
+    def refuse(self, arrays: tuple[Ndarray, ...], text: bytes) -> None:
+        """Raise ``InvalidTreeError`` for what would be a warning about ``text``, which has these ``arrays``."""
+        warnings = self._find_warnings(arrays, text)
         if warnings:
             raise InvalidTreeError("; ".join(warnings))
 
     def warn(self, arrays: tuple[Ndarray, ...]) -> None:
         """Have the warnings in the report, and in the log."""
-        self._report.note_warnings(self._find_warnings(arrays))
+        self._report.note_warnings(self._find_warnings(arrays, self._tree.text()))
         for warning in self._report.warnings:
             logger.warning("%s: %s", self._path, warning)
 
-    def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
+    def _find_warnings(self, arrays: tuple[Ndarray, ...], text: bytes) -> tuple[str, ...]:
+        """Arrays that cannot be shown, of those in blocks.
+
+        ``arrays`` were read without aliases, merge keys and masks.  Where they seem wrong, ``text`` is read anew.
+        """
+        count = self._contents.count
         with self._relief.waiting():
-            return find_warnings(arrays, self._contents.count, self._size_or_none)
+            if not any(_is_in_block(array) and fault_in_block(array, count, self._size_or_none) for array in arrays):
+                return ()
+            branches = read_outline(text, self._tree.dialect).arrays
+            known = [branch.array for branch in branches if branch.inline is None and branch.array is not None]
+            faults = [
+                (array, fault_in_block(array, count, self._size_or_none)) for array in filter(_is_in_block, known)
+            ]
+        return tuple(str(ArrayFault(array, sentence)) for array, sentence in faults if sentence)
 
     def _size_or_none(self, number: int) -> int | None:
-        """The decoded size of a block, also of one that nobody here can decode; None where it is not known."""
-        contents = self._contents
         with self._relief.resumed():
-            try:
-                return contents.header(number).data_size if contents.obstacle(number) else contents.size(number)
-            except (DamagedBlockError, OSError):
-                return None
+            return self._contents.stated_size(number)
 
     def _find_hidden(self) -> Hidden:
         return find_hidden(self._tree, self._contents, self._relief)
+
+
+def _is_in_block(array: Ndarray) -> bool:
+    """Whether its elements are to be in a block of this file."""
+    return not array.inline and not isinstance(array.source, str)

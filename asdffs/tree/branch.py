@@ -29,14 +29,14 @@ class Scalar(NamedTuple):
 class Branch:
     """A mapping or a sequence.
 
-    ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings and
-    sequences in it, by key or number; ``scalars``: short scalars of a mapping.  ``array``: of an ndarray; ``source``:
-    where its source is written; ``shared``: whether others than sources mean it, by an alias; ``inline``: where
-    values that are written in the tree are (its data, or those of a mask).  ``holds``: whether it is or has an
-    array; ``leads``: or a ``$ref``, or metadata;
-    ``elsewhere``: of a ``$ref`` to another file, its URI.
-    ``metadata``: whether it is below a key of that kind; what is none of these is left out.  ``stamp``: since when an
-    ndarray is what it is (``changes``); ``listing``: what a view remembers of it.
+    ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings
+    and sequences in it, by key or number; ``scalars``: short scalars of a mapping. ``array``: of an ndarray;
+    ``source``: where its source is written; ``shared``: whether others than sources mean it, by an alias;
+    ``inline``: where values that are written in the tree are (its data, or those of a mask); ``nulls``: whether
+    some of them are null. ``holds``: whether it is or has an array; ``leads``: or a ``$ref``, or metadata;
+    ``elsewhere``: of a ``$ref`` to another file, its URI. ``metadata``: whether it is below a key of that kind;
+    what is none of these is left out. ``stamp``: since when an ndarray is what it is (``changes``); ``listing``:
+    what a view remembers of it.
     """
 
     tag: str
@@ -51,6 +51,7 @@ class Branch:
     source: tuple[int, int] | None = None
     shared: bool = False
     inline: tuple[int, int] | None = None
+    nulls: bool = False
     reference: str | None = None
     elsewhere: str | None = None
     holds: bool = False
@@ -58,6 +59,11 @@ class Branch:
     leads: bool = False
     stamp: int = 0
     listing: Any = None
+
+    @property
+    def masked(self) -> bool:
+        """Whether an ndarray has a mask that is no array: a value, or nulls among its elements."""
+        return "mask" in self.scalars or self.nulls
 
     def add(self, key: str | int, child: Branch) -> None:
         """``child`` is at ``key`` of this one, maybe among other places."""

@@ -48,6 +48,18 @@ def inline_array(outline: Outline, branch: Branch) -> Any:
     return found
 
 
+def inline_nulls(outline: Outline, branch: Branch) -> Any:
+    """Where the values of ``branch`` are null: an array of bools.  Raises ``InvalidArrayError``."""
+    import numpy as np
+
+    shape = inline_array(outline, branch).shape
+    return np.array(_are_null(read_values(outline, branch.inline or (0, 0), branch.line)), bool).reshape(shape)
+
+
+def _are_null(values: Any) -> Any:
+    return [_are_null(value) for value in values] if isinstance(values, list) else values is None
+
+
 def _check_size(np: Any, values: Any, array: Ndarray) -> None:
     """Refuse what is small in the tree and would take all memory."""
     item = (
@@ -129,7 +141,10 @@ def _constructed(loader: Any, node: Any, line: int) -> Any:
     if not isinstance(node, yaml.ScalarNode):
         raise InvalidArrayError("its data has a mapping in it", line=line)
     if _COMPLEX.fullmatch(node.tag):
-        return _complex(node.value, line)
+        try:
+            return complex_of(node.value)
+        except ValueError:
+            raise InvalidArrayError(f"{node.value[:60]!r} is no complex number", line=line) from None
     if not node.tag.startswith("tag:yaml.org,2002:"):
         raise InvalidArrayError(f"its data has a value of the tag {node.tag[:60]}", line=line)
     try:
@@ -138,9 +153,9 @@ def _constructed(loader: Any, node: Any, line: int) -> Any:
         raise InvalidArrayError(f"{node.value[:60]!r} is no value", line=line) from err
 
 
-def _complex(text: str, line: int) -> complex:
-    """Schema core/complex: as Python, with ``i`` or ``j``, ``inf`` and ``infinity``."""
-    try:
-        return complex(re.sub("i(?!n)", "j", text.replace("I", "i").replace("infinity", "inf")).replace("J", "j"))
-    except ValueError:
-        raise InvalidArrayError(f"{text[:60]!r} is no complex number", line=line) from None
+def complex_of(text: str) -> complex:
+    """Return the number of schema core/complex: as Python, with ``i`` or ``j``, ``inf`` and ``infinity``.
+
+    Raises ``ValueError``.
+    """
+    return complex(re.sub("i(?!n)", "j", text.replace("I", "i").replace("infinity", "inf")).replace("J", "j"))

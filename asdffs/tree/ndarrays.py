@@ -35,7 +35,7 @@ class Ndarray(NamedTuple):
     ``shape``: lengths, or None where the first is ``*`` or it means nothing; ``row``: those after ``*``,
     or None without one.
     ``offset``, ``strides``: in bytes, of the block.  ``line``: from 1.  ``odd``: what of these is stated and means
-    nothing, or empty.
+    nothing, or empty.  ``inline``: whether its values are in the tree.
     """
 
     path: Path
@@ -48,6 +48,7 @@ class Ndarray(NamedTuple):
     line: int
     row: tuple[int, ...] | None = None
     odd: str = ""
+    inline: bool = False
 
     def shape_in(self, size: int) -> tuple[int, ...] | None:
         """The shape in a block of ``size`` bytes: with ``*`` as many rows as it holds; None if not known."""
@@ -69,20 +70,6 @@ class Ndarray(NamedTuple):
     def name(self) -> str:
         """The path as a person reads it: ``roman/data``."""
         return "/".join(map(str, self.path))
-
-    def last_byte(self) -> int | None:
-        """End of the bytes that the array needs, from the start of the block; None if not known."""
-        item = item_size(self.datatype)
-        if self.shape is None or item is None:
-            return None
-        if 0 in self.shape:
-            return self.offset
-        if self.strides is None:
-            return self.offset + item * math.prod(self.shape)
-        if len(self.strides) != len(self.shape):
-            return None
-        steps = zip(self.shape, self.strides, strict=True)
-        return self.offset + item + sum((n - 1) * step for n, step in steps if step > 0)
 
 
 def item_size(datatype: Any) -> int | None:
@@ -143,6 +130,7 @@ def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
         strides=_integers(value.get("strides")),
         line=found.line,
         row=_row(value.get("shape")),
+        inline="data" in value or not isinstance(found.value, dict),
         odd=next(
             (f"{name} is {value[name]!r}"[:80] for name in _STATED if name in value and not _is_right(name, value)),
             "",

@@ -36,7 +36,9 @@ _MOST_REPLAYED: Final = 2_000_000
 #: A tree that was committed is less deep; others are not followed.
 _DEEPEST: Final = 260
 #: Keys below which scalars are kept though there is no array: what headers of .fits files are made of.
-_METADATA: Final = frozenset({"meta", "wcsinfo", "header"})
+_METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
+#: How a null may be written (YAML 1.1).
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 def read_outline(text: bytes, dialect: Dialect) -> Outline:
@@ -73,6 +75,7 @@ class _Reader:
         self._references: list[Reference] = []
         self._merges = Merges()
         self._prefix = ""
+        self._skipped_null = False
 
     def read(self) -> Outline:
         root: Branch | None = None
@@ -150,7 +153,7 @@ class _Reader:
 
     def _note_array(self, branch: Branch) -> None:
         if not branch.mapping:  # the short form: its values instead of a mapping
-            branch.inline = branch.span
+            branch.inline, branch.nulls = branch.span, self._skipped_null
             branch.array = ndarray_of(Found(branch.path, branch.tag, {}, branch.line), self._dialect)
         branch.hold()
         self._arrays.append(branch)
@@ -301,7 +304,7 @@ class _Reader:
             end = event if isinstance(event, yaml.ScalarEvent) else self._skip(event)
             span, line = (_start(event), _end(end)), event.start_mark.line + 1
         if key == "data":
-            branch.inline = span
+            branch.inline, branch.nulls = span, target.nulls if target is not None else self._skipped_null
             return
         mask = Branch("", (*branch.path, key), line, span, mapping=False, inline=span)
         mask.array = ndarray_of(Found(mask.path, "", {"datatype": "bool8"}, mask.line), self._dialect)
@@ -311,8 +314,11 @@ class _Reader:
     def _skip(self, start: Any) -> Any:
         """Go to the end of the collection that begins with ``start``; its last event."""
         open_anchors, event = [start.anchor], start
+        self._skipped_null = False
         while open_anchors:
             event = self._next()
+            if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value in _NULLS:
+                self._skipped_null = True
             if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
                 open_anchors.append(event.anchor)
             elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):

@@ -39,7 +39,7 @@ from asdffs.tree.values import ValueNode, read_values
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OLD: Final = "tag:stsci.edu:asdf/0.1.0"
 _NEW: Final = "tag:stsci.edu:asdf"
-#: The tags that mean the same now, and the versions of ASDF 1.6.0 (of the last standard that had them).
+#: The tags that mean the same now, and the versions that the libraries of today read.
 _TAGS: Final = {
     "core/asdf": "1.1.0",
     "core/complex": "1.0.0",
@@ -47,7 +47,7 @@ _TAGS: Final = {
     "core/constant": "1.0.0",
     "core/history_entry": "1.0.0",
     "core/software": "1.0.0",
-    "fits/fits": "1.0.0",
+    "fits/fits": "1.1.0",
     "unit/unit": "1.0.0",
     "unit/defunit": "1.0.0",
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Sequence
 
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
@@ -18,7 +17,6 @@ from asdffs.format.tree_extent import find_comments_end, find_tree_end
 from asdffs.tree.ndarrays import Ndarray, find_arrays
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
-_LARGEST = 1 << 63
 _DECODED_AT_ONCE = 1 << 20
 #: Why a text without its last line is refused.
 MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
@@ -43,27 +41,6 @@ def check_text(
         return header, len(text), ()
     _check_extent(text, start)
     return header, start, find_arrays(text, dialect, unique=True)
-
-
-def find_warnings(arrays: Sequence[Ndarray], count: int, size_of: Callable[[int], int | None]) -> tuple[str, ...]:
-    """Sentences about arrays that name no block, or more bytes than their block has.
-
-    ``count`` blocks; ``size_of(n)`` is the decoded size of block n in bytes, None if it is damaged.
-    """
-    return tuple(w for array in arrays if (w := _warning(array, count, size_of)))
-
-
-def _warning(array: Ndarray, count: int, size_of: Callable[[int], int | None]) -> str | None:
-    if not isinstance(array.source, int):
-        return None
-    number = array.block_in(count)
-    if number is None:
-        return f"line {array.line}: {array.name} has source {str(array.source)[:20]}, and the file has {count} blocks"
-    size, needed = size_of(number), array.last_byte()
-    if size is None or needed is None or needed <= size:
-        return None
-    amount = f"{needed} bytes" if needed < _LARGEST else "more bytes than a file can have"
-    return f"line {array.line}: {array.name} needs {amount}, and block {number} has {size}"
 
 
 def _check_utf8(text: bytes) -> None:

@@ -3,7 +3,7 @@
 | in the tree                              | in ``arrays/``                                                         |
 |------------------------------------------|------------------------------------------------------------------------|
 | an ndarray at ``a.b``                    | ``a/b.npy``, and ``a/b.fits`` where FITS can hold it (``formats/fits``) |
-| its mask, as an array, a list or a value | ``a/b/mask.npy``                                                       |
+| its mask: an array, a list, a value, nulls | ``a/b/mask.npy``                                                     |
 | item 3 of a list                         | the name ``3``                                                         |
 | an alias, or a ``$ref`` to this tree     | as what it means: another name for the same bytes                      |
 | a ``$ref`` to another file               | as what is there, read-only; none where that cannot be read            |
@@ -191,7 +191,7 @@ class ArrayDirectory(ReadOnlyDirectory):
         return known.entries
 
     def _list(self, branch: Branch) -> Iterator[tuple[str, _Entry]]:
-        if branch.array is not None and _MASK in branch.scalars:
+        if branch.array is not None and branch.masked:
             for shown in self._formats.shown.values():
                 if shown.mask is not None:
                     yield _MASK + shown.ending, _Entry(self._document, self._path, shown.mask)
@@ -224,7 +224,7 @@ class ArrayDirectory(ReadOnlyDirectory):
 
 def _is_directory(branch: Branch) -> bool:
     """Whether there are arrays below it."""
-    if branch.array is not None and _MASK in branch.scalars:
+    if branch.array is not None and branch.masked:
         return True
     return any(child.holds for child in branch.children.values())
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from asdffs.document.arrays.judging import find_faults
 from asdffs.document.document import Document
 from asdffs.document.extensions import find_hidden
 from asdffs.document.schema import check_schemas
@@ -67,7 +68,10 @@ def check_document(document: Document, *, deep: bool, schema: bool = False) -> I
 
 def _check_schemas(document: Document) -> Iterator[Finding]:
     try:
-        check_schemas(document.tree.text())
+        unknown = check_schemas(document.tree.text(), document.dialect, len(document.blocks))
+        if unknown:
+            named = ", ".join(unknown[:_NAMED]) + (" ..." if len(unknown) > _NAMED else "")
+            yield Finding(Level.NOTE, f"no schema is known for {len(unknown)} tags, which were not checked: {named}")
     except InvalidTreeError as err:
         yield Finding(Level.WARNING, str(err))
 
@@ -82,8 +86,7 @@ def _check_tree(document: Document) -> Iterator[Finding]:
     except InvalidTreeError as err:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return
-    document.fit.warn(arrays)
-    yield from (Finding(Level.ERROR, warning) for warning in document.report.warnings)
+    yield from (Finding(Level.ERROR, str(fault)) for fault in find_faults(document))
     for external in find_externals(document, arrays):
         level = Level.NOTE if external.path is None else Level.ERROR
         if external.trouble:

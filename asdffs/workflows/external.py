@@ -13,6 +13,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, reason_of
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.placement import fault_in_block
 from asdffs.tree.uris import resolve
 
 
@@ -45,11 +46,8 @@ def _look(document: Document, array: Ndarray, source: str, seen: dict[str, int |
     found = seen[path]
     if isinstance(found, str):
         return External(array, source, path, None, found)
-    needed = array.last_byte()
-    if needed is not None and needed > found:
-        trouble = f"it needs {needed} bytes, and the first block of {path} has {found}"
-        return External(array, source, path, found, trouble)
-    return External(array, source, path, found)
+    fault = fault_in_block(array._replace(source=0), 1, lambda number: found)
+    return External(array, source, path, found, f"{fault} (block 0 of {path})" if fault else "")
 
 
 def _first_block_size(path: str) -> int | str:

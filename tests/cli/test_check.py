@@ -69,8 +69,8 @@ DAMAGED = {
     "checksum": (odd_file().replace(hashlib.md5(DATA).digest(), b"\x01" * 16), "its checksum is"),
     "header": (odd_file(index="absent").replace(b"\xd3BLK\x000", b"\xd3BLK\xff\xff", 1), "whose header is damaged"),
     "cut off": (odd_file(index="absent")[:-10], "inside this block"),
-    "shape": (odd_file().replace(b"shape: [25]", b"shape: [99]"), "needs 396 bytes"),
-    "source": (odd_file().replace(b"source: 1", b"source: 7"), "has source 7"),
+    "shape": (odd_file().replace(b"shape: [25]", b"shape: [99]"), "it needs bytes 0 to 396 of block"),
+    "source": (odd_file().replace(b"source: 1", b"source: 7"), "its source is 7"),
     "tree": (odd_file().replace(b"value: 1\n", b"value: [\n"), "the tree is not valid"),
 }
 
@@ -201,8 +201,9 @@ def test_recover_keeps_what_a_killed_mount_held(tmp_path: Path) -> None:
         os.close(draft)
     assert check(path)[0] == 9
     done = asdffs("recover", "--json", path, environment=environment)
-    assert done.returncode == 0
-    assert len(json.loads(done.stdout)["recovered"]) == 2
+    assert done.returncode == 7
+    names = sorted(Path(kept).name for kept in json.loads(done.stdout)["kept"])
+    assert names == ["data.asdf.rejected-1.yaml", "notes"]
     assert (tmp_path / "data.asdf.leftover/notes").read_text() == "remember"
     assert (tmp_path / "data.asdf.rejected-1.yaml").read_bytes().startswith(b"half a thought")
     code, findings, _ = check(path)

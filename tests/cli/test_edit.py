@@ -116,7 +116,7 @@ def test_strict(file: Path) -> None:
     assert edit(file, script, "--strict").returncode == 7
     done = edit(file, script)
     assert done.returncode == 0
-    assert "data needs 10000 bytes, and block 0 has 100" in done.stderr
+    assert "data: it needs bytes 0 to 10000 of block 0, which has 100" in done.stderr
 
 
 def test_another_program_changes_the_file_meanwhile(file: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.arrays import tree_file
 from support.mounts import Mounted, asdffs, lazily_unmount, mounted
+from support.processes import wait_for
 from support.samples import block_bytes
 
 pytestmark = pytest.mark.mount
@@ -28,6 +29,7 @@ def killed(path: Path, *options: object, growing: bool = False) -> Mounted:
         with pytest.raises(OSError, match="Bad message"):
             mount.tree.write_text(mount.tree.read_text().replace("v: ", "v: [typed "))
         os.kill(mount.pid, signal.SIGKILL)
+        wait_for(mount.pid)
         lazily_unmount(mount.point)
         raise AssertionError
     return mount
@@ -57,7 +59,7 @@ def test_a_file_that_is_renamed_after_a_kill(tmp_path: Path, growth: str, spool:
     done = asdffs("recover", old, environment=mount.environment)
     assert (done.returncode, kept(old)) == (0, (False, False))
     assert "another file had this name before" in done.stdout
-    assert asdffs("recover", new, environment=mount.environment).returncode == 0
+    assert asdffs("recover", new, environment=mount.environment).returncode == 7
     assert kept(new) == (True, True)
     assert asdffs("recover", new, environment=mount.environment).stdout.endswith("nothing to recover\n")
 
@@ -66,7 +68,7 @@ def test_recovered_under_its_own_name_after_a_growth(tmp_path: Path) -> None:
     path = tmp_path / "a.asdf"
     write(path)
     mount = killed(path, "-o", "growth=copy", growing=True)
-    assert asdffs("recover", path, environment=mount.environment).returncode == 0
+    assert asdffs("recover", path, environment=mount.environment).returncode == 7
     assert kept(path) == (True, True)
 
 

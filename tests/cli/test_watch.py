@@ -127,7 +127,7 @@ def test_the_library_saves(tmp_path: Path) -> None:
 
 
 def test_a_refused_tree_is_told_and_kept(file: Path) -> None:
-    with watched(file, code=7) as watch:
+    with watched(file) as watch:
         save(watch, b"value: 1: 2\n")
         watch.until(lambda: "line 8, column 9" in watch.error)
         check_saved(file, 1)

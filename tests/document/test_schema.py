@@ -17,8 +17,9 @@ from asdffs.errors import InvalidTreeError
 
 HEADER = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 WRONG = [
-    (b"a: !core/ndarray-1.1.0 {source: 0, datatype: float32, shape: [x]}\n", 6, "a"),
-    (b"a: !core/ndarray-1.1.0\n  source: 0\n  datatype: float33\n  shape: [2]\n", 6, "a"),
+    (b"a: !core/ndarray-1.1.0 {source: 0, datatype: float32, shape: [x]}\n", 6, "a.shape.0"),
+    (b"x: 1\na: !core/ndarray-1.1.0 {source: 0, datatype: int8, shape: [2], offset: x}\n", 7, "a.offset"),
+    (b"a: !core/ndarray-1.1.0\n  source: 0\n  datatype: float33\n  shape: [2]\n", 8, "a.datatype"),
     (b"list:\n- 1\n- b: !core/complex-1.0.0 'no number'\n", 8, "list.1.b"),
     (b"history: !core/history_entry-1.0.0 {time: [1]}\n", 6, "history.time"),
 ]
@@ -44,6 +45,25 @@ def test_what_does_not_fit_is_told_with_its_line(lines: bytes, line: int, place:
     assert caught.value.line in (line, line + 1)
 
 
+@pytest.mark.parametrize("head", [b"%ASDF 0.1.0", b"#ASDF 0.1.0"])
+def test_a_draft_is_looked_at_as_it_would_be_upgraded(head: bytes, tmp_path: Path) -> None:
+    text = head + b"\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/0.1.0/\n--- !core/asdf\nz: !core/complex VALUE\n...\n"
+    path, environment = tmp_path / "draft.asdf", environment_in(tmp_path)
+    path.write_bytes(text.replace(b"VALUE", b"1+1j"))
+    assert command("check", "--schema", path, environment=environment).out == f"{path}: nothing wrong\n"
+    path.write_bytes(text.replace(b"VALUE", b"[1]"))
+    done = command("check", "--schema", path, environment=environment)
+    assert (done.code, "line 5: z does not fit its schema" in done.out) == (9, True)
+
+
+def test_tags_without_a_schema_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(HEADER + b"a: !<tag:unknown.org:thing-1.0.0> {b: !<tag:unknown.org:other-1.0.0> 1}\n...\n")
+    done = command("check", "--schema", path, environment=environment_in(tmp_path))
+    assert "no schema is known for 2 tags, which were not checked: tag:unknown.org:other-1.0.0, " in done.out
+    assert done.code == 0
+
+
 @pytest.mark.parametrize("lines", RIGHT)
 def test_what_fits_or_is_not_known(lines: bytes) -> None:
     check_schemas(HEADER + lines + b"...\n")
@@ -58,10 +78,11 @@ def test_check(file: Path, tmp_path: Path) -> None:
     environment = environment_in(tmp_path)
     assert command("check", "--schema", file, environment=environment).out == f"{file}: nothing wrong\n"
     file.write_bytes(file.read_bytes().replace(b"float32", b"float33"))
-    assert "does not fit" not in command("check", file, environment=environment).out
+    plain = command("check", file, environment=environment)
+    assert (plain.code, "does not fit" in plain.out) == (4, False)
     done = command("check", "--schema", file, environment=environment)
-    assert done.code == 9
-    assert "data does not fit its schema: " in done.out
+    assert done.code == 4
+    assert "data.datatype does not fit its schema: " in done.out
 
 
 def test_edit(file: Path, tmp_path: Path) -> None:
@@ -70,7 +91,7 @@ def test_edit(file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
     done = command("edit", "--schema", file, environment=environment)
     assert done.code == 7
-    assert "data does not fit its schema" in done.err
+    assert "data.datatype does not fit its schema" in done.err
     assert file.read_bytes() == before
 
 
@@ -81,7 +102,7 @@ def test_mount(file: Path) -> None:
         mount.tree.write_bytes(text.replace(b"z:", b"zz:"))
         with pytest.raises(OSError, match="Bad message"):
             mount.tree.write_bytes(text.replace(b"float32", b"float33"))
-        assert "data does not fit its schema" in mount.error
+        assert "data.datatype does not fit its schema" in mount.error
     assert b"zz:" in file.read_bytes()
 
 

@@ -116,8 +116,8 @@ def test_warnings_for_sources_and_shapes(tmp_path: Path) -> None:
         assert mount.status["warnings"] == []
         assert run("sed", "-i", "s/source: 1/source: 7/; s/shape: .25./shape: [26]/", mount.tree).returncode == 0
         assert [str(warning) for warning in mount.status["warnings"]] == [  # type: ignore[attr-defined]
-            "line 9: data needs 104 bytes, and block 0 has 100",
-            "line 10: mask has source 7, and the file has 2 blocks",
+            "line 9: data: it needs bytes 0 to 104 of block 0, which has 100",
+            "line 10: mask: its source is 7, and the file has 2 blocks",
         ]
 
 

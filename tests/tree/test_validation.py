@@ -12,7 +12,8 @@ from asdffs.errors import InvalidTreeError
 from asdffs.format.tree_extent import complete_last_line
 from asdffs.tree import validation
 from asdffs.tree.ndarrays import find_arrays, item_size
-from asdffs.tree.validation import check_text, find_not_utf8, find_warnings
+from asdffs.tree.placement import fault_in_block
+from asdffs.tree.validation import check_text, find_not_utf8
 
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- "
 
@@ -199,15 +200,10 @@ def test_arrays_are_found_at_their_paths() -> None:
     assert set(arrays) == {
         "a", "deep/1/b", "inline", "list", "outside", "strided", "masked", "masked/mask", "record",
     }  # fmt: skip
-    assert arrays["a"].last_byte() == 48
     assert arrays["a"].line == 6
     assert arrays["deep/1/b"].source == -1
-    assert arrays["deep/1/b"].last_byte() == 18
     assert arrays["inline"].source is None
     assert arrays["outside"].source == "other.asdf"
-    assert arrays["outside"].last_byte() is None
-    assert arrays["strided"].last_byte() == 4 + 2 + 100
-    assert arrays["record"].last_byte() == 10 * (2 + 24)
 
 
 def test_item_sizes() -> None:
@@ -216,13 +212,13 @@ def test_item_sizes() -> None:
     assert item_size(["ascii", "x"]) is None
 
 
-def test_warnings_name_array_line_and_block() -> None:
-    arrays = find_arrays(ARRAYS, Asdf1())
-    found = find_warnings(arrays, 2, lambda number: 40)
-    assert any("strided has source 9, and the file has 2 blocks" in warning for warning in found)
-    assert any(warning.startswith("line 6: a needs 48 bytes, and block 0 has 40") for warning in found)
-    assert len(found) == 3
-    assert find_warnings(arrays, 10, lambda number: None) == ()
+def test_faults_name_block_and_bytes() -> None:
+    arrays = {array.name: array for array in find_arrays(ARRAYS, Asdf1())}
+    faults = {name: fault_in_block(array, 2, lambda number: 40) for name, array in arrays.items()}
+    assert faults["strided"] == "its source is 9, and the file has 2 blocks"
+    assert faults["a"] == "it needs bytes 0 to 48 of block 0, which has 40"
+    assert fault_in_block(arrays["a"], 2, lambda number: 48) == ""
+    assert fault_in_block(arrays["a"], 2, lambda number: None) == "", "a damaged block is no fault of the array"
 
 
 @pytest.mark.parametrize("whole", ["aé€😀" * 9, "é" * 20, "a" * 30])

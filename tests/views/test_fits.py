@@ -248,3 +248,21 @@ def test_columns_of_different_lengths(opening: Callable[[str], Document]) -> Non
     tree = f"t: !core/table-1.0.0\n  columns:\n  - {column % ('a', '1, 2')}\n  - {column % ('b', '1')}\n"
     with pytest.raises(InvalidArrayError, match="its columns have 1, 2 rows"):
         file_at(opening(tree), "t.fits").open_for_reading()
+
+
+def test_a_stated_header_keeps_texts_without_a_keyword_and_numbers_fits_cannot_hold(
+    opening: Callable[[str], Document],
+) -> None:
+    cards = f"[['', Top Level MIRI Metadata], [COMMENT, '', hi], [HISTORY, {'h' * 100}], [GAIN, .inf], ['']]"
+    units = read(file_at(opening(f"f: !fits/fits-1.1.0\n- {{header: {cards}, data: {IMAGE}}}\n"), "f.fits"))
+    header = units[0].header
+    assert (next(iter(header[""])), header["COMMENT"][0], header["GAIN"]) == ("Top Level MIRI Metadata", "hi", "inf")
+    assert "".join(header["HISTORY"]) == "h" * 100
+
+
+def test_columns_of_a_qtable_have_the_names_of_the_table(opening: Callable[[str], Document]) -> None:
+    columns = (
+        f"[!unit/quantity-1.3.0 {{unit: !unit/unit-1.0.0 s, value: {IMAGE}}}, !table/column-1.1.0 {{data: {IMAGE}}}]"
+    )
+    tree = f"t: !<tag:astropy.org:astropy/table/table-1.3.0>\n  colnames: [time, flux]\n  columns: {columns}\n"
+    assert read(file_at(opening(tree), "t.fits"))[1].columns.names == ["time", "flux"]

@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.document.arrays.elements import BlockElements, Elements, array_errors, elements_of
+from asdffs.document.arrays.elements import BlockElements, Elements, MadeElements, elements_of
 from asdffs.document.arrays.masks import ValueMask
-from asdffs.document.arrays.placement import block_of
 from asdffs.document.arrays.region import Selection, is_packed, packed_runs, select
 from asdffs.document.block import Block
 from asdffs.document.state import FileState
@@ -21,6 +20,8 @@ from asdffs.document.turn import in_turn
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.branch import Branch
+from asdffs.tree.inline import inline_nulls
+from asdffs.tree.placement import array_errors, block_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -185,7 +186,7 @@ class Array:
         if isinstance(branch.array.source, str):
             other = self.file_of(branch.array.source)
             return other.generation, other.contents.size(0)
-        number = block_of(self._file, branch.array)
+        number = block_of(len(self._file.table), branch.array)
         return number, self._file.contents.size(number)
 
     def file_of(self, source: str) -> FileState:
@@ -224,10 +225,12 @@ class Array:
 
 
 class Mask(Array):
-    """The mask of an array that the tree gives as a value; ``find()`` is the array."""
+    """The mask of an array that the tree gives as a value, or by nulls; ``find()`` is the array."""
 
     def _make(self, branch: Branch) -> Elements:
-        return ValueMask(super()._make(branch), branch.scalars["mask"])
+        if "mask" not in branch.scalars:
+            return MadeElements(inline_nulls(self._file.outlines.outline(), branch))
+        return ValueMask(super()._make(branch), branch.scalars["mask"], self._file.relief)
 
 
 def _whole(elements: BlockElements) -> Selection:

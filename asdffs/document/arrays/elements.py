@@ -13,16 +13,11 @@ looked at anew at each use, because blocks change; numpy is imported where eleme
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import sys
-from collections.abc import Iterator
-from typing import Any
-
-import yaml
+from typing import Any, Final
 
 from asdffs.document.arrays.gathering import gather
-from asdffs.document.arrays.placement import place
 from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
@@ -32,22 +27,10 @@ from asdffs.tree.branch import Branch
 from asdffs.tree.datatypes import Descr, descr_of
 from asdffs.tree.inline import inline_array
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.placement import Placement, block_of, place_in
 
-
-@contextlib.contextmanager
-def array_errors(line: int) -> Iterator[None]:
-    """What a tree states may be anything: where numpy, YAML or astropy refuse it, say so, with the line.
-
-    Raises ``InvalidArrayError``.
-    """
-    try:
-        yield
-    except InvalidArrayError as err:
-        err.line = err.line or line
-        raise
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, MemoryError, yaml.YAMLError) as err:
-        reason = str(err).partition("\n")[0][:200] or type(err).__name__
-        raise InvalidArrayError(f"it cannot be shown: {reason}", line=line) from err
+#: Bytes of an element that is not gathered as a whole.
+_LARGE_ITEM: Final = 1 << 12
 
 
 def import_numpy(relief: Relief) -> None:
@@ -55,6 +38,18 @@ def import_numpy(relief: Relief) -> None:
     if "numpy" not in sys.modules:
         with relief.waiting():
             importlib.import_module("numpy")
+
+
+def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Placement:
+    """Where the elements are; ``rows_first``: written in C order even if they lie columns first.
+
+    Raises ``InvalidArrayError`` when the array cannot be, ``DamagedBlockError``.
+    """
+    number = block_of(len(file.table), array)
+    obstacle = file.contents.obstacle(number)
+    if obstacle:
+        raise InvalidArrayError(obstacle)
+    return place_in(array, number, file.contents.size(number), rows_first=rows_first)
 
 
 class Elements:
@@ -99,6 +94,10 @@ class BlockElements(Elements):
         shape, strides = where.shape, where.strides
         if where.fortran:
             shape, strides = shape[::-1], strides[::-1]
+        if where.item > _LARGE_ITEM:  # not whole: byte by byte along an axis of its own
+            with self._file.relief.waiting():
+                part = (offset, offset + length)
+                return gather((*shape, where.item), (*strides, 1), 1, where.offset, part, self._fetch)
         with self._file.relief.waiting():  # there may be a read for each element
             gathered = gather(shape, strides, where.item, where.offset, (first, last), self._fetch)
         start = offset - first * where.item

@@ -51,7 +51,7 @@ class ArrayIndex(Mapping[str, Array]):
         file, keys = self._file, tuple[str | int, ...]()
         for number, name in enumerate(names):
             last = number + 1 == len(names)
-            if last and name == _MASK and branch.array is not None and _MASK in branch.scalars:
+            if last and name == _MASK and branch.array is not None and branch.masked:
                 return file, keys, True
             key = next((key for key in branch.children if name_of(key) == name), None)
             if key is None:

@@ -85,6 +85,13 @@ class BlockReader:
         """Raise ``DamagedBlockError`` when nothing of the block can be read."""
         self.size(number)
 
+    def stated_size(self, number: int) -> int | None:
+        """The decoded size of a block, also of one that nobody here can decode; None where it is not known."""
+        try:
+            return self.header(number).data_size if self.obstacle(number) else self.size(number)
+        except (DamagedBlockError, OSError):
+            return None
+
     def obstacle(self, number: int) -> str:
         """Why the block can only be shown as it is stored; empty when it can be decoded."""
         return self.codecs.obstacle(number)

@@ -20,15 +20,16 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
-from asdffs.document.arrays.elements import Elements, array_errors, elements_of, import_numpy, subjects_of
+from asdffs.document.arrays.elements import Elements, MadeElements, elements_of, import_numpy, subjects_of
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.branch import Branch
-from asdffs.tree.inline import read_values
+from asdffs.tree.inline import inline_nulls, read_values
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.placement import array_errors
 from asdffs.views.formats.base import ArrayFile
 from asdffs.views.formats.fits_units.cards import (
     BLOCK,
@@ -199,8 +200,10 @@ class _Units:
             yield Unit([("XTENSION", "IMAGE", ""), *mask.cards(), *_COUNTS, ("EXTNAME", "MASK", "")], mask)
 
     def _mask(self, branch: Branch) -> Image | None:
+        if branch.nulls:
+            return Image(MadeElements(inline_nulls(self._document.outlines.outline(), branch)))
         if "mask" in branch.scalars:
-            return Image(ValueMask(self._elements(branch), branch.scalars["mask"]))
+            return Image(ValueMask(self._elements(branch), branch.scalars["mask"], self._document.relief))
         mask = branch.children.get("mask")
         if mask is None or mask.array is None:
             return None
@@ -217,10 +220,10 @@ class _Units:
     def _table(self, branch: Branch) -> Table:
         sources: list[Rows] = []
         columns: list[Column] = []
-        holder = branch.children.get("columns")
+        holder, names = branch.children.get("columns"), self._column_names(branch)
         for number, column in enumerate(holder.children.values() if holder is not None else ()):
             data, unit = _column_data(column)
-            name = column.scalars["name"].text if "name" in column.scalars else f"col{number + 1}"
+            name = column.scalars["name"].text if "name" in column.scalars else names.get(number, f"col{number + 1}")
             rows = Rows.of(self._elements(data), records=False)
             if rows.dtype.names:
                 columns += columns_of(rows.dtype, number, shape=rows.shape)
@@ -228,6 +231,14 @@ class _Units:
                 columns.append(Column(name, number, (), rows.dtype, rows.shape, unit))
             sources.append(rows)
         return Table(sources, columns)
+
+    def _column_names(self, table: Branch) -> dict[int, str]:
+        """The ``colnames`` of a table, which has those of columns without a name of their own."""
+        stated = table.children.get("colnames")
+        if stated is None or stated.mapping:
+            return {}
+        names = read_values(self._document.outlines.outline(), stated.span, stated.line)
+        return {number: name for number, name in enumerate(names) if isinstance(name, str)}
 
     def _elements(self, branch: Branch) -> Elements:
         """The elements, rows first."""

@@ -24,6 +24,9 @@ from asdffs.views.formats.fits_units.data import Card
 #: Bytes of a FITS block, and of a card.
 BLOCK: Final = 2880
 _CARD: Final = 80
+#: Characters of the text of a commentary card, and the keywords of these.
+_TEXT: Final = 72
+_COMMENTARY: Final = ("", "COMMENT", "HISTORY")
 #: Cards of metadata: beyond this a header says nothing to anybody.
 _MOST: Final = 2000
 _META: Final = "meta"
@@ -67,6 +70,8 @@ def stated_header(cards: Sequence[Card]) -> bytes:
 
 def _stated_image(card: Card) -> str:
     image = _image(card, strict=False)
+    if image is None and isinstance(card[1], float):  # infinity, and what is no number
+        image = _image((card[0], str(card[1]), card[2]), strict=False)
     if image is None:
         raise InvalidArrayError(f"FITS cannot hold {card[0]!r} = {str(card[1])[:60]!r}")
     return image
@@ -80,9 +85,16 @@ def _image(card: Card, *, strict: bool) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error" if strict else "ignore")
-            return str(fits.Card(keyword, value, comment or None).image) if keyword else " " * _CARD
+            if keyword in _COMMENTARY:  # these have a text, and nothing else
+                return "".join(fits.Card(keyword, line).image for line in _lines(str(value or comment or "")))
+            return str(fits.Card(keyword, value, comment or None).image)
     except (ValueError, fits.VerifyError, Warning):
         return None
+
+
+def _lines(text: str) -> list[str]:
+    """A text in pieces that fit a card."""
+    return [text[start : start + _TEXT] for start in range(0, len(text), _TEXT)] or [""]
 
 
 def home_of(branch: Branch) -> tuple[Branch | None, str]:

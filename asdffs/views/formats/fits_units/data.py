@@ -50,7 +50,7 @@ _LETTERS: Final = {
 }
 _LARGEST_AXES: Final = 999
 #: Rows are converted as a whole.
-_LONGEST_ROW: Final = 64 << 20
+_LONGEST_ROW: Final = 16 << 20
 
 Card = tuple[str, Any, str]
 

@@ -1,14 +1,18 @@
 """Where the elements of an array lie in its block: shape, strides and offset of the schema core/ndarray, checked.
 
-Pure arithmetic on what the tree states and how large the block is now.
+Pure arithmetic on what the tree states and how large the block is now.  Views, programs, ``check`` and the warnings
+after a save all ask here, so they say the same of an array.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from asdffs.document.state import FileState
+import yaml
+
 from asdffs.errors import InvalidArrayError
 from asdffs.tree.datatypes import descr_of
 from asdffs.tree.ndarrays import Ndarray, item_size
@@ -40,9 +44,8 @@ class Placement(NamedTuple):
         return self.item * math.prod(self.shape)
 
 
-def block_of(file: FileState, array: Ndarray) -> int:
-    """Number of the block that has the array.  Raises ``InvalidArrayError``."""
-    count = len(file.table)
+def block_of(count: int, array: Ndarray) -> int:
+    """Number of the block, of ``count`` ones, that has the array.  Raises ``InvalidArrayError``."""
     number = array.block_in(count)
     if number is not None:
         return number
@@ -53,19 +56,14 @@ def block_of(file: FileState, array: Ndarray) -> int:
     raise InvalidArrayError(f"its source is {str(array.source)[:20]}, and the file has {count} blocks")
 
 
-def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Placement:
-    """Where the elements are; ``rows_first``: written in C order even if they lie columns first.
-
-    Raises ``InvalidArrayError`` when the array cannot be, ``DamagedBlockError``.
-    """
-    number, item = block_of(file, array), item_size(array.datatype)
-    obstacle = file.contents.obstacle(number)
-    if array.odd or obstacle:
-        raise InvalidArrayError(f"its {array.odd}, which means nothing" if array.odd else obstacle)
+def place_in(array: Ndarray, number: int, size: int, *, rows_first: bool = False) -> Placement:
+    """Where the elements are in block ``number``, of ``size`` decoded bytes.  Raises ``InvalidArrayError``."""
+    if array.odd:
+        raise InvalidArrayError(f"its {array.odd}, which means nothing")
+    descr_of(array.datatype, array.byteorder)  # says what is wrong with it
+    item = item_size(array.datatype)
     if item is None:
-        descr_of(array.datatype, array.byteorder)  # says what is wrong with it
         raise InvalidArrayError("its datatype is not known")
-    size = file.contents.size(number)
     shape = array.shape_in(size)
     if shape is None or len(shape) > _MOST_AXES or min(shape, default=0) < 0:
         raise InvalidArrayError("its shape is not one that an array can have")
@@ -115,3 +113,46 @@ def _check_inside(where: Placement, size: int) -> None:
     last = where.offset + sum(step for step in steps if step > 0) + where.item
     if first < 0 or last > size:
         raise InvalidArrayError(f"it needs bytes {first} to {last} of block {where.number}, which has {size}")
+
+
+@contextlib.contextmanager
+def array_errors(line: int) -> Iterator[None]:
+    """What a tree states may be anything: where numpy, YAML or astropy refuse it, say so, with the line.
+
+    Raises ``InvalidArrayError``.
+    """
+    try:
+        yield
+    except InvalidArrayError as err:
+        err.line = err.line or line
+        raise
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, MemoryError, yaml.YAMLError) as err:
+        reason = str(err).partition("\n")[0][:200] or type(err).__name__
+        raise InvalidArrayError(f"it cannot be shown: {reason}", line=line) from err
+
+
+class ArrayFault(NamedTuple):
+    """``array`` cannot be shown, because of what ``sentence`` says."""
+
+    array: Ndarray
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"line {self.array.line}: {self.array.name}: {self.sentence}"
+
+
+def fault_in_block(array: Ndarray, count: int, size_of: Callable[[int], int | None]) -> str:
+    """Why elements cannot be in the block that an array names; empty where they can.
+
+    ``count`` blocks; ``size_of(number)``: decoded bytes of a block, None of a damaged one, which is no fault of the
+    array.
+    """
+    try:
+        with array_errors(array.line):
+            number = block_of(count, array)
+            size = size_of(number)
+            if size is not None:
+                place_in(array, number, size)
+    except InvalidArrayError as err:
+        return err.sentence
+    return ""

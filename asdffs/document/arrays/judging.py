@@ -1,0 +1,66 @@
+"""What is wrong with the arrays of a tree: the sentences with which views and programs refuse to show them.
+
+``check``, the warnings after a save and ``-o strict`` ask here, so that they say no other things than the views do.
+The caller has the turn; others are served while values in the tree are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from asdffs.document.arrays.elements import Elements, elements_of
+from asdffs.document.arrays.masks import ValueMask
+from asdffs.document.state import FileState
+from asdffs.errors import DamagedBlockError, InvalidArrayError
+from asdffs.tree.branch import Branch
+from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.placement import ArrayFault, array_errors, block_of, fault_in_block
+
+_MASK = "mask"
+
+
+def find_faults(file: FileState) -> Iterator[ArrayFault]:
+    """All arrays of the committed tree that cannot be shown, but for those in other files.  Raises ``OSError``."""
+    for branch in file.outlines.outline().arrays:
+        array = branch.array
+        if array is None or isinstance(array.source, str):
+            continue
+        sentence = _fault_of(file, branch, array)
+        if sentence:
+            yield ArrayFault(array, sentence)
+
+
+def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
+    contents = file.contents
+    if branch.inline is None:
+        sentence = fault_in_block(array, contents.count, contents.stated_size)
+        if sentence:
+            return sentence
+    try:
+        with array_errors(branch.line):
+            if branch.inline is None and contents.obstacle(block_of(contents.count, array)):
+                return ""
+            _check_mask(file, branch, elements_of(file, branch))
+    except InvalidArrayError as err:
+        return err.sentence
+    except (DamagedBlockError, OSError):
+        return ""
+    return ""
+
+
+def _check_mask(file: FileState, branch: Branch, elements: Elements) -> None:
+    """Raise ``InvalidArrayError`` for a mask that does not fit (schema core/ndarray: it must be broadcastable)."""
+    if _MASK in branch.scalars:
+        ValueMask(elements, branch.scalars[_MASK], file.relief)
+    mask = branch.children.get(_MASK)
+    if mask is None or mask.array is None or isinstance(mask.array.source, str):
+        return
+    shape = elements_of(file, mask).shape
+    if not _is_broadcastable(shape, elements.shape):
+        raise InvalidArrayError(f"its mask has the shape {list(shape)}, which does not fit {list(elements.shape)}")
+
+
+def _is_broadcastable(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """As numpy does it: axes are compared from the last one on, and a length of 1 fits any."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(one in (1, other) for one, other in pairs)
