@@ -41,7 +41,6 @@ class Outlines:
         self._reading = Exclusive(relief, Rank.OUTLINE)
         self._version = -1
         self._outline = _EMPTY
-        self._facts: dict[Path, tuple[Any, int]] = {}
 
     def outline(self) -> Outline:
         """Return the outline of the committed tree; an empty one if that is not valid YAML.  Raises ``OSError``."""
@@ -75,25 +74,36 @@ class Outlines:
             text, version = tree.text(), tree.version
         try:
             with self._relief.waiting():
-                outline = read_outline(text, tree.dialect)
+                outline = read_outline(text, tree.dialect, spans=False)
+                _stamp(outline, self._outline, self._changes.stamp(TREE))
         except InvalidTreeError as err:
             logger.warning("%s: arrays cannot be shown: %s", self._path, err)
             outline = Outline(text.decode("utf-8", "surrogateescape"), None, ())
-        self._stamp(outline)
-        self._outline, self._version = outline, version
+        with self._relief.waiting():  # to give a large one back takes a while
+            self._outline, old = outline, self._outline
+            _take_apart(old)
+            del old
+        self._version = version
 
-    def _stamp(self, outline: Outline) -> None:
-        now = self._changes.stamp(TREE)
-        known, self._facts = self._facts, {}
-        for branch in outline.arrays:
-            facts = _facts(outline, branch)
-            before = known.get(branch.path)
-            branch.stamp = before[1] if before is not None and before[0] == facts else now
-            self._facts[branch.path] = facts, branch.stamp
+
+def _stamp(new: Outline, old: Outline, now: int) -> None:
+    """Arrays that are what they were keep their stamps; all others have ``now``."""
+    known = {branch.path: branch for branch in old.arrays}
+    for branch in new.arrays:
+        before = known.get(branch.path)
+        same = before is not None and _facts(old, before) == _facts(new, branch)
+        branch.stamp = before.stamp if same and before is not None else now
+
+
+def _take_apart(outline: Outline) -> None:
+    """Have its branches go when nobody uses them, and not when the garbage collector finds their circles."""
+    for branch in outline.arrays:
+        if len(branch.above) == 1:
+            branch.above = ()
 
 
 def _facts(outline: Outline, branch: Branch) -> Any:
     """What makes an array what it is: not where it is written."""
     start, stop = branch.inline or (0, 0)
     array = branch.array._replace(line=0) if branch.array is not None else None
-    return array, branch.scalars.get("mask"), hash(outline.text[start:stop])
+    return array, branch.scalars.get("mask"), outline.text[start:stop]

@@ -8,6 +8,7 @@ and leaves a report.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -40,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 _READY = b"ready"
 _STANDARD = (0, 1, 2)
+#: When the cyclic garbage collector runs (``gc.set_threshold``): it stops everybody, for a second where there are
+#: millions of objects.  So young ones are looked at in small portions, and all of them almost never.
+_COLLECTIONS = (20_000, 5, 1_000)
 #: How the name of the room for a report ends; its size in bytes.
 _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
@@ -70,6 +74,7 @@ def serve(
     refuses, ``KeptEditsError`` or ``UnfinishedError`` when not everything that was typed is in the file.
     """
     raise_descriptor_limit()
+    gc.set_threshold(*_COLLECTIONS)
     invalidator = Invalidator(loop, mountpoint)
     vfs = Vfs(document, places, options.shown, dropper=invalidator.drop)
     if places.report:

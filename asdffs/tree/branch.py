@@ -6,9 +6,10 @@ may be joined, but have no cycles.  Not changed once the outline is read, but fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from asdffs.tree.events import Path
@@ -25,7 +26,11 @@ class Scalar(NamedTuple):
     plain: bool
 
 
-@dataclass(slots=True, eq=False)
+#: What most branches have of children, and of scalars; never changed.
+_NO_CHILDREN: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Branch:
     """A mapping or a sequence.
 
@@ -44,9 +49,9 @@ class Branch:
     line: int
     span: tuple[int, int] = (0, 0)
     mapping: bool = True
-    above: list[Branch] = field(default_factory=list)
-    children: dict[str | int, Branch] = field(default_factory=dict)
-    scalars: dict[str, Scalar] = field(default_factory=dict)
+    above: Sequence[Branch] = ()
+    children: Mapping[str | int, Branch] = field(default_factory=lambda: _NO_CHILDREN)
+    scalars: Mapping[str, Scalar] = field(default_factory=lambda: _NO_CHILDREN)
     array: Ndarray | None = None
     source: tuple[int, int] | None = None
     shared: bool = False
@@ -67,10 +72,30 @@ class Branch:
 
     def add(self, key: str | int, child: Branch) -> None:
         """``child`` is at ``key`` of this one, maybe among other places."""
+        if not isinstance(self.children, dict):
+            self.children = {}
         self.children[key] = child
-        child.above.append(self)
+        child.note_above(self)
         if child.holds:
             self.hold()
+
+    def note_above(self, above: Branch) -> None:
+        """It is in ``above``, too.  Most are in one place only."""
+        if isinstance(self.above, list):
+            self.above.append(above)
+        else:
+            self.above = [*self.above, above] if self.above else (above,)
+
+    def remove(self, key: str | int) -> None:
+        """Nothing that leads to an array is at ``key``."""
+        if isinstance(self.children, dict):
+            self.children.pop(key, None)
+
+    def note_scalar(self, key: str, scalar: Scalar) -> None:
+        """``scalar`` is at ``key``."""
+        if not isinstance(self.scalars, dict):
+            self.scalars = {}
+        self.scalars[key] = scalar
 
     def hold(self) -> None:
         """There is an array in this branch, and so in all that lead to it."""
@@ -83,7 +108,7 @@ class Branch:
 
 
 class Outline(NamedTuple):
-    """The outline of ``text``.
+    """The outline of ``text``, which is empty when nothing of it is needed: no span leads into it.
 
     ``root``: the whole tree, or None without one; ``arrays``: the branches of all ndarrays, in the order of
     the text; ``prefix``: the directives before the tree, up to and with ``---``.

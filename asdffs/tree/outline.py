@@ -22,7 +22,7 @@ from asdffs.format.header import as_yaml
 from asdffs.tree.branch import Branch, Outline, Scalar
 from asdffs.tree.events import Found, Path, plain_value
 from asdffs.tree.merges import Merges
-from asdffs.tree.ndarrays import ndarray_of
+from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.references import Reference, References
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -37,15 +37,20 @@ _MOST_REPLAYED: Final = 2_000_000
 _DEEPEST: Final = 260
 #: Keys below which scalars are kept though there is no array: what headers of .fits files are made of.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
+#: What of many arrays is equal.
+_SHARED: Final = ("shape", "datatype", "byteorder", "strides", "row")
 #: How a null may be written (YAML 1.1).
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-def read_outline(text: bytes, dialect: Dialect) -> Outline:
-    """The outline of a text of header, comments and tree.  Raises ``InvalidTreeError``."""
+def read_outline(text: bytes, dialect: Dialect, *, spans: bool = True) -> Outline:
+    """The outline of a text of header, comments and tree.  Raises ``InvalidTreeError``.
+
+    ``spans``: also of what nobody asks who only shows arrays: where those in blocks, and their sources, are written.
+    """
     try:
         decoded = text.decode()
-        return _Reader(decoded, dialect).read()
+        return _Reader(decoded, dialect, spans=spans).read()
     except yaml.YAMLError as err:
         mark = getattr(err, "problem_mark", None)
         raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
@@ -58,8 +63,11 @@ def read_outline(text: bytes, dialect: Dialect) -> Outline:
 class _Reader:
     """Follows the events; recursion is as deep as the tree, which ``tree`` limits."""
 
-    def __init__(self, text: str, dialect: Dialect) -> None:
+    def __init__(self, text: str, dialect: Dialect, *, spans: bool) -> None:
         self._text = text
+        self._spans = spans
+        self._needed = spans
+        self._same: dict[Any, Any] = {}
         self._dialect = dialect
         self._is_ndarray = dialect.is_ndarray
         self._source: Iterator[Any] = yaml.parse(as_yaml(text), Loader=_Loader)
@@ -88,7 +96,7 @@ class _Reader:
             branch.shared = self._uses[anchor] != self._source_uses[anchor]
         if root is not None:
             References(root).join(self._references)
-        return Outline(self._text, root, tuple(self._arrays), self._prefix)
+        return Outline(self._text if self._needed else "", root, tuple(self._arrays), self._prefix)
 
     def _next(self) -> Any:
         """The next event; what has an anchor is remembered, for ndarrays that have it by an alias."""
@@ -137,11 +145,18 @@ class _Reader:
     def _branch(self, start: Any, path: Path, *, metadata: bool = False) -> Branch:
         if len(path) > _DEEPEST:
             raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=start.start_mark.line + 1)
-        branch = Branch(start.tag or "", path, start.start_mark.line + 1, metadata=metadata)
+        branch = Branch(
+            self._same.setdefault(start.tag or "", start.tag or ""),
+            path,
+            start.start_mark.line + 1,
+            metadata=metadata,
+        )
+        self._needed = self._needed or metadata
         branch.mapping = isinstance(start, yaml.MappingStartEvent)
         if start.tag and self._is_ndarray(start.tag):
             end = self._ndarray(branch) if branch.mapping else self._skip(start)
-            branch.span = (_start(start), _end(end))
+            if self._spans or not branch.mapping:
+                branch.span = (_start(start), _end(end))
             self._note_array(branch)
         else:
             end = self._mapping(branch) if branch.mapping else self._sequence(branch)
@@ -154,6 +169,7 @@ class _Reader:
     def _note_array(self, branch: Branch) -> None:
         if not branch.mapping:  # the short form: its values instead of a mapping
             branch.inline, branch.nulls = branch.span, self._skipped_null
+            self._needed = True
             branch.array = ndarray_of(Found(branch.path, branch.tag, {}, branch.line), self._dialect)
         branch.hold()
         self._arrays.append(branch)
@@ -208,15 +224,15 @@ class _Reader:
             if child.holds or child.metadata or child.leads:
                 branch.add(key, child)
             else:
-                branch.children.pop(key, None)
+                branch.remove(key)
 
     @staticmethod
     def _scalar(branch: Branch, key: str, event: Any) -> None:
-        branch.children.pop(key, None)
+        branch.remove(key)
         if key == "$ref":
             branch.reference, branch.leads = event.value, True
         if len(event.value) <= _LONGEST:
-            branch.scalars[key] = Scalar(event.value, event.implicit[0])
+            branch.note_scalar(key, Scalar(event.value, event.implicit[0]))
 
     def _merged(self, event: Any) -> list[Branch]:
         """What a merge key leads to."""
@@ -233,11 +249,17 @@ class _Reader:
         """An ndarray: its keys but the data, where its source is written, and its mask."""
         value: dict[str, Any] = {}
         end = self._facts(branch, value)
-        branch.array = ndarray_of(Found(branch.path, branch.tag, value, branch.line), self._dialect)
+        branch.array = self._shared(ndarray_of(Found(branch.path, branch.tag, value, branch.line), self._dialect))
         mask = value.get("mask")
         if isinstance(mask, Scalar):
-            branch.scalars["mask"] = mask
+            branch.note_scalar("mask", mask)
         return end
+
+    def _shared(self, array: Ndarray) -> Ndarray:
+        """``array`` with the objects of others that have equal ones: most arrays of a tree are of a kind."""
+        same = self._same.setdefault
+        facts = {name: same(fact, fact) for name in _SHARED if isinstance(fact := getattr(array, name), (str, tuple))}
+        return array._replace(**facts)
 
     def _facts(self, branch: Branch, value: dict[str, Any], *, merging: bool = False) -> Any:
         """Take up the keys of a mapping, of one that is merged those that ``value`` does not have; its last event."""
@@ -269,7 +291,8 @@ class _Reader:
         else:
             value[key] = self._plain(event)
             if key == "source":
-                branch.source = self._written(event)
+                if self._spans:
+                    branch.source = self._written(event)
                 self._note_source(branch, event)
 
     def _note_source(self, branch: Branch, event: Any) -> None:
@@ -303,6 +326,7 @@ class _Reader:
         else:
             end = event if isinstance(event, yaml.ScalarEvent) else self._skip(event)
             span, line = (_start(event), _end(end)), event.start_mark.line + 1
+        self._needed = True
         if key == "data":
             branch.inline, branch.nulls = span, target.nulls if target is not None else self._skipped_null
             return

@@ -8,6 +8,7 @@ kernel minds itself.  ``mount/invalidate`` tells the kernel of them.  One thread
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from weakref import ref
 
 from asdffs.document.changes import Subject
 from asdffs.vfs.namespace import Node
@@ -17,7 +18,7 @@ class Coherence:
     """The nodes of one mount of which the kernel knows something."""
 
     def __init__(self) -> None:
-        self._known: dict[Subject, dict[Node, None]] = {}
+        self._known: dict[Subject, dict[ref[Node], None]] = {}
         self._stale: dict[Node, bool] = {}
         self._author: Node | None = None
 
@@ -29,26 +30,36 @@ class Coherence:
 
     def _learn(self, node: Node) -> None:
         for subject in node.subjects() or ():
-            self._known.setdefault(subject, {})[node] = None
+            self._known.setdefault(subject, {})[ref(node)] = None
+
+    def forget(self, node: Node) -> None:
+        """The kernel knows nothing of ``node`` any more."""
+        for subject in node.subjects() or ():
+            nodes = self._known.get(subject, {})
+            nodes.pop(ref(node), None)
+            if not nodes:
+                self._known.pop(subject, None)
 
     def note(self, news: Iterable[Subject], author: Node | None = None, seen_to: Collection[Node] = ()) -> None:
         """These subjects changed, through ``author`` or by themselves; no old pages are left of ``seen_to``."""
         self._author = author
         for subject in news:
-            nodes = self._known.get(subject)
-            if nodes is None:
+            known = self._known.get(subject)
+            if known is None:
                 continue
+            nodes = [node for each in known if (node := each()) is not None]
             for node in nodes:
                 if node is not author:
                     self._stale[node] = self._stale.get(node, False) or node not in seen_to
             if len(nodes) > 1 or author not in nodes:
                 # what is open may be mapped, and so read without a question
-                self._known[subject] = {node: None for node in nodes if node.opens}
+                self._known[subject] = {ref(node): None for node in nodes if node.opens}
 
     def has_open_sibling(self, node: Node) -> bool:
         """Whether another node that shows some of the same is open."""
         known = (self._known.get(subject, ()) for subject in node.subjects() or ())
-        return any(other.opens and other is not node for nodes in known for other in nodes)
+        others = (each() for nodes in known for each in nodes)
+        return any(other is not None and other.opens and other is not node for other in others)
 
     def note_all(self) -> None:
         """Everything may be another."""

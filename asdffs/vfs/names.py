@@ -27,6 +27,7 @@ from asdffs.vfs.changeable import changeable
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.entries import ViewEntries
 from asdffs.vfs.namespace import DirectoryNode, FileNode, Node, walk
+from asdffs.vfs.recent_nodes import RecentNodes
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.scratch_names import ScratchNames
 from asdffs.vfs.shared_pages import SharedPages
@@ -59,6 +60,7 @@ class Names:
         self._owner = owner
         self._scratch = ScratchNames(spool, owner)
         self._views: dict[DirectoryNode, View] = {}
+        self._recent = RecentNodes(coherence.forget)
         self.entries = ViewEntries(self._views, document.relief, coherence, pages)
         self._replaced: dict[str, str] = {}
         self.root = self._show(options or Options())
@@ -281,7 +283,7 @@ class Names:
         owner = self._owner
         mode = owner.mode | (owner.mode & 0o444) >> 2
         at = owner.mtime_ns
-        return DirectoryNode(mode, owner.uid, owner.gid, at, at, view=view, born_ns=at)
+        return DirectoryNode(mode, owner.uid, owner.gid, at, at, view=view, born_ns=at, recent=self._recent)
 
     def _split(self, path: str) -> tuple[DirectoryNode, str]:
         above, _, name = path.rpartition("/")

@@ -17,6 +17,7 @@ from typing import Final
 from asdffs.document.changes import Subject
 from asdffs.errors import AsdffsError, NotDirectoryError
 from asdffs.relief import Exclusive
+from asdffs.vfs.recent_nodes import RecentNodes
 from asdffs.views.base import ChangeableDirectory, ViewDirectory, ViewFile
 
 logger = logging.getLogger(__name__)
@@ -96,11 +97,11 @@ class Node:
 class FileNode(Node):
     """A regular file; ``file`` is what it shows.
 
-    ``version``: of the file when it was last looked at.  ``changing``: who changes its bytes now; None
-    until somebody first does.
-    For ``shared_pages``, which alone sets them: ``gate``: who changes its bytes through any view, None while it is
-    not open for writing with pages; ``fetches``: how often the kernel was given bytes since; ``mapped_written``:
-    whether a mapped write came; ``moved``: whether the kernel's pages may be of other bytes of the file.
+    ``version``: of the file when it was last looked at; ``born_ns``: the mtime that a node of a view begins with.
+    ``changing``: who changes its bytes now; None until somebody first does. For ``shared_pages``, which alone
+    sets them: ``gate``: who changes its bytes through any view, None while it is not open for writing with pages;
+    ``fetches``: how often the kernel was given bytes since; ``mapped_written``: whether a mapped write came;
+    ``moved``: whether the kernel's pages may be of other bytes of the file.
     """
 
     file: ViewFile = field(default_factory=ViewFile)
@@ -110,10 +111,17 @@ class FileNode(Node):
     fetches: int = 0
     mapped_written: bool = False
     moved: bool = False
+    born_ns: int = 0
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """As the file; drafts and scratch may have several names, each a file of its own for the kernel."""
         return self.file.subjects()
+
+    @property
+    def renewable(self) -> bool:
+        """Whether a new node would show the same."""
+        kept = self.opens or self.changing is not None or self.gate is not None or self.changed_ns
+        return not kept and self.mtime_ns in (self.born_ns, self.version)
 
     def look(self) -> None:
         """Have the mtime move when the file changed since the last look: to the time of the change, if known."""
@@ -150,7 +158,7 @@ class DirectoryNode(Node):
 
     ``created``: whether it is scratch itself.  ``fixed``: entries that no view lists; ``hidden``: nodes that are not
     listed: open ones that have lost their name; ``seen``: nodes of the view; ``born_ns``: the mtime that these begin
-    with; ``leaving``: entries of the view that are being removed.
+    with; ``leaving``: entries of the view that are being removed; ``recent``: what gives nodes of the view back.
     """
 
     view: ViewDirectory | None = None
@@ -161,6 +169,13 @@ class DirectoryNode(Node):
     hidden: dict[str, Node] = field(default_factory=dict)
     seen: dict[str, Node] = field(default_factory=dict)
     leaving: set[str] = field(default_factory=set)
+    recent: RecentNodes | None = None
+
+    @property
+    def renewable(self) -> bool:
+        """Whether a new node would show the same."""
+        busy = self.opens or self.seen or self.scratch or self.hidden or self.fixed or self.leaving
+        return not busy and self.mtime_ns == self.born_ns and not self.changed_ns
 
     def is_present(self) -> bool:
         """A view may have nothing to show."""
@@ -219,6 +234,8 @@ class DirectoryNode(Node):
         ):
             node = self.seen[name] = self._node(name, child)
             node.identity = child.identity
+            if self.recent is not None and not self._is_changeable:
+                self.recent.add(self.seen, name)
         return node
 
     def forget(self) -> None:
@@ -242,9 +259,11 @@ class DirectoryNode(Node):
         born = self.born_ns
         number = next(_numbers) if self._is_changeable else _number_of(self.number, name)
         if not isinstance(child, ViewFile):
-            return DirectoryNode(self.mode, self.uid, self.gid, born, born, view=child, born_ns=born, number=number)
+            return DirectoryNode(
+                self.mode, self.uid, self.gid, born, born, view=child, born_ns=born, number=number, recent=self.recent
+            )
         mode = self.mode & (0o666 if child.writable else 0o444)
-        return FileNode(mode, self.uid, self.gid, born, born, file=child, number=number)
+        return FileNode(mode, self.uid, self.gid, born, born, file=child, number=number, born_ns=born)
 
 
 def walk(root: DirectoryNode, parts: list[str]) -> Node:

@@ -16,6 +16,7 @@ A commit of the tree changes what is here at once.  One thread at a time, whoeve
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -54,10 +55,19 @@ class _Entry(NamedTuple):
 
 
 class _Listing(NamedTuple):
-    """``entries`` by name; ``until``: when they are looked for again (monotonic seconds); None: in the next tree."""
+    """What each name leads to.  ``keys``: of children in the same place of the tree, which are nearly all.
 
-    entries: dict[str, _Entry]
+    ``others``: what else there is; ``until``: when these are looked for again (monotonic seconds); None: in the next
+    tree.
+    """
+
+    keys: dict[str, str | int]
+    others: dict[str, _Entry]
     until: float | None
+
+    def is_same(self, other: _Listing) -> bool:
+        """Whether the names are the same."""
+        return self is other or (self.keys.keys() == other.keys.keys() and self.others.keys() == other.others.keys())
 
 
 class Formats:
@@ -98,6 +108,10 @@ class Formats:
             elif missing is not None:
                 logger.info("arrays are not shown as %s, which needs: %s", plugin.ending, missing)
         return found
+
+    def named(self, name: str) -> ArrayFormat | None:
+        """The one whose file ``name`` is; None for the name of a directory, which ends otherwise."""
+        return next((shown for shown in self.shown.values() if name.endswith(shown.ending)), None)
 
     def taking(self, branch: Branch) -> Iterator[ArrayFormat]:
         """Those that show ``branch``."""
@@ -140,27 +154,33 @@ class ArrayDirectory(ReadOnlyDirectory):
         self.identity = document.path, path
         self._formats = formats
         self._far = far
-        self._seen: frozenset[str] | None = None
+        self._seen: _Listing | None = None
         self._changed = 0
 
     def names(self) -> Iterator[str]:
         """Directories and files."""
-        self._seen = self._seen or frozenset(self._listing())
-        return iter(self._listing())
+        listing = self._listing()
+        self._seen = self._seen or listing
+        return itertools.chain(listing.keys, listing.others)
 
     def directories(self) -> None:
         """Not known: whoever lists the directory above need not wait for the tree to be read."""
 
     def version(self) -> int:
         """When names came or went, as far as anybody has listed them before."""
-        if self._seen is not None and self._seen != self._listing().keys():
-            self._seen = frozenset(self._listing())
+        if self._seen is not None and not self._seen.is_same(self._listing()):
             self._changed = self._document.changes.stamp(TREE)
+        self._seen = self._seen and self._listing()  # not that of an old tree, which is to go
         return self._changed
 
     def child(self, name: str) -> ViewFile | ViewDirectory:
         """The entry of that name.  Raises ``KeyError``."""
-        entry = self._listing()[name]
+        listing = self._listing()
+        if name in listing.keys:
+            shown = self._formats.named(name)
+            entry = _Entry(self._document, (*self._path, listing.keys[name]), shown.file if shown else None)
+        else:
+            entry = listing.others[name]
         document, path = entry.document, entry.path
         far = self._far + (document is not self._document)
         if entry.maker is None:
@@ -174,41 +194,51 @@ class ArrayDirectory(ReadOnlyDirectory):
         """The tree; None in another file, which may change at any time."""
         return None if self._far else (TREE,)
 
-    def _listing(self) -> dict[str, _Entry]:
+    def _listing(self) -> _Listing:
         """What each name leads to; made once for each tree.  Empty when the tree has nothing here any more."""
         try:
             branch = self._find()
         except KeyError:
-            return {}
+            return _NOTHING
         if branch.listing is None:
             branch.listing = {}
         listings: dict[int, _Listing] = branch.listing
         known = listings.get(self._far)
         if known is None or (known.until is not None and known.until < time.monotonic()):
             elsewhere = any(child.elsewhere is not None for child in branch.children.values())
-            entries = dict(self._list(branch))
-            known = listings[self._far] = _Listing(entries, time.monotonic() + _FRESH if elsewhere else None)
-        return known.entries
+            with self._document.relief.waiting():  # of a hundred thousand arrays it takes a while
+                keys = dict(self._keys(branch))
+            until = time.monotonic() + _FRESH if elsewhere else None
+            known = listings[self._far] = _Listing(keys, dict(self._others(branch)), until)
+        return known
 
-    def _list(self, branch: Branch) -> Iterator[tuple[str, _Entry]]:
+    def _keys(self, branch: Branch) -> Iterator[tuple[str, str | int]]:
+        """Names of children that are in this file."""
+        for key, child in branch.children.items():
+            if child.elsewhere is None and child.holds:
+                for name in self._names(key, child):
+                    yield name, key
+
+    def _others(self, branch: Branch) -> Iterator[tuple[str, _Entry]]:
+        """A mask that is no array, and what is in other files."""
         if branch.array is not None and branch.masked:
             for shown in self._formats.shown.values():
                 if shown.mask is not None:
                     yield _MASK + shown.ending, _Entry(self._document, self._path, shown.mask)
         for key, child in branch.children.items():
-            if child.elsewhere is not None:
-                found = self._elsewhere(child.elsewhere)
-                if found is not None:
-                    yield from self._names(key, *found)
-            elif child.holds:
-                yield from self._names(key, self._document, child, (*self._path, key))
+            found = self._elsewhere(child.elsewhere) if child.elsewhere is not None else None
+            if found is not None:
+                document, target, path = found
+                for name in self._names(key, target):
+                    its = self._formats.named(name)
+                    yield name, _Entry(document, path, its.file if its else None)
 
-    def _names(self, key: str | int, document: FileState, branch: Branch, path: Path) -> Iterator[tuple[str, _Entry]]:
-        """The names that ``branch`` has, of ``path`` in ``document``."""
+    def _names(self, key: str | int, branch: Branch) -> Iterator[str]:
+        """The names that ``branch`` has at ``key``."""
         for shown in self._formats.taking(branch):
-            yield name_of(key) + shown.ending, _Entry(document, path, shown.file)
+            yield name_of(key) + shown.ending
         if _is_directory(branch):
-            yield directory_name_of(key, self._formats.endings), _Entry(document, path)
+            yield directory_name_of(key, self._formats.endings)
 
     def _elsewhere(self, reference: str) -> tuple[FileState, Branch, Path] | None:
         """What a ``$ref`` to another file leads to; None where that cannot be read or leads too far."""
@@ -220,6 +250,9 @@ class ArrayDirectory(ReadOnlyDirectory):
             self._document.neighbours.tell(reference, err)
             return None
         return None if found is None else (*found, found[1].path)
+
+
+_NOTHING: Final = _Listing({}, {}, None)
 
 
 def _is_directory(branch: Branch) -> bool:
