@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Final
+from typing import Any, Final
 
 from asdffs.cli.saying import SafeFormatter
 from asdffs.errors import MountError
@@ -12,6 +12,30 @@ from asdffs.errors import MountError
 #: The option that means the system's log.
 SYSLOG: Final = "syslog"
 _SYSLOG_SOCKET: Final = "/dev/log"
+
+
+#: Bytes of a log of ours; the one before it stays, too.
+_LONGEST: Final = 1 << 20
+_TEXT: Final[dict[str, Any]] = {"encoding": "utf-8", "errors": "backslashreplace"}
+
+
+class _BoundedLog(logging.FileHandler):
+    """A log that begins anew, as ``NAME``, when it has grown long; what was in it is in ``NAME.1``.
+
+    A file that the user chose is left to the user's own rotation (logrotate).  ``logging.handlers`` has such a class,
+    and imports sockets and pickles for others, which takes longer than a mount may.
+    """
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place, "w", **_TEXT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        if self.stream is not None and self.stream.tell() > _LONGEST:
+            self.stream.close()
+            os.replace(self.baseFilename, f"{self.baseFilename}.1")
+            self.stream = self._open()
+        super().emit(record)
 
 
 def told_here(*modules: str) -> None:
@@ -51,6 +75,6 @@ def log_to(place: str, *, keep: bool, also: bool = False) -> None:
         handler = SysLogHandler(_SYSLOG_SOCKET)
         handler.setFormatter(SafeFormatter("asdffs[%(process)d]: %(levelname)s %(message)s"))
     else:
-        handler = logging.FileHandler(place, "a" if keep else "w", encoding="utf-8", errors="backslashreplace")
+        handler = logging.FileHandler(place, "a", **_TEXT) if keep else _BoundedLog(place)
         handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
     root.addHandler(handler)

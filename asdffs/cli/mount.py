@@ -27,6 +27,7 @@ from asdffs.cli.places import (
 )
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
+from asdffs.cli.unused_states import remove_unused_states
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.opening import Settings, open_document, resolve
 from asdffs.document.saves.places import Places
@@ -161,6 +162,7 @@ def _serve(
     finally:
         held.close()
         document.close()  # last: it gives the lock away, and with it the spool
+        remove_unused_states()
 
 
 def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[[], None]], int]:

@@ -22,7 +22,7 @@ from asdffs.daf.live_file import LiveFile, Now
 from asdffs.daf.loose import Loose
 from asdffs.daf.nodes import KEPT, Writer, encoded_path, keys_of, list_node, put, version_node
 from asdffs.daf.packing import spelled_otherwise
-from asdffs.daf.places import DAF, SECTIONS, SENTINEL, Key, is_axis_directory, place_of
+from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, is_axis_directory, place_of
 from asdffs.daf.properties import Properties, take_property
 from asdffs.daf.room import BlockRoom, New
 from asdffs.daf.splicing import changed
@@ -98,6 +98,7 @@ class Commit:
             self._units.setdefault(unit_of(path), []).append(path)
         self._found = Properties()
         self._taken: set[str] = set()
+        self._packed: set[str] = set()
         self._marks: dict[LiveFile, tuple[str, bool]] = {}
 
     @property
@@ -220,6 +221,9 @@ class Commit:
             parts = sorted(path.rpartition(".")[2] for path in changed_ones[key])
             take_property(self._found, self._files, key, parts)
             self._taken.update(path for path in changed_ones[key] if path not in self._found.unknown)
+        described = {fault.path for fault in self._found.faults if fault.kept}
+        whole = [paths for paths in changed_ones.values() if described & {path for path in paths if _is_json(path)}]
+        self._packed = {path for paths in whole for path in paths}
         self._put_properties(node, writer)
 
     def _is_unchanged(self, key: Key, paths: list[str]) -> bool:
@@ -278,6 +282,8 @@ class Commit:
         """Whether it is to be a file of the tree now: a loose one may be a part of a property when others come."""
         if self._loose[path] is None:
             return True
+        if path in self._packed:  # its descriptor says that what it describes is kept as files
+            return True
         return self._is_ready(path) and (self._final or (place_of(path) is None and path != SENTINEL))
 
     def _number(self, path: str) -> str:
@@ -287,6 +293,10 @@ class Commit:
         if number is not None:
             return str(number)
         return self._marks.setdefault(file, (f"\0{len(self._marks)}\0", place_of(path) is None))[0]
+
+
+def _is_json(path: str) -> bool:
+    return path.endswith(f".{JSON}")
 
 
 def _is_kept(node: dict[str, Any], path: str) -> bool:

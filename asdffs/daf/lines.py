@@ -27,6 +27,12 @@ def parse_lines(raw: bytes) -> list[str]:
         raise InvalidStoreError(f"is no UTF-8 in line {line}") from err
 
 
+def has_returns(content: Content) -> bool:
+    """Whether the first line ends in CR LF: the CR is a part of the string, which nobody sees."""
+    line = next(iter(pieces(content)), b"").partition(b"\n")
+    return line[0].endswith(b"\r") and bool(line[1])
+
+
 def count_lines(content: Content) -> int:
     """How many lines there are, without keeping them.  Raises ``InvalidStoreError`` when the last is incomplete."""
     count, last = 0, b"\n"

@@ -23,7 +23,7 @@ from asdffs.daf.descriptors import (
 )
 from asdffs.daf.eltypes import BOOL, STRING, Eltype
 from asdffs.daf.files import Files, sorted_paths
-from asdffs.daf.lines import count_lines
+from asdffs.daf.lines import count_lines, has_returns
 from asdffs.daf.places import JSON, SENTINEL, Key, place_of
 from asdffs.errors import InvalidStoreError
 
@@ -121,6 +121,9 @@ def _judge(found: Properties, files: Files, key: Key, parts: list[str]) -> tuple
     if key.kind == "axis":
         with _at(key.path("txt")):
             found.axes[key.name] = count_lines(files.contents[key.path("txt")])
+            if has_returns(files.contents[key.path("txt")]):
+                sentence = "its lines end in CR LF, and the CR is a part of each entry; sed -i 's/\\r$//' removes it"
+                found.faults.append(Fault(key.path("txt"), sentence, kept=True))
         return ("txt",)
     if key.kind == "scalar":
         with _at(key.path(JSON)):

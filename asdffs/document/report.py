@@ -50,9 +50,10 @@ class Report:
     succeeded. ``warnings``: of the committed tree. ``conflict``: of what was kept beside the file because another
     program changed it meanwhile. ``rejected``: absolute paths of refused drafts in the spool. ``history``: of
     trees that were committed, the oldest first. ``kept``: of what was kept beside the file at the end;
-    ``corrected``: those of ``rejected`` that a later save replaced; ``superseded``: where these were kept.
-    ``unkept``: blocks of which a conflict copy could not be made yet. ``failures``: what could not be finished.
-    ``mount``: facts about the serving process. ``progress``: what is under way.
+    ``invalid``: those of ``rejected`` that no file could have as its tree; ``corrected``: those of ``rejected``
+    that a later save replaced; ``superseded``: where these were kept. ``unkept``: blocks of which a conflict copy
+    could not be made yet. ``failures``: what could not be finished. ``mount``: facts about the serving process.
+    ``progress``: what is under way.
     """
 
     tell: Callable[[Exception], str] = str
@@ -64,6 +65,7 @@ class Report:
     rejected: list[str] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    invalid: set[str] = field(default_factory=set)
     corrected: set[str] = field(default_factory=set)
     superseded: list[str] = field(default_factory=list)
     unkept: list[int] = field(default_factory=list)
@@ -71,10 +73,15 @@ class Report:
     mount: dict[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
-    def note_saved(self) -> None:
-        """A save succeeded: the last refusal is history, and what was refused before is put right."""
+    def note_saved(self, *, other: bool) -> None:
+        """A save succeeded: the last refusal is history.
+
+        ``other``: it is another tree than before, so it puts right what was invalid.  A program that only puts the
+        old tree back corrects nothing.
+        """
         self.error = ""
-        self.corrected.update(self.rejected)
+        if other:
+            self.corrected |= self.invalid
 
     def note_served_again(self, conflict: str) -> None:
         """The file can be read again after another program's change; ``conflict``: why it is not written."""

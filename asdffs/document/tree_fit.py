@@ -6,6 +6,7 @@ The caller has the turn; others are served while the arrays are looked at.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.extensions import Hidden, find_hidden
@@ -88,26 +89,28 @@ class TreeFit:
 
     def refuse(self, arrays: tuple[Ndarray, ...], text: bytes) -> None:
         """Raise ``InvalidTreeError`` for what would be a warning about ``text``, which has these ``arrays``."""
-        warnings = self._find_warnings(arrays, text)
+        warnings = self._find_warnings(arrays, lambda: text)
         if warnings:
             raise InvalidTreeError("; ".join(warnings))
 
     def warn(self, arrays: tuple[Ndarray, ...]) -> None:
         """Have the warnings in the report, and in the log."""
-        self._report.note_warnings(self._find_warnings(arrays, self._tree.text()))
+        self._report.note_warnings(self._find_warnings(arrays, self._tree.text))
         for warning in self._report.warnings:
             logger.warning("%s: %s", self._path, warning)
 
-    def _find_warnings(self, arrays: tuple[Ndarray, ...], text: bytes) -> tuple[str, ...]:
+    def _find_warnings(self, arrays: tuple[Ndarray, ...], text: Callable[[], bytes]) -> tuple[str, ...]:
         """Arrays that cannot be shown, of those in blocks.
 
-        ``arrays`` were read without aliases, merge keys and masks.  Where they seem wrong, ``text`` is read anew.
+        ``arrays`` were read without aliases, merge keys and masks.  Where they seem wrong, ``text()`` is read anew.
         """
         count = self._contents.count
         with self._relief.waiting():
             if not any(_is_in_block(array) and fault_in_block(array, count, self._size_or_none) for array in arrays):
                 return ()
-            branches = read_outline(text, self._tree.dialect).arrays
+            with self._relief.resumed():
+                raw = text()
+            branches = read_outline(raw, self._tree.dialect).arrays
             known = [branch.array for branch in branches if branch.inline is None and branch.array is not None]
             faults = [
                 (array, fault_in_block(array, count, self._size_or_none)) for array in filter(_is_in_block, known)

@@ -60,9 +60,9 @@ def place_in(array: Ndarray, number: int, size: int, *, rows_first: bool = False
     """Where the elements are in block ``number``, of ``size`` decoded bytes.  Raises ``InvalidArrayError``."""
     if array.odd:
         raise InvalidArrayError(f"its {array.odd}, which means nothing")
-    descr_of(array.datatype, array.byteorder)  # says what is wrong with it
     item = item_size(array.datatype)
     if item is None:
+        descr_of(array.datatype, array.byteorder)  # says what is wrong with it
         raise InvalidArrayError("its datatype is not known")
     shape = array.shape_in(size)
     if shape is None or len(shape) > _MOST_AXES or min(shape, default=0) < 0:
@@ -76,6 +76,7 @@ def place_in(array: Ndarray, number: int, size: int, *, rows_first: bool = False
         number, array.offset, shape, strides, item, *_order(shape, strides, item, rows_first=rows_first)
     )
     _check_inside(placement, size)
+    descr_of(array.datatype, array.byteorder)  # the byteorder, and names of fields
     return placement
 
 

@@ -13,7 +13,14 @@ from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
-from asdffs.workflows.exploding import ExplodedPart, block_file, block_file_name, exploded_text, stem_of
+from asdffs.workflows.exploding import (
+    ExplodedPart,
+    block_file,
+    block_file_name,
+    exploded_text,
+    stem_of,
+    written_outline,
+)
 
 
 class ExplodedTree(ViewFile):
@@ -41,9 +48,10 @@ class ExplodedTree(ViewFile):
         return self._text()[offset : offset + length]
 
     def _text(self) -> bytes:
-        outline, count = self._document.arrays.outline(), len(self._document.blocks)
-        if self._known is None or self._known[0] != (outline, count):
-            self._known = (outline, count), exploded_text(outline, self._stem, count)
+        document = self._document
+        key = document.generation, document.tree.version, len(document.blocks)
+        if self._known is None or self._known[0] != key:
+            self._known = key, exploded_text(written_outline(document), self._stem, len(document.blocks))
         return self._known[1]
 
 

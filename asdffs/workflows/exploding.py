@@ -11,11 +11,13 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from asdffs.errors import InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.constants import NO_COMPRESSION, STREAMED
 from asdffs.storage.backend import Extent
 from asdffs.tree.branch import Outline
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import Wanted, uri_of, with_sources
 from asdffs.tree.uris import is_relative, resolve
 
@@ -34,6 +36,19 @@ def stem_of(path: str) -> str:
 def block_file_name(stem: str, number: int) -> str:
     """Name of the file with block ``number``."""
     return f"{stem}{number:04d}.asdf"
+
+
+def written_outline(document: Document) -> Outline:
+    """The outline of the committed tree, with where each source is written; others are served while it is read.
+
+    Of a tree that is not valid YAML the text alone.  Raises ``OSError``.
+    """
+    text = document.tree.text()
+    try:
+        with document.relief.waiting():
+            return read_outline(text, document.dialect)
+    except InvalidTreeError:
+        return Outline(text.decode("utf-8", "surrogateescape"), None, ())
 
 
 def exploded_text(outline: Outline, stem: str, count: int) -> bytes:

@@ -20,7 +20,7 @@ from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import Wanted, checked_sources
 from asdffs.tree.uris import resolve
 from asdffs.workflows.exploded_files import main_name, numbered
-from asdffs.workflows.exploding import exploded_sources, moved_source
+from asdffs.workflows.exploding import exploded_sources, moved_source, written_outline
 
 _OWN_BLOCKS: Final = (
     "has blocks of its own; in a directory that is watched each is a file of its own: "
@@ -69,7 +69,7 @@ class MirroredTree:
     def _carried_sources(self) -> Wanted:
         """What sources of the directory are in the ASDF file: as they are written there, where they mean the same."""
         document = self._document
-        outline = document.arrays.outline()
+        outline = written_outline(document)
         exploded = exploded_sources(self._stem, len(document.blocks), document.path, self._folder.directory)
         written: dict[Path, tuple[str | None, str]] = {}
         for branch in outline.arrays:

@@ -53,7 +53,7 @@ def test_every_save_is_seen_at_once(file: Path) -> None:
 
 
 def test_an_error_is_seen_at_once(file: Path) -> None:
-    with mounted(file, code=7) as mount:
+    with mounted(file) as mount:
         text = mount.tree.read_bytes()
         for number in range(20):
             with pytest.raises(OSError, match="Bad message"):

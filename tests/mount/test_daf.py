@@ -428,3 +428,27 @@ def test_rsync_and_tar(empty: Path, tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     assert run("tar", "-xf", tmp_path / "s.tar", "-C", tmp_path / "t").returncode == 0
     assert differences(store, tmp_path / "t") == ""
+
+
+def test_a_packed_property_is_in_the_file_after_sync(empty: Path, tmp_path: Path) -> None:
+    """As the R client writes it: a zip, and a descriptor that says so."""
+    with mounted(empty, *STORE) as mount:
+        (mount.point / "axes/cell.txt").write_text("a\nb\n")
+        (mount.point / "vectors/cell").mkdir()
+        (mount.point / "vectors/cell/v.zip").write_bytes(b"PK\x05\x06" + bytes(18))
+        descriptor = {"format": "dense", "eltype": "Float32", "packed_format": "zip"}
+        (mount.point / "vectors/cell/v.json").write_text(json.dumps(descriptor))
+        until_committed(mount)
+        shutil.copy(empty, tmp_path / "copy.asdf")
+    done = asdffs("daf", "unpack", tmp_path / "copy.asdf", tmp_path / "out", environment=environment_in(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out/vectors/cell/v.json").read_text()) == descriptor
+    assert (tmp_path / "out/vectors/cell/v.zip").read_bytes().startswith(b"PK")
+
+
+def test_lines_that_end_in_cr_lf_are_told(tmp_path: Path) -> None:
+    store = sample("minimal", tmp_path)
+    (store / "axes/cell.txt").write_bytes(b"a\r\nb\r\n")
+    done = asdffs("daf", "check", store, environment=environment_in(tmp_path))
+    assert "axes/cell.txt: note: its lines end in CR LF" in done.stdout
+    assert done.returncode == 0

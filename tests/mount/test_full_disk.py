@@ -51,6 +51,6 @@ def test_what_was_written_comes_back(tmp_path: Path, state_is_full: bool) -> Non
         assert "brings it back" in mount.umount.stderr
         filler.unlink()
         done = asdffs("recover", path, environment=mount.environment)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 7, done.stderr
         assert (disk / "data.asdf.unsaved-1.block-0000.bin").read_bytes() == new
         assert asdffs("check", "--deep", path, environment=mount.environment).returncode == 0

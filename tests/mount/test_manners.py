@@ -286,7 +286,7 @@ def test_strict_refuses_what_else_is_a_warning(file: Path) -> None:
         text = mount.tree.read_bytes()
         with pytest.raises(OSError, match="Bad message"):
             mount.tree.write_bytes(text.replace(b"source: 1", b"source: 7"))
-        assert "source 7, and the file has 2 blocks" in mount.error
+        assert "its source is 7, and the file has 2 blocks" in mount.error
         assert file.read_bytes() == before
 
 

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
 from asdffs.document.saves.history import History
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, InvalidTreeError
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ class Drafts:
 
     def _commit(self, text: bytes) -> None:
         before = self._document.tree.text()
-        if text != before:
+        changed = text != before
+        if changed:
             with self._document.relief.waiting():  # of many megabytes it takes a while
                 self._history.note(before)
         del before  # of many megabytes it would be held for as long as the new one is checked
@@ -51,13 +52,14 @@ class Drafts:
             self._document.commit_tree(text)
         except (AsdffsError, OSError) as err:
             self._document.report.refuse(err)
-            self.keep(text)
+            self.keep(text, invalid=isinstance(err, InvalidTreeError))
             raise
-        self._document.report.note_saved()
+        self._document.report.note_saved(other=changed)
 
-    def keep(self, text: bytes) -> None:
+    def keep(self, text: bytes, *, invalid: bool = False) -> None:
         """Keep ``text``, durably, unless it is empty, the committed one, or kept already.
 
+        ``invalid``: it could not be the tree of any file, so that a later save can put it right.
         Where that fails the text is still in the file it came from, which outlives us.
         """
         kept = self._document.report.rejected
@@ -76,6 +78,8 @@ class Drafts:
                 os.unlink(path)
             return
         kept.append(path)
+        if invalid:
+            self._document.report.invalid.add(path)
 
 
 def _read(path: str) -> bytes:
