@@ -233,8 +233,10 @@ class FileFolder:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         linux_calls.clone_range(_fd(source), start, _fd(target), to, length)
 
-    def free(self) -> int:
-        """statvfs, as an ordinary user may use it; raises ``OSError``."""
+    def free(self, *, settled: bool = False) -> int:
+        """statvfs, as an ordinary user may use it, ``settled`` after syncfs; raises ``OSError``."""
+        if settled:
+            linux_calls.syncfs(self.directory)
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize
 

@@ -71,6 +71,18 @@ def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
             raise OSError(code, os.strerror(code))
 
 
+def syncfs(directory: str) -> None:
+    """Have all that was written on the file system of ``directory`` get its place there; raises ``OSError``."""
+    call = getattr(_libc, "syncfs", None)
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if call is not None and call(fd) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+    finally:
+        os.close(fd)
+
+
 def punch_hole(fd: int, offset: int, length: int) -> None:
     """Give back what ``length`` bytes at ``offset`` occupy, where the file system can; raises ``OSError``."""
     try:

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 Step = Callable[[int], object]
 #: Room that a fill leaves on the disk, in bytes.
 _MARGIN: Final = 1 << 20
+#: So many times what is needed is enough, whatever has no place yet.
+_PLENTY: Final = 4
 
 
 def in_place(file: OpenFile, plan: Plan) -> None:
@@ -48,7 +50,7 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
     filled = payload.fill(offset)
     with file.relief.waiting():
         payload.sync()  # invariant 12
-        if _takes_room(file, filled) and file.folder.free() < payload.size + _MARGIN:
+        if _takes_room(file, filled) and not _has_room(file, payload.size + _MARGIN):
             raise OSError(errno.ENOSPC, "overwriting the block takes new room, and there is none", file.path)
         file.check_unchanged()  # invariant 1
         _reserve(file, offset, payload.size)  # once the record is there, a full disk would be a failure
@@ -56,13 +58,29 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
     file.write_record(record)  # invariants 1 and 2
     try:
         with file.relief.waiting():
-            pour(payload.backend, file.backend, filled, poured=step)
+            _pour(file, payload, filled, step)
         apply(file.backend, record.images, record.new_size)
     except OSError as err:  # the old bytes are gone, the new ones are safe
         raise file.fail(f"overwriting a block failed half-way ({err.strerror})") from err
     file.note_signature()
     file.sync()  # invariant 3
     file.conclude()
+
+
+def _has_room(file: OpenFile, needed: int) -> bool:
+    """Whether the disk has ``needed`` bytes: exactly, where it may not."""
+    free = file.folder.free()
+    return free >= _PLENTY * needed or (free >= needed and file.folder.free(settled=True) >= needed)
+
+
+def _pour(file: OpenFile, payload: Payload, filled: Fill, step: Step) -> None:
+    """Write the payload into the file.  A full disk may have room when what was freed just now is free indeed."""
+    try:
+        pour(payload.backend, file.backend, filled, poured=step)
+    except OSError as err:
+        if err.errno != errno.ENOSPC or file.folder.free(settled=True) < _MARGIN:
+            raise
+        pour(payload.backend, file.backend, filled, poured=step)
 
 
 def show_recovered(file: OpenFile, adopt: Callable[[], None]) -> None:
