@@ -181,7 +181,8 @@ class Folder(Protocol):
     def free(self, *, settled: bool = False) -> int:
         """Bytes that can still be written on this file system.
 
-        ``settled``: when all that was written has its place.  Where room is given late the number is too large before.
+        ``settled``: when all that was written has its place.  Where room is given late the number is too large
+        before.
         """
 
     def set_mode(self, backend: Backend, mode: int) -> None:

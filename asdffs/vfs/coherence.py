@@ -47,19 +47,23 @@ class Coherence:
             known = self._known.get(subject)
             if known is None:
                 continue
-            nodes = [node for each in known if (node := each()) is not None]
-            for node in nodes:
-                if node is not author:
+            others = False
+            for each in known:
+                node = each()
+                if node is not None and node is not author:
                     self._stale[node] = self._stale.get(node, False) or node not in seen_to
-            if len(nodes) > 1 or author not in nodes:
-                # what is open may be mapped, and so read without a question
-                self._known[subject] = {ref(node): None for node in nodes if node.opens}
+                    others = True
+            if others:  # what is open may be mapped, and so read without a question
+                self._known[subject] = {each: None for each in known if (node := each()) is not None and node.opens}
 
     def has_open_sibling(self, node: Node) -> bool:
         """Whether another node that shows some of the same is open."""
-        known = (self._known.get(subject, ()) for subject in node.subjects() or ())
-        others = (each() for nodes in known for each in nodes)
-        return any(other is not None and other.opens and other is not node for other in others)
+        for subject in node.subjects() or ():
+            for each in self._known.get(subject, ()):
+                other = each()
+                if other is not None and other.opens and other is not node:
+                    return True
+        return False
 
     def note_all(self) -> None:
         """Everything may be another."""
