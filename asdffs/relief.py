@@ -12,12 +12,15 @@ from __future__ import annotations
 import contextlib
 import enum
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 #: Bytes that are read, written or hashed at a time where nothing else says how many.
 CHUNK: Final = 1 << 20
+
+
+T = TypeVar("T")
 
 
 class Relief(Protocol):
@@ -46,6 +49,18 @@ class Relief(Protocol):
     @property
     def wanted(self) -> bool:
         """Whether anybody waits for the answer to the request that this thread is at.  Cheap."""
+
+
+def giving_way(relief: Relief, things: Iterable[T], every: int = 64) -> Iterator[T]:
+    """Go through ``things`` with the turn, and let others have it now and then: for work that is long by its number.
+
+    Between two of them anybody may change anything.
+    """
+    for number, thing in enumerate(things):
+        if number % every == every - 1:
+            with relief.waiting():
+                pass
+        yield thing
 
 
 class Alone:

@@ -26,7 +26,7 @@ from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore, read_store
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingFileError
-from asdffs.relief import Exclusive, Rank
+from asdffs.relief import Exclusive, Rank, giving_way
 
 logger = logging.getLogger(__name__)
 
@@ -107,12 +107,11 @@ class LiveStore:
 
         ``taken``: the files that a commit has put there, by path, and the loose bytes that they had.
         """
-        self._version = tree.generation
         known, (before, gone), had = self.committed, self._before(), self.tree.files.directories
         self.committed, self.tree = {}, tree
         for directory in sorted(tree.files.directories - gone):
             self.root.make(directory)
-        for path, content in tree.files.contents.items():
+        for path, content in giving_way(self.document.relief, tree.files.contents.items()):
             file, loose = taken.get(path, (known.get(path), None))
             self._adopt_file(path, content, file, loose, taken=path in taken, removed=path in before)
         for path, file in known.items():
@@ -121,6 +120,7 @@ class LiveStore:
         self._displace_stale()
         for directory in sorted(had - tree.files.directories, reverse=True):
             self.root.remove_empty(directory)
+        self._version = tree.generation  # now: until then a commit waits in ``refresh``
 
     def _before(self) -> tuple[set[str], set[str]]:
         """Files that the tree had, and directories of it that were removed since.

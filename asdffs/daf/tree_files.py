@@ -29,6 +29,7 @@ from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, Kind, mentions
 from asdffs.daf.properties import Fault
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidStoreError, MissingFileError
+from asdffs.relief import giving_way
 from asdffs.tree.values import ValueNode, read_values
 
 
@@ -94,6 +95,7 @@ class _Reader:
 
     def __init__(self, document: Document, node: ValueNode) -> None:
         self._nodes = NodeFiles(document)
+        self._relief = document.relief
         self._node = node
         self._found = TreeStore(Files(document.path))
 
@@ -102,9 +104,9 @@ class _Reader:
         self._read_version()
         found.absent = self._listed("absent")
         files.directories |= set(SECTIONS) - found.absent
-        for name, node in entries_of(self._child("scalars")):
+        for name, node in giving_way(self._relief, entries_of(self._child("scalars"))):
             self._take(Key("scalar", (), name), node, self._nodes.scalar)
-        for name, node in entries_of(self._child("axes")):
+        for name, node in giving_way(self._relief, entries_of(self._child("axes"))):
             self._take(Key("axis", (), name), node, self._nodes.axis)
         self._read_arrays("vector", entries_of(self._child("vectors")), "vectors", ())
         self._read_arrays("matrix", entries_of(self._child("matrices")), "matrices", ())
@@ -149,7 +151,7 @@ class _Reader:
     def _read_arrays(self, kind: Kind, entries: Any, section: str, axes: tuple[str, ...]) -> None:
         """Vectors below their axis, matrices below two."""
         depth = 1 if kind == "vector" else 2
-        for name, node in entries:
+        for name, node in giving_way(self._relief, entries):
             if len(axes) == depth:
                 self._take(Key(kind, axes, name), node, self._nodes.array)
             else:
