@@ -14,11 +14,10 @@ docs/python.md is the page for programs.  Importing this module imports nothing 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Literal
-
+TYPE_CHECKING = False  # not that of typing, which takes longer to import than all of this
 if TYPE_CHECKING:
     import os
+    from typing import Any, Literal
 
     from asdffs.document.arrays.array import Array
     from asdffs.document.block import Block
@@ -52,5 +51,7 @@ def open(path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r") -> Docume
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
+        import importlib
+
         return getattr(importlib.import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'asdffs' has no attribute {name!r}")

@@ -1,10 +1,11 @@
 """The ``asdffs`` command, and ``python -m asdffs``."""
 
-import signal
+# The module ``signal`` takes a while to import, and Ctrl-C would be a traceback meanwhile.
+import _signal  # type: ignore[import-not-found]
 import sys
 
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until main takes over, Ctrl-C ends it without a traceback
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # until main takes over, Ctrl-C ends it without a traceback
 
 from asdffs.cli.main import main
 
