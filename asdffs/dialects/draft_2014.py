@@ -1,6 +1,7 @@
 """The draft of 2014, ``%ASDF 0.1.0``: block headers of 40 to 44 bytes that may name an encoding.
 
-Its text has the magic 89 42 4c 4b, the programs of the day wrote today's: both are read.  No encoding was ever
+Its text has the magic 89 42 4c 4b, the programs of the day wrote today's: both are read, and a new
+block has that of the others in its file, or without any that of the text.  No encoding was ever
 defined, so a block that names one shows its stored bytes.
 """
 
@@ -19,7 +20,7 @@ class Draft2014(DraftDialect):
     name = "ASDF 0.1.0, draft of 2014"
     token = b"%ASDF"
     rules: Final = BlockRules(
-        magics=(BLOCK_MAGIC, DRAFT_MAGIC),
+        magics=(DRAFT_MAGIC, BLOCK_MAGIC),
         forms=(FORM_44, *(form_44(length) for length in range(15, 11, -1))),
         new=FORM_44,
     )

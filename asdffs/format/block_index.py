@@ -20,6 +20,8 @@ _INDEX = re.compile(
 #: What a line of YAML with offsets may have, comments left out: also hexadecimal numbers.
 _OFFSETS = re.compile(rb"(?:%.*|(?:---)?[\s\dxXa-fA-F_,\[\]-]*)")
 _INTEGER = re.compile(rb"\d+")
+#: No offset; the dash of an item of a list has a space behind it.
+_NEGATIVE = re.compile(rb"-\d")
 #: Bytes of its first two lines, newlines included, and more.
 _LONGEST_HEAD = 40
 _LETTERS = re.compile(rb"[A-Z]")
@@ -33,7 +35,7 @@ def parse_block_index(text: bytes) -> tuple[int, ...] | None:
     offsets are strictly increasing, each at least a block header after the one before.
     """
     match = _INDEX.match(text)
-    if match is None:
+    if match is None or _NEGATIVE.search(match[1]) is not None:
         return None
     offsets = tuple(map(int, _INTEGER.findall(match[1])))
     least = BLOCK_PREFIX_SIZE + MIN_HEADER_SIZE

@@ -19,6 +19,7 @@ from asdffs.document.extensions import find_hidden
 from asdffs.document.schema import check_schemas
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Remedy, reason_of
 from asdffs.format.block_header import BlockHeader
+from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.relief import CHUNK
 from asdffs.tree.ndarrays import Ndarray
@@ -167,11 +168,28 @@ def _check_padding(document: Document) -> Iterator[Finding]:
         yield Finding(Level.WARNING, "there is a block index, and there are no blocks", offset=padding.start)
 
 
+def _check_stream(document: Document) -> Iterator[Finding]:
+    """A streamed block lasts to the end of the file: what looks like an index there is data (section Block index)."""
+    number = len(document.blocks) - 1
+    try:
+        if number < 0 or not document.blocks[number].header.streamed:
+            return
+    except DamagedBlockError:
+        return
+    start = max(document.blocks[number].offset, document.layout.size - CHUNK)
+    tail = document.read_raw(start, CHUNK).rstrip(b"\0")
+    place = find_index_start(tail)
+    if place is not None and parse_block_index(tail[place:]) is not None:
+        sentence = "it ends with a block index, which is a part of its data: a streamed block has no end"
+        yield Finding(Level.WARNING, sentence, number, start + place)
+
+
 def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
     """What follows the last block: the index (section Block index), NULs, or nothing."""
     layout = document.layout
     if layout.first_block is None:
         yield from _check_padding(document)
+    yield from _check_stream(document)
     if layout.index is not None or layout.first_block is None:
         return
     start = min(layout.blocks_end, layout.size) if len(document.blocks) else layout.first_block

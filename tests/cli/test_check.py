@@ -13,11 +13,14 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
+from support.arrays import tree_file
 from support.mounts import asdffs, environment_in, lazily_unmount, mounted
 from support.processes import wait_for
 from support.samples import DATA, MASK, ODD_FILES, STANDARDS, block_bytes, odd_file, opened, write_sample
 
+import asdffs as package
 from asdffs.document.opening import open_document
+from asdffs.errors import InvalidArrayError
 from asdffs.format.padding import Padding
 from asdffs.format.plan import plan_text
 from asdffs.storage.file_backend import FileFolder
@@ -87,6 +90,67 @@ def test_damage_is_an_error_and_is_not_repaired(tmp_path: Path, name: str) -> No
     assert check(path, "--repair")[0] == 4
     if name != "header":
         assert path.read_bytes().startswith(whole[:300])
+
+
+INDEX = b"#ASDF BLOCK INDEX\n%YAML 1.1\n--- ["
+
+
+def test_an_index_with_negative_offsets_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    whole = odd_file(index="absent", blocks=[block_bytes(DATA)])
+    offset = whole.index(b"\xd3BLK")
+    path.write_bytes(whole + INDEX + b"%d]\n...\n" % offset)
+    assert "index is wrong" not in check(path)[2].stderr
+    path.write_bytes(whole + INDEX + b"-%d]\n...\n" % offset)
+    assert "the block index is wrong" in check(path)[2].stderr
+
+
+def test_an_index_behind_a_stream_is_a_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    whole = odd_file(index="absent", blocks=[block_bytes(DATA, flags=1)])
+    path.write_bytes(whole)
+    assert "ends with a block index" not in check(path)[2].stderr
+    path.write_bytes(whole + INDEX + b"500]\n...\n")
+    code, _, done = check(path)
+    assert (code in (4, 9), "it ends with a block index" in done.stderr) == (True, True)
+
+
+IMPOSSIBLE = {
+    "no byteorder": "{source: 0, datatype: int32, shape: [3]}",
+    "no datatype": "{source: 0, byteorder: big, shape: [3]}",
+    "no shape": "{source: 0, datatype: int32, byteorder: big}",
+    "a stride that leaves the block": "{source: 0, datatype: int16, byteorder: big, shape: [5], strides: [-2]}",
+    "a negative offset": "{source: 0, datatype: int16, byteorder: big, shape: [5], offset: -4}",
+    "a star that is not first": "{source: 0, datatype: int16, byteorder: big, shape: [7, '*']}",
+    "two fields of one name": "{source: 0, byteorder: big, shape: [5], datatype: [{name: a, datatype: int8}, "
+    "{name: a, datatype: int8}]}",
+    "an unknown datatype": "{source: 0, datatype: int24, byteorder: big, shape: [3]}",
+    "too many strides": "{source: 0, datatype: int16, byteorder: big, shape: [5], strides: [2, 2]}",
+    "neither source nor data": "{datatype: int16, byteorder: big, shape: [5]}",
+    "a list as source": "{source: [0], datatype: int16, byteorder: big, shape: [5]}",
+    "data of another shape": "{data: [[1, 0], [0, 1]], datatype: float64, shape: [3, 2]}",
+    "ragged data": "[[1, 2], [3]]",
+    "a mask that does not fit": "{source: 0, datatype: int16, byteorder: big, shape: [5], "
+    "mask: !core/ndarray-1.0.0 {source: 0, datatype: bool8, shape: [3]}}",
+    "a mask that cannot be compared": "{source: 0, datatype: int16, byteorder: big, shape: [5], mask: text}",
+    "an alias of an unknown datatype": "{source: 0, datatype: *kind, byteorder: big, shape: [5]}",
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_an_array_that_cannot_be_shown_is_an_error(tmp_path: Path, name: str) -> None:
+    """With the words with which views and programs refuse it."""
+    path = tmp_path / "data.asdf"
+    body = f"kind: &kind int24\na: !core/ndarray-1.0.0 {IMPOSSIBLE[name]}\n"
+    path.write_bytes(tree_file(body, [block_bytes(bytes(4096))]))
+    code, findings, _ = check(path)
+    assert (code, len(findings)) == (4, 1), findings
+    with package.open(path) as document:
+        array = document.arrays["a/mask" if name.endswith("compared") else "a"]
+        if name != "a mask that does not fit":
+            with pytest.raises(InvalidArrayError) as caught:
+                array[...]
+            assert caught.value.sentence in findings[0]["sentence"]
 
 
 def test_damaged_compression_is_found_by_deep(tmp_path: Path) -> None:
