@@ -36,6 +36,11 @@ def note(error: BaseException) -> None:
     _state.pending = error
 
 
+def is_noted() -> bool:
+    """Whether a signal waits to be raised."""
+    return _state.pending is not None
+
+
 def check() -> None:
     """Raise what was noted, in the main thread, unless the caller is in the middle of a ``whole`` change."""
     if _state.pending is not None and not _state.whole and threading.current_thread() is threading.main_thread():

@@ -148,6 +148,7 @@ def _serve(
         if not options.read_only:
             for sentence in tell_the_past(document, places).sentences:
                 logger.warning("%s: %s", document.path, sentence)
+        interrupts.check()
         serve(
             document,
             mountpoint,

@@ -27,6 +27,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from asdffs import interrupts
 from asdffs.mount.caller import is_dying
 from asdffs.mount.fair_lock import FairLock
 from asdffs.mount.request import FUSE_WRITE, opcode_of, process_of
@@ -177,6 +178,8 @@ class Loop:
         interval = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH)
         with ended_by_signals(self.stop):
+            if interrupts.is_noted():  # it came while the mount was made
+                self.stop()
             try:
                 self._work(self._queue)
             finally:

@@ -400,3 +400,33 @@ def test_full_disk_keeps_the_text(tmp_path: Path) -> None:
     finally:
         lazily_unmount(tmp_path / "mnt")
         run("umount", "-l", small)
+
+
+@pytest.mark.parametrize("call", ["asdffs.mount.binding.Binding", "asdffs.cli.mount.tell_the_past"])
+def test_a_signal_while_the_mount_is_made_ends_it(file: Path, call: str) -> None:
+    """In the foreground: before anything is mounted, or as soon as it is."""
+    point = file.parent / "mnt"
+    point.mkdir()
+    code = (
+        "import importlib, os, signal, sys\n"
+        "import asdffs.cli.mount\n"
+        f"module, _, name = {call!r}.rpartition('.')\n"
+        "module = importlib.import_module(module)\n"
+        "before = getattr(module, name)\n"
+        "def after(*arguments):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return before(*arguments)\n"
+        "setattr(module, name, after)\n"
+        "from asdffs.cli.main import main\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "mount", "-f", file, point],
+        env=environment_in(file.parent),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (done.returncode, os.path.ismount(point)) == (-signal.SIGTERM, False), done.stderr
+    assert sorted(path.name for path in file.parent.glob(".*asdffs-*")) == []
