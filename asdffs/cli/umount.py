@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from asdffs.cli.as_user import as_user
 from asdffs.cli.bars import Facts, shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.live import LONGEST as _LONGEST
@@ -32,8 +33,6 @@ from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
 logger = logging.getLogger(__name__)
 
 _PATIENCE_MS = 1000
-#: Seconds in which root sees no progress of another user's mount before it leaves it to itself.
-_STILL = 15.0
 #: Seconds for which a mount may be busy because somebody just looks at it, such as 'asdffs ls', and how often to try.
 _BUSY = 1.0
 _LOOK = 0.02
@@ -75,7 +74,7 @@ def _take_away(given: str) -> int:
     if found is None or found.kind != "fuse.asdffs":
         raise MountError("no asdffs mount is there; 'asdffs ls' lists them", path=given)
     if os.geteuid() == 0 and found.owner:  # root itself may not look into it
-        return _as_user(found, lambda: _take_away_or_say(given))
+        return as_user(found, lambda: _take_away_or_say(given))
     status = _status(found, given)
     if status is None:
         return _take_dead_away(found)
@@ -87,63 +86,6 @@ def _take_away(given: str) -> int:
     if process is not None and status["report"]:
         return _tell(status["file"], status["report"])
     return ExitCode.OK
-
-
-def _as_user(found: Mount, work: Callable[[], int]) -> int:
-    """What ``work`` returns, done with the rights of the user who made the mount ``found``, and nothing more.
-
-    That user may be anybody: a process that waits for a mount that does not answer any more is left behind.
-    """
-    user, group = found.owner or 0, found.group or 0
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child:
-        os.close(writer)
-        return _wait_for(child, reader, found)
-    code = 1
-    try:
-        for standard in (1, 2):  # who reads what this command prints does not wait for a process that is left behind
-            os.dup2(writer, standard)
-        os.close(writer)
-        _become(user, group)
-        code = work()
-    except OSError as err:
-        say(f"asdffs: the rights of user {user} cannot be taken: {err.strerror}", file=sys.stderr)
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _wait_for(child: int, said: int, found: Mount) -> int:
-    """Print what ``child`` writes into the pipe ``said``; its exit code, unless the mount stops to get on."""
-    since, before = time.monotonic(), None
-    with open(said, "rb", buffering=0) as lines:
-        poll = select.poll()
-        poll.register(lines, select.POLLIN)
-        while True:
-            if poll.poll(_PATIENCE_MS):
-                piece = lines.read(1 << 16)
-                if not piece:
-                    break
-                sys.stderr.buffer.write(piece)
-                sys.stderr.flush()
-                continue
-            (one,) = asked([LiveMount(found)])
-            now = one.status.get("progress")
-            since, before = (time.monotonic() if now and now != before else since), now
-            if time.monotonic() - since > _STILL:
-                sentence = f"{found.point}: has not got on for {_STILL:.0f} s, and is left to itself"
-                say(f"asdffs: {sentence}; 'umount -l {found.point}' takes it away", file=sys.stderr)
-                return int(ExitCode.UNFINISHED)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def _become(user: int, group: int) -> None:
-    os.setgroups([])
-    os.setgid(group)
-    os.setuid(user)
-    for name in ("HOME", "XDG_STATE_HOME"):  # of root
-        os.environ.pop(name, None)
 
 
 def _tell(path: str, report: str) -> ExitCode:
