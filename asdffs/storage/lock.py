@@ -12,9 +12,11 @@ from typing import Any
 from asdffs.errors import LockedError, Remedy
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.journal import read_owner
+from asdffs.storage.mount_table import topmost
 
 _POLL = 0.05  # seconds; flock has no wait with a time limit
-#: How long a holder without a note is waited for, in seconds: who begins has none yet, who ends none any more.
+#: How long a holder without a note is waited for, in seconds: who begins has none yet, who ends none any more.  The
+#: same for one whose mount is gone.
 _NAMELESS = 2.0
 
 
@@ -31,10 +33,28 @@ def open_locked(folder: Folder, name: str, *, patience: float) -> Backend:
             return backend
         backend.close()  # locked by another, or replaced between open and lock
         owner = read_owner(folder, name)
-        longest = patience if owner.get("state") == "finishing" else 0 if owner else min(patience, _NAMELESS)
-        if time.monotonic() - begin > longest:
+        if time.monotonic() - begin > _longest(owner, patience):
             raise LockedError(_holder(owner), path=folder.path(name), remedy=_remedy(owner))
         time.sleep(_POLL)
+
+
+def _longest(owner: dict[str, Any], patience: float) -> float:
+    """How long the holder of the lock is waited for, in seconds."""
+    if owner.get("state") == "finishing":
+        return patience
+    return min(patience, _NAMELESS) if not owner or _is_gone(owner) else 0
+
+
+def _is_gone(owner: dict[str, Any]) -> bool:
+    """Whether the holder is a daemon whose mount was taken away: it will say in a moment that it is finishing.
+
+    Or its mount is in another namespace, and cannot be seen from here.
+    """
+    point = owner.get("mountpoint")
+    if owner.get("state") != "serving" or not isinstance(point, str):
+        return False
+    found = topmost(point)
+    return found is None or found.kind != "fuse.asdffs"
 
 
 def _remedy(owner: dict[str, Any]) -> Remedy | None:
