@@ -86,7 +86,7 @@ def _validate(schema: Any, tree: Any, context: Any, text: bytes) -> None:
 
 
 def _first_error(validator: Any, tree: Any) -> tuple[Path, Any] | None:
-    """An error, and where it is: an error tells its path from the object on whose tag has the schema."""
+    """An error, and where it is: errors tell their path from the object whose tag has the schema."""
     error = next(validator.iter_errors(tree), None)
     node, path = tree, Path()
     while error is not None:

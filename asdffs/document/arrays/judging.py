@@ -1,7 +1,7 @@
-"""What is wrong with the arrays of a tree: the sentences with which views and programs refuse to show them.
+"""What is wrong with the arrays of a tree, in the words with which views and programs refuse to show them.
 
-``check``, the warnings after a save and ``-o strict`` ask here, so that they say no other things than the views do.
-The caller has the turn; others are served while values in the tree are read.
+``tree/placement`` judges where elements are in their block; here values in the tree and masks are looked at as well,
+for ``check``.  The caller has the turn; others are served while values are read.
 """
 
 from __future__ import annotations

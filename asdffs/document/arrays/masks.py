@@ -77,7 +77,7 @@ def _value_of(scalar: Scalar, kind: str) -> Any:
     value = yaml.safe_load(scalar.text) if scalar.plain else scalar.text
     if kind == "c" and isinstance(value, str):
         return complex_of(value)
-    return value.encode("ascii", "replace") if kind == "S" and isinstance(value, str) else value
+    return value.encode() if kind == "S" and isinstance(value, str) else value
 
 
 def _compared(np: Any, data: Any, value: Any) -> Any:
