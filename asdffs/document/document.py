@@ -97,7 +97,7 @@ class Document(ForPrograms):
     def _refuse(self, draft: bytes, arrays: tuple[Ndarray, ...]) -> None:
         """Raise ``InvalidTreeError`` for what the user wants refused."""
         if self._strict:
-            self.fit.refuse(arrays, draft)
+            self.fit.refuse(arrays)
         if self._schema:
             with self.relief.waiting():
                 check_schemas(draft, self.dialect, len(self.blocks))

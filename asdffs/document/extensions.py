@@ -65,7 +65,7 @@ def find_hidden(tree: TreeEditor, contents: Contents, relief: Relief) -> Hidden:
 
     text = tree.text()
     with relief.waiting():
-        tables = read_tree(text, wanted)
+        tables = read_tree(text, wanted).found
     blocks: set[int] = set()
     troubles: list[str] = []
     for table in tables:

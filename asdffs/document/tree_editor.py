@@ -17,7 +17,8 @@ from asdffs.format.plan import plan_text
 from asdffs.format.tree_extent import complete_last_line
 from asdffs.relief import Relief
 from asdffs.storage.backend import Extent
-from asdffs.tree.ndarrays import Ndarray, find_arrays
+from asdffs.tree.arrays import find_arrays
+from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.validation import check_text
 
 _PADDING_SAMPLE = 4096

@@ -6,7 +6,6 @@ The caller has the turn; others are served while the arrays are looked at.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.extensions import Hidden, find_hidden
@@ -15,7 +14,6 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InUseError, InvalidTreeError, Remedy
 from asdffs.relief import Relief
 from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.outline import read_outline
 from asdffs.tree.placement import ArrayFault, fault_in_block
 
 logger = logging.getLogger(__name__)
@@ -87,34 +85,24 @@ class TreeFit:
                 remedy=Remedy.FORCE_DROP_BLOCKS,
             )
 
-    def refuse(self, arrays: tuple[Ndarray, ...], text: bytes) -> None:
-        """Raise ``InvalidTreeError`` for what would be a warning about ``text``, which has these ``arrays``."""
-        warnings = self._find_warnings(arrays, lambda: text)
+    def refuse(self, arrays: tuple[Ndarray, ...]) -> None:
+        """Raise ``InvalidTreeError`` for what would be a warning."""
+        warnings = self._find_warnings(arrays)
         if warnings:
             raise InvalidTreeError("; ".join(warnings))
 
     def warn(self, arrays: tuple[Ndarray, ...]) -> None:
         """Have the warnings in the report, and in the log."""
-        self._report.note_warnings(self._find_warnings(arrays, self._tree.text))
+        self._report.note_warnings(self._find_warnings(arrays))
         for warning in self._report.warnings:
             logger.warning("%s: %s", self._path, warning)
 
-    def _find_warnings(self, arrays: tuple[Ndarray, ...], text: Callable[[], bytes]) -> tuple[str, ...]:
-        """Arrays that cannot be shown, of those in blocks.
-
-        ``arrays`` were read without aliases, merge keys and masks.  Where they seem wrong, ``text()`` is read anew.
-        """
+    def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
+        """Arrays that cannot be shown, of those in blocks."""
         count = self._contents.count
         with self._relief.waiting():
-            if not any(_is_in_block(array) and fault_in_block(array, count, self._size_or_none) for array in arrays):
-                return ()
-            with self._relief.resumed():
-                raw = text()
-            branches = read_outline(raw, self._tree.dialect).arrays
-            known = [branch.array for branch in branches if branch.inline is None and branch.array is not None]
-            faults = [
-                (array, fault_in_block(array, count, self._size_or_none)) for array in filter(_is_in_block, known)
-            ]
+            stored = filter(_is_in_block, arrays)
+            faults = [(array, fault_in_block(array, count, self._size_or_none)) for array in stored]
         return tuple(str(ArrayFault(array, sentence)) for array, sentence in faults if sentence)
 
     def _size_or_none(self, number: int) -> int | None:

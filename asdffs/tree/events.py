@@ -64,6 +64,16 @@ class Found(NamedTuple):
     line: int
 
 
+class Reading(NamedTuple):
+    """What was read of a tree.  ``indirect``: whether something in ``found`` is an alias or a merge key.
+
+    Its value is None there: the outline (``outline``) knows what it means.
+    """
+
+    found: list[Found]
+    indirect: bool
+
+
 @dataclass(slots=True)
 class _Frame:
     """An open collection.
@@ -120,6 +130,7 @@ class _Reader:
     documents: int = 0
     ended: bool = False
     unique: bool = False
+    indirect: bool = False
     named: dict[str, object] = field(default_factory=dict)
 
     def follow(self, events: Iterable[Any]) -> None:
@@ -187,6 +198,7 @@ class _Reader:
         if kind is None:
             raise _invalid(f"the alias '*{event.anchor}' has no anchor before it", event.start_mark)
         frame = self.stack[-1] if self.stack else None
+        self.indirect = self.indirect or (frame is not None and frame.value is not None)
         if frame is None or not frame.wants_key:
             self.add(event, kind, None)
         else:
@@ -306,7 +318,7 @@ def read_tree(
     go_on: Callable[[], bool] = lambda: True,
     *,
     unique: bool = False,
-) -> list[Found]:
+) -> Reading:
     """Check ``text`` and return its collections whose tag is ``wanted``, in the order of their ends.
 
     ``text`` begins with the header line, which is a YAML comment, so that lines are those of
@@ -322,7 +334,7 @@ def read_tree(
     except yaml.reader.ReaderError as err:
         line = text.count(b"\n", 0, err.position) + 1
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
-    return reader.found
+    return Reading(reader.found, reader.indirect)
 
 
 def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:

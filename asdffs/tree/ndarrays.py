@@ -7,11 +7,11 @@ Implements what section Tree in-depth and the schema core/ndarray say about ``so
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from asdffs.dialects.base import Dialect
-from asdffs.tree.events import Found, Path, read_tree
+from asdffs.tree.events import Found, Path
 
 _ITEM_SIZES = {
     **{f"{kind}int{bits}": bits // 8 for kind in ("", "u") for bits in (8, 16, 32, 64)},
@@ -22,7 +22,6 @@ _ITEM_SIZES = {
     "complex128": 16,
     "bool8": 1,
 }
-_SKIP = frozenset({"data"})
 _STATED = ("offset", "strides", "shape")
 #: Offsets and sizes of blocks have 64 bits; larger numbers mean nothing here.
 _LARGEST = 1 << 63
@@ -105,14 +104,6 @@ def _float_orders(datatype: Any, order: str | None) -> Iterator[str | None]:
             yield from _float_orders(field.get("datatype"), field.get("byteorder") or order)
         elif isinstance(field, str):
             yield from _float_orders(field, order)
-
-
-def find_arrays(
-    text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True, *, unique: bool = False
-) -> tuple[Ndarray, ...]:
-    """All ndarrays of the tree in ``text``; ``unique``: refuse duplicate keys.  Raises as ``read_tree``."""
-    found = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique)
-    return tuple(ndarray_of(each, dialect) for each in found)
 
 
 def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:

@@ -170,7 +170,8 @@ class _Reader:
         if not branch.mapping:  # the short form: its values instead of a mapping
             branch.inline, branch.nulls = branch.span, self._skipped_null
             self._needed = True
-            branch.array = ndarray_of(Found(branch.path, branch.tag, {}, branch.line), self._dialect)
+            short = ndarray_of(Found(branch.path, branch.tag, {}, branch.line), self._dialect)
+            branch.array = short._replace(inline=True)
         branch.hold()
         self._arrays.append(branch)
 

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
+from asdffs.tree.arrays import find_arrays
 from asdffs.tree.branch import Outline
-from asdffs.tree.ndarrays import Ndarray, find_arrays
+from asdffs.tree.ndarrays import Ndarray
 
 #: What to write as the source of an array; None leaves it.
 Wanted = Callable[[Ndarray], str | None]

@@ -30,8 +30,9 @@ from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml, parse_header
 from asdffs.format.tree_extent import find_comments_end
+from asdffs.tree.arrays import find_arrays
 from asdffs.tree.branch import Outline
-from asdffs.tree.ndarrays import Ndarray, find_arrays
+from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
 from asdffs.tree.validation import check_text
 from asdffs.tree.values import ValueNode, read_values

@@ -14,7 +14,8 @@ from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
 from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
-from asdffs.tree.ndarrays import Ndarray, find_arrays
+from asdffs.tree.arrays import find_arrays
+from asdffs.tree.ndarrays import Ndarray
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
 _DECODED_AT_ONCE = 1 << 20

@@ -21,7 +21,8 @@ from asdffs.format.constants import NO_CHECKSUM
 from asdffs.relief import Turns
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.sharing import Stretch, probe_name
-from asdffs.tree.ndarrays import Ndarray, find_arrays
+from asdffs.tree.arrays import find_arrays
+from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import checked_sources
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy

@@ -12,6 +12,7 @@ import asdf
 import numpy as np
 import pytest
 from support import codecs
+from support.arrays import tree_file
 from support.commands import Done, command
 from support.mounts import environment_in, mounted
 from support.samples import (
@@ -205,3 +206,27 @@ def test_relative_sources_lead_to_the_same_file_from_elsewhere(tmp_path: Path, c
     path.write_bytes(bad)
     done = call("repack", path, tmp_path / "there/bad.asdf")
     assert (done.code, "line 10" in done.sentence) == (4, True)
+
+
+ALIASED = (
+    "n: &n 1\n"
+    "a: !core/ndarray-1.0.0 {source: *n, datatype: uint8, byteorder: big, shape: [4]}\n"
+    "c: &c {source: 1}\n"
+    "b: !core/ndarray-1.0.0 {<<: *c, datatype: uint8, byteorder: big, shape: [4]}\n"
+    "d: !core/ndarray-1.0.0 {source: 1, datatype: uint8, byteorder: big, shape: [*n]}\n"
+)
+
+
+def test_regression_blocks_that_an_alias_or_a_merge_key_refers_to_were_dropped(tmp_path: Path) -> None:
+    path, environment = tmp_path / "a.asdf", environment_in(tmp_path)
+    path.write_bytes(tree_file(ALIASED, [block_bytes(b"none"), block_bytes(b"data")]))
+    with asdf.open(path) as file:
+        before = [file[name][:].tobytes() for name in "abd"]
+    assert "a, b, d" in command("info", path, environment=environment).out
+    done = command("block", path, "1", "--remove", environment=environment)
+    assert (done.code, "has source 1" in done.err) == (5, True), done
+    done = command("repack", "--drop-unreferenced", path, environment=environment)
+    assert "dropped blocks: 0\n" in done.out
+    with asdf.open(path) as file:
+        assert [file[name][:].tobytes() for name in "abd"] == before
+        assert file["n"] == 1

@@ -11,7 +11,8 @@ from asdffs.dialects.asdf_1 import Asdf1
 from asdffs.errors import InvalidTreeError
 from asdffs.format.tree_extent import complete_last_line
 from asdffs.tree import validation
-from asdffs.tree.ndarrays import find_arrays, item_size
+from asdffs.tree.arrays import find_arrays
+from asdffs.tree.ndarrays import item_size
 from asdffs.tree.placement import fault_in_block
 from asdffs.tree.validation import check_text, find_not_utf8
 
