@@ -41,6 +41,11 @@ class Hidden(NamedTuple):
     tags: tuple[str, ...]
     troubles: tuple[str, ...]
 
+    @property
+    def numbered(self) -> bool:
+        """Whether an object is known to refer to blocks by their numbers."""
+        return bool(self.blocks) or any(tag.startswith(_ZARR) for tag in self.tags)
+
     def unseen(self, arrays: Iterable[Ndarray], count: int) -> list[int]:
         """The blocks, of ``count``, that neither ``arrays`` nor tables of chunks refer to."""
         return sorted(set(range(count)) - self.blocks - {array.block_in(count) for array in arrays})
@@ -65,10 +70,12 @@ def find_hidden(tree: TreeEditor, contents: Contents, relief: Relief) -> Hidden:
 
     text = tree.text()
     with relief.waiting():
-        tables = read_tree(text, wanted).found
+        reading = read_tree(text, wanted)
+    if reading.indirect:  # an alias in a zarr array may be any block
+        tags |= {table.tag: None for table in reading.found}
     blocks: set[int] = set()
     troubles: list[str] = []
-    for table in tables:
+    for table in reading.found:
         numbers, trouble = _chunks(contents, table)
         blocks |= numbers
         troubles += [f"line {table.line}: {trouble}"] if trouble else []

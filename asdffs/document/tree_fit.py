@@ -68,7 +68,7 @@ class TreeFit:
 
     def check_unnumbered(self) -> None:
         """Raise ``InUseError`` when an object of an extension is known to refer to blocks by their numbers."""
-        if self._find_hidden().blocks:
+        if self._find_hidden().numbered:
             sentence = "a zarr array refers to blocks by their numbers, which would be lost"
             raise InUseError(sentence, path=self._path, remedy=Remedy.FORCE_LOSS)
 
