@@ -157,11 +157,11 @@ class Document(ForPrograms):
         text = tree.text()
         with self.report.progress.over("looking at the tree", len(text)), self.relief.waiting():
             try:
-                arrays = tree.arrays_of(text, lambda: self.tree.version == version and not self.relief.stopping)
+                warnings = self.fit.look_at(text, lambda: self.tree.version == version and not self.relief.stopping)
             except StoppedError:
                 return
         if self.tree.version == version:
-            self.fit.warn(arrays)
+            self.fit.note(warnings)
 
     def repair_index(self) -> bool:
         """Write the block index where it is missing or wrong; whether it was.  Raises as ``Transaction``."""

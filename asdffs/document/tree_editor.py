@@ -66,12 +66,8 @@ class TreeEditor:
 
     def arrays(self) -> tuple[Ndarray, ...]:
         """The ndarrays of the committed tree; none when the tree on disk is not valid YAML."""
-        return self.arrays_of(self.text())
-
-    def arrays_of(self, text: bytes, go_on: Callable[[], bool] = lambda: True) -> tuple[Ndarray, ...]:
-        """Those of a text that was the committed tree.  Any thread, without the turn.  Raises ``AbandonedError``."""
         try:
-            return find_arrays(text, self._dialect, go_on)
+            return self.read_arrays()
         except InvalidTreeError:
             return ()
 

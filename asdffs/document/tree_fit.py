@@ -5,7 +5,10 @@ The caller has the turn; others are served while the arrays are looked at.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
+from collections.abc import Callable
 
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.extensions import Hidden, find_hidden
@@ -13,6 +16,7 @@ from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InUseError, InvalidTreeError, Remedy
 from asdffs.relief import Relief
+from asdffs.tree.arrays import look_at_arrays
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import ArrayFault, fault_in_block
 
@@ -91,19 +95,33 @@ class TreeFit:
         if warnings:
             raise InvalidTreeError("; ".join(warnings))
 
-    def warn(self, arrays: tuple[Ndarray, ...]) -> None:
+    def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[str, ...]:
+        """Return the warnings about ``text``, which was the committed tree; none where that is not valid YAML.
+
+        Any thread, without the turn; ``go_on`` is asked now and then.  Raises ``StoppedError``.
+        """
+        judge = _Judge(self._contents.count, self._size_or_none)
+        with contextlib.suppress(InvalidTreeError):
+            look_at_arrays(text, self._tree.dialect, judge.take, go_on, anew=judge.warnings.clear)
+        return tuple(judge.warnings)
+
+    def note(self, warnings: tuple[str, ...]) -> None:
         """Have the warnings in the report, and in the log."""
-        self._report.note_warnings(self._find_warnings(arrays))
-        for warning in self._report.warnings:
+        self._report.note_warnings(warnings)
+        for warning in warnings:
             logger.warning("%s: %s", self._path, warning)
+
+    def warn(self, arrays: tuple[Ndarray, ...]) -> None:
+        """Have what is wrong with ``arrays``, those of the committed tree, in the report, and in the log."""
+        self.note(self._find_warnings(arrays))
 
     def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
         """Arrays that cannot be shown, of those in blocks."""
-        count = self._contents.count
+        judge = _Judge(self._contents.count, self._size_or_none)
         with self._relief.waiting():
-            stored = filter(_is_in_block, arrays)
-            faults = [(array, fault_in_block(array, count, self._size_or_none)) for array in stored]
-        return tuple(str(ArrayFault(array, sentence)) for array, sentence in faults if sentence)
+            for array in arrays:
+                judge.take(array)
+        return tuple(judge.warnings)
 
     def _size_or_none(self, number: int) -> int | None:
         with self._relief.resumed():
@@ -113,6 +131,18 @@ class TreeFit:
         return find_hidden(self._tree, self._contents, self._relief)
 
 
-def _is_in_block(array: Ndarray) -> bool:
-    """Whether its elements are to be in a block of this file."""
-    return not array.inline and not isinstance(array.source, str)
+class _Judge:
+    """Judges arrays one by one; each of the ``count`` blocks is asked once how large it is."""
+
+    def __init__(self, count: int, size_of: Callable[[int], int | None]) -> None:
+        self._count = count
+        self._size_of = functools.cache(size_of)
+        self.warnings: list[str] = []
+
+    def take(self, array: Ndarray) -> None:
+        """Note what is wrong with ``array``, if it is to be in a block of this file."""
+        if array.inline or isinstance(array.source, str):
+            return
+        sentence = fault_in_block(array, self._count, self._size_of)
+        if sentence:
+            self.warnings.append(str(ArrayFault(array, sentence)))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from asdffs.dialects.base import Dialect
-from asdffs.tree.events import read_tree
+from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.outline import read_outline
 
@@ -21,9 +21,32 @@ def find_arrays(
     text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True, *, unique: bool = False
 ) -> tuple[Ndarray, ...]:
     """All ndarrays of the tree in ``text``; ``unique``: refuse duplicate keys.  Raises as ``read_tree``."""
-    reading = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique)
-    if not reading.indirect:
-        return tuple(ndarray_of(each, dialect) for each in reading.found)
+    arrays: list[Ndarray] = []
+    look_at_arrays(text, dialect, arrays.append, go_on, unique=unique, anew=arrays.clear)
+    return tuple(arrays)
+
+
+def look_at_arrays(
+    text: bytes,
+    dialect: Dialect,
+    take: Callable[[Ndarray], object],
+    go_on: Callable[[], bool] = lambda: True,
+    *,
+    unique: bool = False,
+    anew: Callable[[], object],
+) -> None:
+    """As ``find_arrays``, but gives each to ``take``: of a million, none need be kept.
+
+    ``anew`` is called when all of them are given once more, because one has an alias in it.
+    """
+
+    def taken(found: Found) -> None:
+        take(ndarray_of(found, dialect))
+
+    if not read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, take=taken).indirect:
+        return
+    anew()
     branches = read_outline(text, dialect, spans=False).arrays
-    tagged = (branch.array for branch in branches if dialect.is_ndarray(branch.tag))
-    return tuple(array for array in tagged if array is not None)
+    for branch in branches:
+        if branch.array is not None and dialect.is_ndarray(branch.tag):
+            take(branch.array)

@@ -132,6 +132,7 @@ class _Reader:
     unique: bool = False
     indirect: bool = False
     named: dict[str, object] = field(default_factory=dict)
+    take: Callable[[Found], object] = lambda _: None
 
     def follow(self, events: Iterable[Any]) -> None:
         """Read all events.  Nine of ten are of what is neither tagged nor collected; handlers look for that first."""
@@ -270,7 +271,7 @@ class _Reader:
             self.anchors[frame.anchor] = frame.kind
         if frame.found:
             path = tuple(above.step() for above in self.stack)
-            self.found.append(Found(path, frame.tag or "", frame.value, frame.line))
+            self.take(Found(path, frame.tag or "", frame.value, frame.line))
         if self.stack:
             above = self.stack[-1]
             if above.plain:
@@ -318,15 +319,17 @@ def read_tree(
     go_on: Callable[[], bool] = lambda: True,
     *,
     unique: bool = False,
+    take: Callable[[Found], object] | None = None,
 ) -> Reading:
     """Check ``text`` and return its collections whose tag is ``wanted``, in the order of their ends.
 
-    ``text`` begins with the header line, which is a YAML comment, so that lines are those of
-    the file.  ``go_on`` is asked now and then.  ``unique``: refuse a mapping that has a key twice (YAML 1.1,
-    section 3.2.1.3), of which every reader drops one.  Raises ``InvalidTreeError`` with line and column,
-    ``StoppedError`` when ``go_on`` says no.
+    ``text`` begins with the header line, which is a YAML comment, so that lines are those of the file. ``go_on``
+    is asked now and then. ``unique``: refuse a mapping that has a key twice (YAML 1.1, section 3.2.1.3), of which
+    every reader drops one. ``take``: is given each, and then none is returned. Raises ``InvalidTreeError`` with
+    line and column, ``StoppedError`` when ``go_on`` says no.
     """
     reader = _Reader(wanted, skip, unique=unique)
+    reader.take = take or reader.found.append
     try:
         _follow(reader, text, go_on)
     except yaml.MarkedYAMLError as err:
