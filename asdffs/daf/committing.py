@@ -209,12 +209,19 @@ class Commit:
     def _take_properties(self, node: dict[str, Any], writer: Writer) -> None:
         """Properties that are what they were, and those that are whole, and that nobody is writing."""
         changed_ones: dict[Key, list[str]] = {}
+        same: dict[Key, list[str]] = {}
         for unit, paths in self._units.items():
             if not isinstance(unit, Key):
                 continue
             if self._is_unchanged(unit, paths):
-                put(node, keys_of(unit), KEPT)
+                same[unit] = paths
             elif all(map(self._is_ready, paths)):
+                changed_ones[unit] = paths
+        axes = {key.name for key in changed_ones if key.kind == "axis"}
+        for unit, paths in same.items():
+            if axes.isdisjoint(unit.axes):
+                put(node, keys_of(unit), KEPT)
+            else:  # a sparse array has no other length than that of its axis
                 changed_ones[unit] = paths
         self._count_axes(changed_ones)
         for key in sorted(changed_ones, key=lambda key: (key.kind != "axis", key)):

@@ -452,3 +452,27 @@ def test_lines_that_end_in_cr_lf_are_told(tmp_path: Path) -> None:
     done = asdffs("daf", "check", store, environment=environment_in(tmp_path))
     assert "axes/cell.txt: note: its lines end in CR LF" in done.stdout
     assert done.returncode == 0
+
+
+def test_regression_a_sparse_matrix_kept_the_length_that_its_axis_had(empty: Path, tmp_path: Path) -> None:
+    """Committed while its axis was empty for a moment: then the axis is written, and the matrix is not."""
+    with mounted(empty, *STORE) as mount:
+        for name, lines in (("cell", ""), ("gene", "a\nb\nc\n")):
+            (mount.point / f"axes/{name}.txt").write_text(lines)
+        folder = mount.point / "matrices/cell/gene"
+        folder.mkdir(parents=True)
+        for part, code, numbers in (
+            ("colptr", "Int64", [1, 1, 1, 1]),
+            ("rowval", "Int64", []),
+            ("nzval", "Float32", []),
+        ):
+            (folder / f"m.{part}").write_bytes(packed(code, numbers))
+        descriptor = {"format": "sparse", "eltype": "Float32", "indtype": "Int64"}
+        (folder / "m.json").write_text(json.dumps(descriptor))
+        until_committed(mount)
+        (mount.point / "axes/cell.txt").write_text("1\n2\n3\n4\n5\n6\n")
+        until_committed(mount)
+    done = asdffs("daf", "unpack", empty, tmp_path / "back", environment=environment_in(tmp_path))
+    assert done.returncode == 0, done.stderr
+    done = asdffs("daf", "check", empty, environment=environment_in(tmp_path))
+    assert done.returncode == 0, done.stdout
