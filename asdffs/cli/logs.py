@@ -20,7 +20,7 @@ _TEXT: Final[dict[str, Any]] = {"encoding": "utf-8", "errors": "backslashreplace
 
 
 class _BoundedLog(logging.FileHandler):
-    """A log that begins anew, as ``NAME``, when it has grown long; what was in it is in ``NAME.1``.
+    """A log file that is rotated at 1 MiB: the previous one stays as ``NAME.1``.
 
     A file that the user chose is left to the user's own rotation (logrotate).  ``logging.handlers`` has such a class,
     and imports sockets and pickles for others, which takes longer than a mount may.

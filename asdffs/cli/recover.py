@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def recover(path: str) -> Past:
-    """Complete what a crash interrupted in the file at ``path``, and keep what is not in it.
+    """Complete interrupted changes of the file at ``path``; save unsaved edits beside it.
 
     Raises ``AsdffsError``, ``OSError``.
     """

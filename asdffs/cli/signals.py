@@ -48,7 +48,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def die_of(number: int) -> NoReturn:
-    """End the process by that signal, so that whoever started it sees it."""
+    """End the process by that signal: its parent then sees the cause in the exit status."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     os._exit(128 + number)  # as shells count; reached only where the signal is blocked

@@ -103,7 +103,7 @@ def _tell(path: str, report: str) -> ExitCode:
 
 
 def _take_dead_away(found: Mount) -> int:
-    """Unmount what no daemon serves any more, and recover its file, as far as mount(8) says which it is."""
+    """Unmount a mount whose daemon is gone, and recover its file if the mount table names it."""
     _run_helper(found.point, lazily=True)
     say(f"asdffs: {found.point}: its daemon was gone; unmounted", file=sys.stderr)
     if not os.path.isfile(found.source):

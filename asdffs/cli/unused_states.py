@@ -15,6 +15,7 @@ import time
 from typing import Final
 
 from asdffs.cli.places import SPOOLS, places_in, spools_in, state_home
+from asdffs.errors import reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ def remove_unused_states() -> None:
             _remove_if_unused(top, now - _STAYS)
         _remove_dead_links(os.path.join(home, "files"))
     except OSError as err:
-        logger.info("%s: cannot be tidied up: %s", home, err.strerror)
+        logger.info("%s: cannot be tidied up: %s", home, reason_of(err))
 
 
 def _remove_if_unused(top: str, before: float) -> None:
@@ -71,6 +72,6 @@ def _remove_dead_links(folder: str) -> None:
     """Files there name the state directory of a file that may be renamed (``identity``)."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in itertools.islice(entries, _MOST):
-            with open(entry.path) as file:
+            with contextlib.suppress(ValueError), open(entry.path) as file:  # not ours, if it is no text
                 if not os.path.isdir(file.read()):
                     os.unlink(entry.path)

@@ -43,6 +43,7 @@ def test_only_what_is_old_and_empty_goes(state: Path, tmp_path: Path) -> None:
         tops[name] = top
     (tops["drafts"] / "rejected").mkdir()
     (tops["report"] / "report.json").write_text("{}")
+    (state / "files" / "~broken").write_bytes(b"\xff\xfe")
     (tmp_path / "scratch").mkdir()
     (tops["elsewhere"] / "spools.json").write_text(f'["{tmp_path / "scratch"}"]')
     for name, top in tops.items():
@@ -50,6 +51,7 @@ def test_only_what_is_old_and_empty_goes(state: Path, tmp_path: Path) -> None:
             made_old(top)
     remove_unused_states()
     assert {name for name, top in tops.items() if top.exists()} == tops.keys() - {"unused"}
+    (state / "files" / "~broken").unlink()
     assert sorted(path.name for path in (state / "files").iterdir()) == sorted(tops.keys() - {"unused"})
     for top in tops.values():
         if top.exists():
