@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.samples import write_sample
 
-from asdffs.relief import check_ranks
+from asdffs.scheduling import check_ranks
 
 # Locks are entered in one order: here, and in every command and daemon that a test starts.
 os.environ["ASDFFS_CHECK_LOCKS"] = "1"

@@ -22,7 +22,7 @@ from asdffs.document.blocks.committing import Readable
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError
-from asdffs.relief import CHUNK
+from asdffs.scheduling import CHUNK
 
 _STDIN: Final = "-"
 _LONGEST_NUMBER: Final = 18
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _number(text: str, document: Document, *, new: bool) -> int:
     """The number that the user gave; with ``new`` it may be one more than the last.  Raises ``UsageError``."""
-    document.settle_index()
+    document.verify_index()
     count = len(document.blocks)
     if text == "new" and new:
         return count
@@ -146,4 +146,4 @@ def _append(document: Document, block: Block, content: Readable) -> None:
         with contextlib.suppress(AsdffsError, OSError):
             block.truncate(start)
         raise
-    block.settle(durable=True)
+    block.flush(durable=True)

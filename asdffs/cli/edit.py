@@ -87,7 +87,7 @@ class _Session:
             failure = self._run_editor(path)
             text = _read(path)
             if not text or text == before:
-                self.held.settle()
+                self.held.release()
                 if failure or not text:
                     why = failure or "the editor left no text, so nothing was committed"
                     raise UnfinishedError(why, path=self.document.path)
@@ -120,7 +120,7 @@ class _Session:
             self._keep(path, told(err))
         except (AsdffsError, OSError) as err:
             self._keep(path, told(err), conflict=isinstance(err, StaleFileError))
-        self.held.settle()
+        self.held.release()
         self.document.finish()
         return True
 
@@ -129,7 +129,7 @@ class _Session:
         keeper = Keeper(self.document.path)
         (keeper.keep_conflict if conflict else keeper.keep_draft)(path)
         if not keeper.failures:
-            self.held.settle()
+            self.held.release()
         raise_outcome(self.document.path, Outcome(keeper.kept, [why, *keeper.failures], []))
 
 

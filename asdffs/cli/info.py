@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the description.  Raises ``AsdffsError``, ``OSError``."""
     with closing(open_document(arguments.file, writable=False)) as document:
         if arguments.map and not arguments.json:
-            document.settle_index()
+            document.verify_index()
             _print(render(document, _width()))
             return 0
         facts = describe(document)
@@ -55,7 +55,7 @@ def _print(what: Any) -> None:
 
 def describe(document: Document) -> dict[str, Any]:
     """All facts, as ``--json`` prints them."""
-    document.settle_index()
+    document.verify_index()
     blocks = [_block(document, number) for number in range(len(document.blocks))]
     layout = document.layout
     comments, arrays = document.tree.text()[: layout.text_start], document.tree.arrays()

@@ -15,9 +15,9 @@ from asdffs.cli.parser import COMMANDS, build_parser
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import SafeFormatter, say
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
-from asdffs.cli.standard import forget_output, settle_streams
+from asdffs.cli.standard import forget_output, open_standard_streams
 from asdffs.errors import AsdffsError, UsageError
-from asdffs.relief import check_ranks
+from asdffs.scheduling import check_ranks
 
 _MOUNT_WORDS = 2
 
@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str] | None) -> int:
-    settle_streams()
+    open_standard_streams()
     words = _with_command(sys.argv[1:] if argv is None else argv)
     arguments = build_parser(words[0] if words else None).parse_args(words)
     level = logging.INFO if arguments.verbose else logging.WARNING

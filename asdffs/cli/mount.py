@@ -35,8 +35,8 @@ from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError, UsageError, reason_of
 from asdffs.mount.binding import load_binding
 from asdffs.mount.daemon import run_in_background, serve
+from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions, parse_options
-from asdffs.mount.relief import Loop
 from asdffs.storage.mount_table import filesystem_of, resolved, topmost
 
 logger = logging.getLogger(__name__)
@@ -130,10 +130,10 @@ def _serve(
     loop = Loop()
     settings = Settings(
         spool=places.spool,
-        relief=loop,
+        scheduler=loop,
         padding=options.padding,
         spool_max=options.spool_max,
-        care=ChecksumPolicy(keep=options.keep_checksums, verify=options.verify),
+        checksums=ChecksumPolicy(keep=options.keep_checksums, verify=options.verify),
         strict=options.strict,
         schema=options.schema,
         growth=options.growth,
@@ -158,7 +158,7 @@ def _serve(
             loop,
             ready=ready,
             leaving=lambda: _say_leaving(path),
-            settled=held.settle,
+            released=held.release,
         )
     finally:
         held.close()

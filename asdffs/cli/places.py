@@ -117,21 +117,21 @@ def make(places: Places) -> None:
 class Held:
     """The places of a file, for the process that has its lock.
 
-    What is in them is somebody's work.  ``close`` empties them only if ``settle`` was called: then all of it is in
+    What is in them is somebody's work.  ``close`` empties them only if ``release`` was called: then all of it is in
     the file, or beside it.
     """
 
     def __init__(self, places: Places) -> None:
         self.places = places
-        self._settled = False
+        self._released = False
 
-    def settle(self) -> None:
+    def release(self) -> None:
         """All that was typed or copied in is in the file, or beside it."""
-        self._settled = True
+        self._released = True
 
     def close(self) -> None:
         """Before the lock is given away."""
-        if self._settled:
+        if self._released:
             clear(self.places)
 
 

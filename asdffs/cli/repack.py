@@ -15,7 +15,7 @@ from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, resolve
-from asdffs.relief import Turns
+from asdffs.scheduling import WorkerThreads
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
 
@@ -27,21 +27,21 @@ def run(arguments: argparse.Namespace) -> int:
     room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
     path = os.path.join(*resolve(arguments.file))
     in_place = arguments.out is None or os.path.realpath(arguments.out) == path
-    turns = Turns()
+    workers = WorkerThreads()
     spool = os.path.dirname(path if in_place else os.path.realpath(arguments.out))
-    wishes = RepackOptions(
+    options = RepackOptions(
         arguments.compression, room, drop=arguments.drop_unreferenced, directory=spool, force=arguments.force
     )
-    settings = Settings(spool=spool, relief=turns)
-    with ExitStack() as stack, turns.entered():
+    settings = Settings(spool=spool, scheduler=workers)
+    with ExitStack() as stack, workers.entered():
         if in_place:
             document, _ = stack.enter_context(opened_to_write(path, "repack", settings))
         else:
             document = stack.enter_context(closing(open_document(path, writable=False, settings=settings)))
         before = document.layout.size
-        repacking = Repacking(document, turns, wishes)
+        repacking = Repacking(document, workers, options)
         with shown(document.report.progress.facts, f"repacking {arguments.file}"):
-            _write(arguments, document, turns, repacking, in_place=in_place)
+            _write(arguments, document, workers, repacking, in_place=in_place)
     target = path if in_place else os.path.realpath(arguments.out)
     dropped = sorted(set(range(repacking.count)) - set(repacking.kept))
     facts = {"file": target, "size_before": before, "size": os.path.getsize(target), "dropped": dropped}
@@ -50,12 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(
-    arguments: argparse.Namespace, document: Document, turns: Turns, repacking: Repacking, *, in_place: bool
+    arguments: argparse.Namespace, document: Document, workers: WorkerThreads, repacking: Repacking, *, in_place: bool
 ) -> None:
     if in_place:
         document.rewrite(repacking.write)
         return
-    with turns.waiting():
+    with workers.waiting():
         write_out(arguments, repacking.write)
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 
 
-def settle_streams() -> None:
+def open_standard_streams() -> None:
     """Have all three open, and names that are not UTF-8 printed as they are."""
     null = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: maybe one of the three already
     while null <= 2:

@@ -18,7 +18,7 @@ from asdffs.cli.saying import say
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
-from asdffs.relief import Turns
+from asdffs.scheduling import WorkerThreads
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.upgrading import Upgrading
 
@@ -32,16 +32,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("give OUT, the name of the new file, or --check")
     if arguments.out is not None and os.path.realpath(arguments.out) == os.path.realpath(arguments.file):
         raise UsageError("is the file itself, which stays as it is; give OUT another name", path=arguments.out)
-    turns = Turns()
-    with ExitStack() as stack, turns.entered():  # it is closed when nobody has the turn
-        document = stack.enter_context(closing(_opened(arguments, turns)))
-        upgrading = Upgrading(document, turns, room, _now())
+    workers = WorkerThreads()
+    with ExitStack() as stack, workers.entered():  # it is closed when nobody holds the main lock
+        document = stack.enter_context(closing(_opened(arguments, workers)))
+        upgrading = Upgrading(document, workers, room, _now())
         for note in upgrading.notes:
             logger.warning("%s: %s", arguments.file, note)
         if arguments.check:
             _show(arguments, document, upgrading)
             return 0
-        with shown(document.report.progress.facts, f"upgrading {arguments.file}"), turns.waiting():
+        with shown(document.report.progress.facts, f"upgrading {arguments.file}"), workers.waiting():
             path = write_out(arguments, upgrading.write)
         facts = _facts(document, upgrading)
     if arguments.json:
@@ -62,9 +62,9 @@ def _now() -> datetime:
         raise UsageError(f"$SOURCE_DATE_EPOCH is {epoch!r}, and should be seconds since 1970") from err
 
 
-def _opened(arguments: argparse.Namespace, turns: Turns) -> Document:
+def _opened(arguments: argparse.Namespace, workers: WorkerThreads) -> Document:
     spool = os.path.dirname(os.path.realpath(arguments.out)) if arguments.out is not None else None
-    settings = Settings(spool=spool if spool and os.path.isdir(spool) else None, relief=turns)
+    settings = Settings(spool=spool if spool and os.path.isdir(spool) else None, scheduler=workers)
     return open_document(arguments.file, writable=False, settings=settings)
 
 

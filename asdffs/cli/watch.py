@@ -226,9 +226,9 @@ class _Watching:
         for name, mark in waiting.items():
             if name not in self._since or self._since[name][0] != mark:
                 self._since[name] = mark, clock
-        settled = [name for name in waiting if clock - self._since[name][1] >= _LOOK]
+        released = [name for name in waiting if clock - self._since[name][1] >= _LOOK]
         whole = [name for name in mirror.signatures() if name in closed and mirror.is_whole(name)]
-        return [*settled, *whole]
+        return [*released, *whole]
 
     def _look(self) -> bool:
         """Whether files can be carried: the directory has what others did to the ASDF file.
@@ -294,7 +294,7 @@ class _Watching:
             self._look()
         self._tell()
         if keep_beside(document, list, list, list, self._places.spool):
-            self._held.settle()
+            self._held.release()
         if not mirror.owed:
             self._remember()
         outcome = document.report.outcome

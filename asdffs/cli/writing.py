@@ -25,7 +25,7 @@ def opened_to_write(
 ) -> Iterator[tuple[Document, Held]]:
     """The document, and where its command may keep drafts and spool; closed, and these emptied, at the end.
 
-    ``typing``: something may be typed meanwhile, and these are emptied only if the command says ``settle``.  Others
+    ``typing``: something may be typed meanwhile, and these are emptied only if the command says ``release``.  Others
     are told that ``command`` holds the file.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
     """
     with interrupts.critical():
@@ -44,7 +44,7 @@ def _opened(real: str, command: str, settings: Settings | None, *, typing: bool)
             logger.warning("%s: %s", document.path, sentence)
         document.note_owner({"pid": os.getpid(), "command": command})
         if not typing:
-            held.settle()
+            held.release()
         yield document, held
     finally:
         held.close()

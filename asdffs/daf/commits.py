@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from asdffs.daf.committing import Commit, Committed, Unit
 from asdffs.daf.nodes import KeptEntryError
 from asdffs.errors import AsdffsError, FailedFileError, LockedError, StaleFileError, TreeChangedError
-from asdffs.relief import Exclusive
+from asdffs.scheduling import RankedLock
 
 #: How long after a change the tree is committed, in seconds; at least as many times what the last commit took.
 _SOON: Final = 0.25
@@ -22,10 +22,10 @@ _TRIES: Final = 5
 class Committable(Committed, Protocol):
     """What is asked of the mounted store: ``LiveStore`` says what each means."""
 
-    turn: Exclusive
+    lock: RankedLock
 
     @property
-    def settled(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether the tree has all there is, and no more."""
 
     def refresh(self) -> None:
@@ -49,7 +49,7 @@ class Commits:
         self._pending = True
         if not self._waking:
             self._waking = True
-            self._store.document.relief.later(max(_SOON, _PATIENCE * self._lasted), self._commit_soon)
+            self._store.document.scheduler.later(max(_SOON, _PATIENCE * self._lasted), self._commit_soon)
 
     def _commit_soon(self) -> None:
         self._waking = False
@@ -65,10 +65,12 @@ class Commits:
 
         Raises ``AsdffsError``, ``OSError``; what is loose stays so.
         """
-        if not self._store.document.writable or not (self._pending or forced or (final and not self._store.settled)):
+        if not self._store.document.writable or not (
+            self._pending or forced or (final and not self._store.is_stored)
+        ):
             return
         self._store.refresh()
-        with self._store.turn.entered():
+        with self._store.lock.entered():
             started = time.monotonic()
             self._pending = False
             try:
@@ -91,7 +93,7 @@ class Commits:
             if len(units) < 2:
                 raise
             self._commit_each(units if final else units[:_MOST_ALONE], final=final)
-            if not self._store.settled:
+            if not self._store.is_stored:
                 raise
 
     def _commit_each(self, units: list[Unit], *, final: bool) -> None:

@@ -136,7 +136,7 @@ class Commit:
         text, version = document.tree.text(), document.tree.version
         if version != self._store.tree.generation:
             raise TreeChangedError("the tree was changed meanwhile", path=document.path)
-        with document.relief.waiting():  # a large tree takes a while; and what cannot be said there costs no block
+        with document.scheduler.waiting():  # a large tree takes a while; and what cannot be said there costs no block
             changed(text, {DAF: old}, {DAF: new})
         wanted = [New(Now(file), growing) for file, (_, growing) in self._marks.items()]
         numbers = self._store.room.store(wanted, self._store.held_blocks)

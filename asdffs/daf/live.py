@@ -7,7 +7,7 @@ the block at once.  ``committing`` makes nodes and blocks of loose files when a 
 
 Invariants.  1. What was done to names is in the log before the call returns, until the tree has it.  2. Only files
 that nobody has open for writing are committed.  3. A block is freed when neither the tree nor an open file has it.
-One thread at a time, whoever has the turn; ``turn`` is held by who changes names,
+The caller holds the main lock; ``turn`` is held by who changes names,
 or commits.
 """
 
@@ -26,7 +26,7 @@ from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore, read_store
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingFileError
-from asdffs.relief import Exclusive, Rank, giving_way
+from asdffs.scheduling import Rank, RankedLock, yielding
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +41,8 @@ class LiveStore:
         self, document: Document, root: LiveDirectory | None = None, spool: LooseFiles | None = None
     ) -> None:
         self.document = document
-        self.turn = Exclusive(document.relief, Rank.STORE)
-        self._reading = Exclusive(document.relief, Rank.STORE_READING)
+        self.lock = RankedLock(document.scheduler, Rank.STORE)
+        self._reading = RankedLock(document.scheduler, Rank.STORE_READING)
         self.root = RootDirectory(self) if root is None else root
         self.committed: dict[str, LiveFile] = {}
         self.tree = TreeStore.empty(document)
@@ -79,10 +79,10 @@ class LiveStore:
 
     def refresh(self) -> None:
         """Take up what a commit that is not ours has changed.  Raises ``OSError``."""
-        if self._version == self.document.tree.version or self.turn.taken:
+        if self._version == self.document.tree.version or self.lock.taken:
             return
         with self._reading.entered(patiently=True):  # who comes meanwhile waits for what is read
-            if self._version != self.document.tree.version and not self.turn.taken:
+            if self._version != self.document.tree.version and not self.lock.taken:
                 self.take_up()
 
     def take_up(self) -> None:
@@ -111,7 +111,7 @@ class LiveStore:
         self.committed, self.tree = {}, tree
         for directory in sorted(tree.files.directories - gone):
             self.root.make(directory)
-        for path, content in giving_way(self.document.relief, tree.files.contents.items()):
+        for path, content in yielding(self.document.scheduler, tree.files.contents.items()):
             file, loose = taken.get(path, (known.get(path), None))
             self._adopt_file(path, content, file, loose, taken=path in taken, removed=path in before)
         for path, file in known.items():
@@ -161,7 +161,7 @@ class LiveStore:
         return file.loose is None and self.committed.get(path) is file
 
     @property
-    def settled(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether the tree has all there is, and no more."""
         files, directories = self.walk()
         same = files.keys() == self.tree.files.contents.keys() and directories == self.tree.files.directories
@@ -263,14 +263,14 @@ class LiveStore:
 
     def sync_log(self) -> None:
         """Make it durable what was done to names.  Raises ``OSError``."""
-        self._spool.sync(self.document.relief)
+        self._spool.sync(self.document.scheduler)
 
     def sync(self) -> None:
         """Make durable what is loose.  Raises ``OSError``."""
         for file in self.walk()[0].values():
             loose = file.loose
             if loose is not None:
-                loose.sync(self.document.relief)
+                loose.sync(self.document.scheduler)
         self.sync_log()
 
     def loose_files(self) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """A directory of a mounted store, in which programs create, remove, rename and link as in any other.
 
-One thread at a time, whoever has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -88,20 +88,20 @@ class LiveDirectory(ChangeableDirectory):
 
     def create(self, name: str) -> None:
         """A new empty file."""
-        with self._store.turn.entered():
+        with self._store.lock.entered():
             self._check_new(name)
             self._put(name, self._store.new_file(self.path + name))
 
     def mkdir(self, name: str) -> None:
         """A new directory."""
-        with self._store.turn.entered():
+        with self._store.lock.entered():
             self._check_new(name)
             self._store.note("mkdir", self.path + name)
             self.entries[name] = LiveDirectory(self, name)
 
     def rmdir(self, name: str) -> None:
         """Remove an empty directory."""
-        with self._store.turn.entered():
+        with self._store.lock.entered():
             directory = self._entry(name)
             if not isinstance(directory, LiveDirectory):
                 raise NotDirectoryError("is no directory", path=name)
@@ -112,7 +112,7 @@ class LiveDirectory(ChangeableDirectory):
 
     def unlink(self, name: str) -> None:
         """Take a name away; who has the file open goes on with it."""
-        with self._store.turn.entered():
+        with self._store.lock.entered():
             file = self._entry(name)
             if not isinstance(file, LiveFile):
                 raise FileExpectedError("is a directory", path=name)
@@ -123,7 +123,7 @@ class LiveDirectory(ChangeableDirectory):
         """Another name for a file of this store."""
         if not isinstance(file, LiveFile) or not file.names:
             raise NotPermittedError("only a file of the store can have another name in it", path=name)
-        with self._store.turn.entered():
+        with self._store.lock.entered():
             self._check_new(name)
             self._store.note("link", file.paths[0], self.path + name)
             self._put(name, file)
@@ -132,7 +132,7 @@ class LiveDirectory(ChangeableDirectory):
         """Give an entry another name, maybe that of another file or of an empty directory, which is gone then."""
         if not isinstance(target, LiveDirectory):
             raise NotPermittedError("the store has no such directory")
-        with self._store.turn.entered():
+        with self._store.lock.entered():
             entry, there = self._entry(name), target.entries.get(new_name)
             self._check_replaceable(entry, there, target, new_name)
             self._store.note("rename", self.path + name, target.path + new_name)

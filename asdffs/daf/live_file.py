@@ -1,6 +1,6 @@
 """A file of a mounted store: what it holds now, and what becomes of it when it is written.
 
-One thread at a time, whoever has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from asdffs.daf.stored import Stored
 from asdffs.document.changes import Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import NotSupportedError
-from asdffs.relief import Exclusive
+from asdffs.scheduling import RankedLock
 from asdffs.storage.backend import Extent
 from asdffs.views.base import ViewFile
 
@@ -31,7 +31,7 @@ class FileOwner(Protocol):
     """What a file asks of the mounted store that it is in.  ``turn``: held by whoever changes names, or commits."""
 
     document: Document
-    turn: Exclusive
+    lock: RankedLock
 
     def loosen(self, file: LiveFile, size: int) -> Loose:
         """Give a stored file bytes of its own, the first ``size`` of those that it has."""
@@ -117,7 +117,7 @@ class LiveFile(ViewFile):
 
     def open_for_writing(self) -> None:
         """Not while it is being committed."""
-        with self._store.turn.entered():
+        with self._store.lock.entered():
             pass
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
@@ -139,15 +139,15 @@ class LiveFile(ViewFile):
         window = self.window()
         return window is not None and self._store.document.blocks[window[0]].header.compressed
 
-    def settle(self, *, durable: bool) -> None:
+    def flush(self, *, durable: bool) -> None:
         """Have a compressed block stored; with ``durable``: fsync."""
         if not durable and not self.commits_late:
             return
         window, loose = self.window(), self.loose
         if window is not None:
-            self._store.document.blocks[window[0]].settle(durable=durable)
+            self._store.document.blocks[window[0]].flush(durable=durable)
         elif loose is not None:
-            loose.sync(self._store.document.relief)
+            loose.sync(self._store.document.scheduler)
         self._store.sync_log()
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:

@@ -4,7 +4,7 @@ Each loose file is a file of the spool.  The log lists what was done to names si
 JSON list a line, so that the next mount, which begins with the committed tree, can do it again.  Its first line names
 that tree; before another is committed, the log that goes with it lies beside it, so at each instant one of them fits.
 Guarantee: what a program was told is done outlives a killed daemon.  Limit: not a machine that fails, unless it was
-synced.  One thread at a time, whoever has the turn.
+synced.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from asdffs.daf.files import PIECE, Content
 from asdffs.daf.places import LOG, NEXT
-from asdffs.relief import Relief
+from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.scratch_file import Descriptors, ScratchFile
 
@@ -94,11 +94,11 @@ class LooseFiles:
         os.replace(os.path.join(self._spool, NEXT), os.path.join(self._spool, LOG))
         os.close(self._logs.pop(0))
 
-    def sync(self, relief: Relief) -> None:
+    def sync(self, scheduler: Scheduler) -> None:
         """Make the log durable.  Raises ``OSError``."""
         copies = [os.dup(log) for log in self._logs]  # they may be closed while this waits
         try:
-            with relief.waiting():
+            with scheduler.waiting():
                 for copy in copies:
                     os.fsync(copy)
         finally:

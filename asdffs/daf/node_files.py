@@ -2,7 +2,7 @@
 
 Numbers come from wherever their ndarray has them: a block of their own, or whatever another program made of it
 (compressed, inline, rows first, big-endian).  All raise ``InvalidStoreError`` for a node that FilesDaf cannot have,
-``AsdffsError``, ``OSError``.  One thread at a time, whoever has the turn.
+``AsdffsError``, ``OSError``.  The caller holds the main lock.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A block is *dropped* when the tree has it no more, and *free* when it was emptied after that: then it is used again
 by what fits it.  Only blocks that a commit of the store took out of the tree are dropped: who edits the tree may undo
 that.
-One thread at a time, whoever has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BlockRoom:
             for one, block, old in zip(new, blocks, chosen, strict=True):
                 _write(block, one.content)
                 if old is not None:
-                    block.settle(durable=True)
+                    block.flush(durable=True)
         except (AsdffsError, OSError):
             self._dropped |= taken
             raise

@@ -6,7 +6,7 @@
 | of another order of axes or bytes, strided                | computed where it is read                             |
 | inline, or in another file                                | computed, or read there                               |
 
-One thread at a time, whoever has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _made(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: 
     """Of an array that is inline or in another file: what numpy makes of it."""
     import numpy as np
 
-    elements = Array(document, document.neighbours.finder(document, path)).elements()
+    elements = Array(document, document.linked_files.finder(document, path)).elements()
     if 0 not in elements.shape:  # what is written of an empty one need not say how many axes it has
         _check_axes(elements.shape, axes)
     raw = read_bytes(elements.read(0, elements.size))

@@ -2,7 +2,7 @@
 
 Properties are read one by one (``node_files``); files that are kept as files, and spellings, which count as long as
 they say the same, come on top.  What the tree has there and FilesDaf cannot have is left out, with a fault.
-One thread at a time, whoever has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from asdffs.daf.places import DAF, JSON, SECTIONS, SENTINEL, Key, Kind, mentions
 from asdffs.daf.properties import Fault
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidStoreError, MissingFileError
-from asdffs.relief import giving_way
+from asdffs.scheduling import yielding
 from asdffs.tree.values import ValueNode, read_values
 
 
@@ -73,7 +73,7 @@ def _store_node(document: Document, text: bytes) -> ValueNode | None:
     """The mapping ``daf`` of a tree; None without one.  Others are served meanwhile.  Raises ``InvalidTreeError``."""
     if not mentions_store(text):
         return None
-    with document.relief.waiting():
+    with document.scheduler.waiting():
         root = read_values(text, told_apart=False).value
     node = root.get(DAF) if isinstance(root, dict) else None
     return node if node is not None and isinstance(node.value, dict) else None
@@ -95,7 +95,7 @@ class _Reader:
 
     def __init__(self, document: Document, node: ValueNode) -> None:
         self._nodes = NodeFiles(document)
-        self._relief = document.relief
+        self._scheduler = document.scheduler
         self._node = node
         self._found = TreeStore(Files(document.path))
 
@@ -104,9 +104,9 @@ class _Reader:
         self._read_version()
         found.absent = self._listed("absent")
         files.directories |= set(SECTIONS) - found.absent
-        for name, node in giving_way(self._relief, entries_of(self._child("scalars"))):
+        for name, node in yielding(self._scheduler, entries_of(self._child("scalars"))):
             self._take(Key("scalar", (), name), node, self._nodes.scalar)
-        for name, node in giving_way(self._relief, entries_of(self._child("axes"))):
+        for name, node in yielding(self._scheduler, entries_of(self._child("axes"))):
             self._take(Key("axis", (), name), node, self._nodes.axis)
         self._read_arrays("vector", entries_of(self._child("vectors")), "vectors", ())
         self._read_arrays("matrix", entries_of(self._child("matrices")), "matrices", ())
@@ -151,7 +151,7 @@ class _Reader:
     def _read_arrays(self, kind: Kind, entries: Any, section: str, axes: tuple[str, ...]) -> None:
         """Vectors below their axis, matrices below two."""
         depth = 1 if kind == "vector" else 2
-        for name, node in giving_way(self._relief, entries):
+        for name, node in yielding(self._scheduler, entries):
             if len(axes) == depth:
                 self._take(Key(kind, axes, name), node, self._nodes.array)
             else:

@@ -13,8 +13,8 @@ from typing import Final, overload
 
 from asdffs.document.blocks.committing import Readable
 from asdffs.document.blocks.contents import Contents
+from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
-from asdffs.document.turn import in_turn
 from asdffs.errors import AsdffsError, InUseError
 from asdffs.format.block_header import BlockHeader
 from asdffs.storage.backend import Extent, read_bytes, read_into
@@ -50,36 +50,36 @@ class Block:
     # -- what it is ---------------------------------------------------------
 
     @property
-    @in_turn
+    @serialized
     def size(self) -> int:
         """Decoded size, what was written and is not stored yet included."""
         return self._contents.size(self.number)
 
     @property
-    @in_turn
+    @serialized
     def compression(self) -> str:
         """How it is stored: ``none``, or the name of a codec."""
         return self._contents.codecs.name(self.number)
 
     @property
-    @in_turn
+    @serialized
     def header(self) -> BlockHeader:
         """The header as it is on disk."""
         return self._contents.header(self.number)
 
     @property
-    @in_turn
+    @serialized
     def offset(self) -> int:
         """Offset of the block's magic, in bytes from the start of the file."""
         return self._file.table.offset(self.number)
 
     @property
-    @in_turn
+    @serialized
     def obstacle(self) -> str:
         """Why it can only be shown as it is stored, and not written; empty when it can be decoded."""
         return self._contents.obstacle(self.number)
 
-    @in_turn
+    @serialized
     def facts(self) -> dict[str, int | str]:
         """The header as it is on disk, by the standard's names; sizes and offset in bytes.
 
@@ -100,13 +100,13 @@ class Block:
 
     # -- reading ------------------------------------------------------------
 
-    @in_turn
+    @serialized
     def read_at(self, offset: int, length: int) -> bytes:
         """Decoded bytes, fewer where it ends.  Raises ``OSError``."""
         _check_place(offset, length)
         return read_bytes(self.read_extent(offset, length))
 
-    @in_turn
+    @serialized
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer``, of bytes, without a copy between; how many there were.  Raises ``OSError``."""
         _check_place(offset)
@@ -120,10 +120,10 @@ class Block:
         return done
 
     def read_extent(self, offset: int, length: int) -> bytes | Extent:
-        """As ``read_at``, or where the bytes are now.  Who holds the turn reads them before giving it up."""
+        """As ``read_at``, or where the bytes are now.  Who holds the main lock reads them before giving it up."""
         return self._contents.read(self.number, offset, length)
 
-    @in_turn
+    @serialized
     def buffer(self) -> memoryview:
         """All of it, read-only.  Where it is stored as it is: without a copy, and live, later writes are seen.
 
@@ -138,7 +138,7 @@ class Block:
         pieces = (self.read_at(place, min(_READ_AT_ONCE, size - place)) for place in range(0, size, _READ_AT_ONCE))
         return memoryview(b"".join(pieces))
 
-    @in_turn
+    @serialized
     def read_stored(self, offset: int, length: int) -> bytes:
         """Bytes as they are stored, fewer where it ends.  Raises ``OSError``."""
         return self._contents.read_stored(self.number, offset, length)
@@ -147,66 +147,66 @@ class Block:
         """As ``read_stored``, or where the bytes are now; as ``read_extent``."""
         return self._contents.read_stored_extent(self.number, offset, length)
 
-    @in_turn
+    @serialized
     def find_checksum_fault(self) -> str:
         """A sentence when its checksum is wrong, or empty.  Raises ``OSError``."""
         return self._contents.find_fault(self.number)
 
-    @in_turn
+    @serialized
     def check_readable(self) -> None:
         """Raise ``DamagedBlockError`` when nothing of it can be read."""
         self._contents.check_readable(self.number)
 
     # -- changing -----------------------------------------------------------
 
-    @in_turn
+    @serialized
     def check_writable(self) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when it cannot be written."""
         self._contents.check_writable(self.number)
 
-    @in_turn
+    @serialized
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write content; behind its end it grows, with zeros between.  In the file at once, durable by ``settle``.
+        """Write content; behind its end it grows, with zeros between.  In the file at once, durable by ``flush``.
 
-        A compressed block is encoded by ``settle`` or ``Document.commit``.  Raises as ``Contents.write``.
+        A compressed block is encoded by ``flush`` or ``Document.commit``.  Raises as ``Contents.write``.
         """
         view = payload if isinstance(payload, bytes) else _as_bytes(payload)
         _check_place(offset, len(view))
         self._contents.write(self.number, offset, view)
 
-    @in_turn
+    @serialized
     def truncate(self, size: int) -> None:
         """Set the size: cut it, or add zeros.  Raises as ``Contents.write``."""
         _check_place(size)
         self._contents.truncate(self.number, size)
 
-    @in_turn
+    @serialized
     def replace(self, content: bytes | memoryview | Readable) -> None:
         """Have ``content`` in it, durably: all of it, or what was there.  Raises as ``Contents.replace``."""
         self._contents.replace(self.number, readable(content))
 
-    @in_turn
+    @serialized
     def set_compression(self, name: str) -> None:
         """Store it in the compression ``name``, or ``none``, durably.  Raises as ``Contents.set_compression``."""
         self._contents.set_compression(self.number, name)
 
-    @in_turn
-    def settle(self, *, durable: bool) -> None:
-        """Have the file hold what was written; with ``durable`` sync.  Raises as ``Contents.settle``."""
-        self._contents.settle(self.number, durable=durable)
+    @serialized
+    def flush(self, *, durable: bool) -> None:
+        """Have the file hold what was written; with ``durable`` sync.  Raises as ``Contents.flush``."""
+        self._contents.flush(self.number, durable=durable)
 
-    @in_turn
+    @serialized
     def revert(self) -> None:
         """Forget what was written while it is compressed, and is not stored."""
         self._contents.revert(self.number)
 
-    @in_turn
+    @serialized
     def reserve(self, size: int) -> None:
         """Allocate ``size`` bytes for it.  Raises as ``BlockEditor.reserve``."""
         _check_place(size)
         self._contents.reserve(self.number, size)
 
-    @in_turn
+    @serialized
     def remove(self, *, force: bool = False) -> None:
         """Take it out of the file: the last block, to which nothing in the tree may refer.
 
@@ -228,7 +228,7 @@ class Blocks(Sequence[Block]):
     def __init__(self, file: FileState) -> None:
         self._file = file
 
-    @in_turn
+    @serialized
     def __len__(self) -> int:
         return len(self._file.table)
 
@@ -243,7 +243,7 @@ class Blocks(Sequence[Block]):
             return [Block(self._file, number) for number in numbers]
         return Block(self._file, numbers)
 
-    @in_turn
+    @serialized
     def append(self) -> Block:
         """Add an empty block behind the last one.
 
@@ -254,7 +254,7 @@ class Blocks(Sequence[Block]):
             file.fit.check_count_free()
             return Block(file, file.contents.append(file.tree.padding_byte())[0])
 
-    @in_turn
+    @serialized
     def append_sized(self, sizes: Sequence[tuple[int, int]]) -> list[Block]:
         """Add blocks of zeros, by one change of the file: of each its size, and what is allocated for it.
 
@@ -268,7 +268,7 @@ class Blocks(Sequence[Block]):
             numbers = file.contents.append(file.tree.padding_byte(), sizes)
             return [Block(file, number) for number in numbers]
 
-    @in_turn
+    @serialized
     def clear(self, numbers: Sequence[int]) -> None:
         """Empty blocks to which nothing in the tree refers, by one change; what they allocate stays theirs.
 
@@ -280,7 +280,7 @@ class Blocks(Sequence[Block]):
             file.fit.check_unreferenced(*numbers, force=True)
             file.contents.clear(numbers)
 
-    @in_turn
+    @serialized
     def add(self, content: bytes | memoryview | Readable) -> Block:
         """Add a block with ``content``, durably, all or none.  Raises as ``append``, ``Block.replace``."""
         block = self.append()

@@ -4,7 +4,7 @@ A *subject* is what a view may depend on: the tree, the number of blocks, the co
 bytes (header and content as they are in the file).  Each change of a subject has a stamp: the time in ns, never
 the same twice.
 One thread at a
-time, whoever has the turn.
+time, whoever holds the main lock.
 """
 
 from __future__ import annotations

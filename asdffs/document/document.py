@@ -1,7 +1,7 @@
 """Document: one open ASDF file, and the only way the floors above, and programs, touch it.
 
 ``state`` has its parts, and ``for_programs`` the calls that programs make (docs/python.md).  Here are the changes of
-the file as a whole.  One thread at a time, whoever has the turn (``asdffs.relief``); calls of a program's threads
+the file as a whole.  The caller holds the main lock (``asdffs.scheduling``); calls of a program's threads
 take turns.  Changes are exclusive: one that waits for the disk lets others read, and a second change, or a reader of
 the text, queues.  Several documents may be open in one process; they share nothing.
 """
@@ -16,7 +16,7 @@ from asdffs.document.block import Blocks
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.for_programs import ForPrograms
-from asdffs.document.neighbours import Neighbours
+from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.report import Report
 from asdffs.document.schema import check_schemas
 from asdffs.document.state import FileState, Parts, Setup
@@ -48,8 +48,8 @@ class Document(ForPrograms):
         setup: Setup,
         *,
         reopen: Callable[[Transaction], Parts],
-        open_other: Callable[[str, Neighbours[FileState]], FileState],
-        neighbours: Neighbours[FileState] | None = None,
+        open_other: Callable[[str, LinkedFiles[FileState]], FileState],
+        linked_files: LinkedFiles[FileState] | None = None,
         strict: bool = False,
         schema: bool = False,
         recovery: str = "",
@@ -60,7 +60,7 @@ class Document(ForPrograms):
             setup,
             reopen=reopen,
             open_other=open_other,
-            neighbours=neighbours,
+            linked_files=linked_files,
             report=Report(tell=setup.tell, recovery=recovery),
         )
         self._strict = strict
@@ -68,9 +68,9 @@ class Document(ForPrograms):
         self.blocks = Blocks(self)
         self.arrays = ArrayIndex(self)
 
-    def settle_index(self) -> None:
+    def verify_index(self) -> None:
         """Find out now whether the index lies: numbers of blocks stay what they are from here on."""
-        self.table.settle()
+        self.table.verify_index()
 
     def count_blocks(self, *, force: bool = False) -> int:
         """Number of blocks of a file that is to be written anew.  Raises as ``BlockTable.check_whole``."""
@@ -89,7 +89,7 @@ class Document(ForPrograms):
         with self.change.entered():
             if over is not None and over != self.tree.version:
                 raise TreeChangedError("the tree was changed meanwhile", path=self.path)
-            self.contents.settle_appended()
+            self.contents.flush_appended()
             arrays = self.tree.commit(draft, lambda arrays: self._refuse(draft, arrays))
             self.fit.warn(arrays)
         self.contents.reorder()
@@ -99,7 +99,7 @@ class Document(ForPrograms):
         if self._strict:
             self.fit.refuse(arrays)
         if self._schema:
-            with self.relief.waiting():
+            with self.scheduler.waiting():
                 check_schemas(draft, self.dialect, len(self.blocks))
 
     def rewrite(self, fill: Callable[[Folder, Backend], None]) -> None:
@@ -155,9 +155,11 @@ class Document(ForPrograms):
         """
         tree, version = self.tree, self.tree.version
         text = tree.text()
-        with self.report.progress.over("looking at the tree", len(text)), self.relief.waiting():
+        with self.report.progress.over("looking at the tree", len(text)), self.scheduler.waiting():
             try:
-                warnings = self.fit.look_at(text, lambda: self.tree.version == version and not self.relief.stopping)
+                warnings = self.fit.look_at(
+                    text, lambda: self.tree.version == version and not self.scheduler.stopping
+                )
             except StoppedError:
                 return
         if self.tree.version == version:
@@ -166,7 +168,7 @@ class Document(ForPrograms):
     def repair_index(self) -> bool:
         """Write the block index where it is missing or wrong; whether it was.  Raises as ``Transaction``."""
         with self.change.entered():
-            self.table.settle()
+            self.table.verify_index()
             if self.layout.index is not None or not self.may_have_index:
                 return False
             self.table.check_all()

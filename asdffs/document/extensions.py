@@ -2,7 +2,7 @@
 
 asdf-zarr keeps the numbers of its chunks' blocks in a block: an int32 for each chunk, -1 where there is none.  How
 objects of other tags refer to blocks, nobody here knows, so any block may be one of theirs.
-The caller has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError, reason_of
-from asdffs.relief import CHUNK, Relief
+from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray
@@ -57,7 +57,7 @@ class Hidden(NamedTuple):
         return f"objects of {self.tags[0]}, which asdffs does not know, may refer to it" if self.tags else ""
 
 
-def find_hidden(tree: TreeEditor, contents: Contents, relief: Relief) -> Hidden:
+def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> Hidden:
     """Of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
     tags: dict[str, None] = {}
 
@@ -69,7 +69,7 @@ def find_hidden(tree: TreeEditor, contents: Contents, relief: Relief) -> Hidden:
         return False
 
     text = tree.text()
-    with relief.waiting():
+    with scheduler.waiting():
         reading = read_tree(text, wanted)
     if reading.indirect:  # an alias in a zarr array may be any block
         tags |= {table.tag: None for table in reading.found}

@@ -9,8 +9,8 @@ import abc
 import contextlib
 from typing import Final, Self
 
+from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
-from asdffs.document.turn import in_turn
 from asdffs.errors import AsdffsError, ReadOnlyError, StaleFileError
 
 _OUTDATED: Final = "another program changed it since its tree was read; read tree_text again"
@@ -45,7 +45,7 @@ class ForPrograms(FileState, abc.ABC):
             self.close()
 
     @property
-    @in_turn
+    @serialized
     def tree_text(self) -> str:
         """Header, comments and tree up to the end marker, as in the mount's ``tree.yaml``; of the file, or as set.
 
@@ -58,7 +58,7 @@ class ForPrograms(FileState, abc.ABC):
         return self._wanted.decode("utf-8", "surrogateescape")
 
     @tree_text.setter
-    @in_turn
+    @serialized
     def tree_text(self, text: str) -> None:
         """Raises ``ReadOnlyError``."""
         if not self.writable:
@@ -68,7 +68,7 @@ class ForPrograms(FileState, abc.ABC):
         self._seen = self.generation if self._seen is None else self._seen
         self._wanted = text.encode("utf-8", "surrogateescape")
 
-    @in_turn
+    @serialized
     def commit(self) -> None:
         """Have all in the file, durably: the text that was set, what was written to blocks, checksums, the index.
 
@@ -93,11 +93,11 @@ class ForPrograms(FileState, abc.ABC):
         self.commit_tree(self._wanted)
         self._wanted = None
 
-    @in_turn
+    @serialized
     def _complete(self) -> None:
         self.finish()
 
     @property
     def _file(self) -> FileState:
-        """What ``in_turn`` marks has one: here it is the object itself."""
+        """What ``serialized`` marks has one: here it is the object itself."""
         return self

@@ -19,14 +19,14 @@ from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.transaction import ChangePolicy, Transaction
 from asdffs.document.document import Document
-from asdffs.document.neighbours import Neighbours
+from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, UsageError
 from asdffs.format.header import Header
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.scanner import drive, scan_layout
-from asdffs.relief import Alone, Calls, Relief
+from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.gap import AUTO
@@ -64,19 +64,19 @@ def resolve(path: str) -> tuple[str, str]:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a document behaves.  ``spool``: directory for decoded blocks, or None for the system's;
-    ``spool_max``: bytes that they may take there, or None for half of what is free; ``care``: of checksums.
+    ``spool_max``: bytes that they may take there, or None for half of what is free; ``checksums``: of checksums.
 
-    ``relief``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``schema``: it must fit the
-    schemas of its tags; ``growth``: the strategy by which blocks are moved, or ``auto``; ``journal``: False where
-    none can be kept, and crashes in the middle of a change may leave half of it; ``replacing(path)``: a new file, now
-    at ``path``, is about to get the name of this one; ``tell(error)``: an error in the words that users read.
+    ``scheduler``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``schema``: it must
+    fit the schemas of its tags; ``growth``: the strategy by which blocks are moved, or ``auto``; ``journal``: False
+    where none can be kept, and crashes in the middle of a change may leave half of it; ``replacing(path)``: a new file,
+    now at ``path``, is about to get the name of this one; ``tell(error)``: an error in the words that users read.
     """
 
     spool: str | None = None
-    relief: Relief = field(default_factory=Alone)
+    scheduler: Scheduler = field(default_factory=SingleThread)
     padding: Padding = field(default_factory=Padding)
     spool_max: int | None = None
-    care: ChecksumPolicy = field(default_factory=ChecksumPolicy)
+    checksums: ChecksumPolicy = field(default_factory=ChecksumPolicy)
     strict: bool = False
     schema: bool = False
     growth: str = AUTO
@@ -96,7 +96,7 @@ def open_document(path: str, *, writable: bool, settings: Settings | None = None
 
 def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
     """As ``open_document``, for the threads of a program: their calls take turns."""
-    document = open_document(os.fspath(path), writable=writable, settings=Settings(relief=Calls()))
+    document = open_document(os.fspath(path), writable=writable, settings=Settings(scheduler=SerialCalls()))
     if writable:
         document.note_owner({"pid": os.getpid(), "command": "a Python program"})
     return document
@@ -108,9 +108,9 @@ def open_in_folder(
     *,
     writable: bool,
     settings: Settings | None = None,
-    neighbours: Neighbours[FileState] | None = None,
+    linked_files: LinkedFiles[FileState] | None = None,
 ) -> Document:
-    """As ``open_document``, in any folder.  ``neighbours``: those of the file that leads to this one."""
+    """As ``open_document``, in any folder.  ``linked_files``: those of the file that leads to this one."""
     story: list[str] = []
     chosen = settings or Settings()
 
@@ -125,29 +125,29 @@ def open_in_folder(
         parts,
         Setup(
             KnownCodecs(),
-            chosen.relief,
+            chosen.scheduler,
             _fitting(chosen.padding, parts.transaction.backend),
             SpoolRoom(chosen.spool, chosen.spool_max),
-            chosen.care,
+            chosen.checksums,
             chosen.tell,
         ),
         reopen=reopen_parts,
-        open_other=lambda path, neighbours: _open_other(path, _beside(chosen), neighbours),
-        neighbours=neighbours,
+        open_other=lambda path, linked_files: _open_other(path, _beside(chosen), linked_files),
+        linked_files=linked_files,
         strict=chosen.strict,
         schema=chosen.schema,
         recovery="; ".join(story),
     )
 
 
-def _open_other(path: str, settings: Settings, neighbours: Neighbours[FileState]) -> FileState:
+def _open_other(path: str, settings: Settings, linked_files: LinkedFiles[FileState]) -> FileState:
     directory, name = resolve(path)
-    return open_in_folder(FileFolder(directory), name, writable=False, settings=settings, neighbours=neighbours)
+    return open_in_folder(FileFolder(directory), name, writable=False, settings=settings, linked_files=linked_files)
 
 
 def _beside(settings: Settings) -> Settings:
     """Of a file that another one leads to: it shares who is served, and where decoded blocks go."""
-    return Settings(spool=settings.spool, spool_max=settings.spool_max, relief=settings.relief)
+    return Settings(spool=settings.spool, spool_max=settings.spool_max, scheduler=settings.scheduler)
 
 
 @contextlib.contextmanager
@@ -184,8 +184,8 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
             journal.discard()
         backend.close()
         raise
-    manner = ChangePolicy(writable, settings.growth, settings.replacing)
-    return Parts(Transaction(folder, backend, journal, settings.relief, manner, known), layout, dialect)
+    policy = ChangePolicy(writable, settings.growth, settings.replacing)
+    return Parts(Transaction(folder, backend, journal, settings.scheduler, policy, known), layout, dialect)
 
 
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:

@@ -1,7 +1,7 @@
 """The outline of the committed tree, read when somebody first asks for it after a commit.
 
 Who only edits the text never pays for it.  An array that a commit did not concern keeps its stamp: one more comment
-in the tree makes no array newer.  The caller has the turn; others are served while the tree is read.
+in the tree makes no array newer.  The caller holds the main lock; others are served while the tree is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from asdffs.document.changes import TREE, Changes
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InvalidTreeError
-from asdffs.relief import Exclusive, Rank, Relief
+from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.tree.branch import Branch, Outline
 from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import float_orders
@@ -31,14 +31,14 @@ class Outlines:
     """
 
     def __init__(
-        self, path: str, tree: Callable[[], TreeEditor], *, relief: Relief, change: Exclusive, changes: Changes
+        self, path: str, tree: Callable[[], TreeEditor], *, scheduler: Scheduler, change: RankedLock, changes: Changes
     ) -> None:
         self._path = path
         self._tree = tree
-        self._relief = relief
+        self._scheduler = scheduler
         self._change = change
         self._changes = changes
-        self._reading = Exclusive(relief, Rank.OUTLINE)
+        self._reading = RankedLock(scheduler, Rank.OUTLINE)
         self._version = -1
         self._outline = _EMPTY
 
@@ -73,13 +73,13 @@ class Outlines:
             tree = self._tree()
             text, version = tree.text(), tree.version
         try:
-            with self._relief.waiting():
+            with self._scheduler.waiting():
                 outline = read_outline(text, tree.dialect, spans=False)
                 _stamp(outline, self._outline, self._changes.stamp(TREE))
         except InvalidTreeError as err:
             logger.warning("%s: arrays cannot be shown: %s", self._path, err)
             outline = Outline(text.decode("utf-8", "surrogateescape"), None, ())
-        with self._relief.waiting():  # to give a large one back takes a while
+        with self._scheduler.waiting():  # to give a large one back takes a while
             self._outline, old = outline, self._outline
             _take_apart(old)
             del old

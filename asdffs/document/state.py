@@ -22,7 +22,7 @@ from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import Changes
-from asdffs.document.neighbours import Neighbours
+from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.outlines import Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
@@ -30,7 +30,7 @@ from asdffs.document.tree_fit import TreeFit
 from asdffs.errors import StaleFileError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
-from asdffs.relief import Exclusive, Rank, Relief
+from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent, Signature
 from asdffs.storage.file_mode import FileMode
 
@@ -57,10 +57,10 @@ class Setup:
     """
 
     codecs: Mapping[bytes, Codec]
-    relief: Relief
+    scheduler: Scheduler
     policy: Padding
     room: SpoolRoom
-    care: ChecksumPolicy
+    checksums: ChecksumPolicy
     tell: Callable[[Exception], str] = str
 
 
@@ -68,8 +68,8 @@ class FileState:
     """One open file.  ``path`` is absolute, without symbolic links.
 
     ``table``, ``contents``, ``tree``, ``fit``: its parts, others after ``read_again``; ``outlines``: of its tree;
-    ``neighbours``: other files that its tree leads to; ``change``: held by whoever changes the file.
-    ``open_other``: opens a neighbour; ``neighbours`` as an argument: those of the file that led to this one.
+    ``linked_files``: other files that its tree leads to; ``change``: held by whoever changes the file.
+    ``open_other``: opens a neighbour; ``linked_files`` as an argument: those of the file that led to this one.
     """
 
     def __init__(
@@ -79,15 +79,15 @@ class FileState:
         setup: Setup,
         *,
         reopen: Callable[[Transaction], Parts],
-        open_other: Callable[[str, Neighbours[FileState]], FileState],
-        neighbours: Neighbours[FileState] | None = None,
+        open_other: Callable[[str, LinkedFiles[FileState]], FileState],
+        linked_files: LinkedFiles[FileState] | None = None,
         report: Report | None = None,
     ) -> None:
         self.path = path
         self.report = report or Report()
-        self.relief = setup.relief
+        self.scheduler = setup.scheduler
         self.changes = Changes()
-        self.change = Exclusive(setup.relief, Rank.FILE)
+        self.change = RankedLock(setup.scheduler, Rank.FILE)
         self._setup = setup
         self._reopen = reopen
         self._generation = 0
@@ -96,9 +96,9 @@ class FileState:
         self._adopt(parts)
         self.count_at_open = len(self.table)
         self.outlines = Outlines(
-            path, lambda: self.tree, relief=self.relief, change=self.change, changes=self.changes
+            path, lambda: self.tree, scheduler=self.scheduler, change=self.change, changes=self.changes
         )
-        self.neighbours = neighbours or Neighbours[FileState](self, open_other, self.relief)
+        self.linked_files = linked_files or LinkedFiles[FileState](self, open_other, self.scheduler)
 
     # -- what is there ----------------------------------------------------
 
@@ -244,11 +244,11 @@ class FileState:
 
     def close(self) -> None:
         """Close the file as it is; ``finish`` comes before.  Harmless a second time, and in a fork of the process."""
-        with self.relief.entered():
+        with self.scheduler.entered():
             if self._closed:
                 return
             self._closed = True
-            self.neighbours.close(self)
+            self.linked_files.close(self)
             self.contents.close()
             if self.is_opener:
                 self._transaction.close()
@@ -268,9 +268,9 @@ class FileState:
             setup.room,
             policy=setup.policy,
             change=self.change,
-            relief=self.relief,
+            scheduler=self.scheduler,
             progress=self.report.progress,
-            care=setup.care,
+            checksums=setup.checksums,
             changes=self.changes,
             order=lambda number: self.outlines.byteorder_of(number, len(self.table)),
         )
@@ -280,8 +280,8 @@ class FileState:
             self.table,
             self._dialect,
             setup.policy,
-            relief=self.relief,
+            scheduler=self.scheduler,
             version=self._generation,
             changes=self.changes,
         )
-        self.fit = TreeFit(self.path, self.tree, self.contents, report=self.report, relief=self.relief)
+        self.fit = TreeFit(self.path, self.tree, self.contents, report=self.report, scheduler=self.scheduler)

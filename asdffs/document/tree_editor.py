@@ -15,7 +15,7 @@ from asdffs.errors import InvalidTreeError
 from asdffs.format.padding import Padding
 from asdffs.format.plan import plan_text
 from asdffs.format.tree_extent import complete_last_line
-from asdffs.relief import Relief
+from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.tree.arrays import find_arrays
 from asdffs.tree.ndarrays import Ndarray
@@ -34,13 +34,13 @@ class TreeEditor:
         dialect: Dialect,
         policy: Padding,
         *,
-        relief: Relief,
+        scheduler: Scheduler,
         version: int,
         changes: Changes,
     ) -> None:
         self.version = version
         self._changes = changes
-        self._relief = relief
+        self._scheduler = scheduler
         self._transaction = transaction
         self._table = table
         self._dialect = dialect
@@ -84,7 +84,7 @@ class TreeEditor:
         table = self._table
         new = complete_last_line(draft)
         head = self._transaction.backend.read_at(0, table.layout.text_start)
-        with self._relief.waiting():
+        with self._scheduler.waiting():
             header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head)
         check(arrays)
         self._transaction.mode.check_healthy()
@@ -96,7 +96,7 @@ class TreeEditor:
             table.check_all()
         layout = table.layout
         padding = self.padding_byte()
-        with self._relief.waiting():  # to compare large texts takes a while
+        with self._scheduler.waiting():  # to compare large texts takes a while
             plan = plan_text(layout, old, padding, new, self._policy)
         size = len(new)
         del old, new, draft  # of many megabytes: the plan has its own

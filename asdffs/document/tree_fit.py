@@ -1,6 +1,6 @@
 """Whether a tree fits the blocks of its file: what is refused, and what is told.
 
-The caller has the turn; others are served while the arrays are looked at.
+The caller holds the main lock; others are served while the arrays are looked at.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from asdffs.document.extensions import Hidden, find_hidden
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InUseError, InvalidTreeError, Remedy
-from asdffs.relief import Relief
+from asdffs.scheduling import Scheduler
 from asdffs.tree.arrays import look_at_arrays
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import ArrayFault, fault_in_block
@@ -26,19 +26,21 @@ logger = logging.getLogger(__name__)
 class TreeFit:
     """Compares ``tree`` with the blocks in ``contents``; warnings go to ``report``.  ``path``: of the file."""
 
-    def __init__(self, path: str, tree: TreeEditor, contents: Contents, *, report: Report, relief: Relief) -> None:
+    def __init__(
+        self, path: str, tree: TreeEditor, contents: Contents, *, report: Report, scheduler: Scheduler
+    ) -> None:
         self._path = path
         self._tree = tree
         self._contents = contents
         self._report = report
-        self._relief = relief
+        self._scheduler = scheduler
         self._counting: tuple[int, Ndarray | None] | None = None
 
     def check_count_free(self) -> None:
         """Raise ``InUseError`` when a source counts from the end: with one more block it would mean another one."""
         version = self._tree.version
         if self._counting is None or self._counting[0] != version:
-            with self._relief.waiting():
+            with self._scheduler.waiting():
                 arrays = self._tree.arrays()
             found = next((array for array in arrays if isinstance(array.source, int) and array.source < 0), None)
             self._counting = version, found
@@ -56,7 +58,7 @@ class TreeFit:
         ``force``: what only an object of an unknown tag may refer to is not refused.
         """
         try:
-            with self._relief.waiting():
+            with self._scheduler.waiting():
                 arrays = self._tree.read_arrays()
         except InvalidTreeError as err:
             raise InUseError("the tree cannot be read, so it may refer to it", block=numbers[0]) from err
@@ -98,7 +100,7 @@ class TreeFit:
     def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[str, ...]:
         """Return the warnings about ``text``, which was the committed tree; none where that is not valid YAML.
 
-        Any thread, without the turn; ``go_on`` is asked now and then.  Raises ``StoppedError``.
+        Any thread, without the main lock; ``go_on`` is asked now and then.  Raises ``StoppedError``.
         """
         judge = _Judge(self._contents.count, self._size_or_none)
         with contextlib.suppress(InvalidTreeError):
@@ -118,17 +120,17 @@ class TreeFit:
     def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
         """Arrays that cannot be shown, of those in blocks."""
         judge = _Judge(self._contents.count, self._size_or_none)
-        with self._relief.waiting():
+        with self._scheduler.waiting():
             for array in arrays:
                 judge.take(array)
         return tuple(judge.warnings)
 
     def _size_or_none(self, number: int) -> int | None:
-        with self._relief.resumed():
+        with self._scheduler.resumed():
             return self._contents.stated_size(number)
 
     def _find_hidden(self) -> Hidden:
-        return find_hidden(self._tree, self._contents, self._relief)
+        return find_hidden(self._tree, self._contents, self._scheduler)
 
 
 class _Judge:

@@ -1,4 +1,4 @@
-"""Chooses the FUSE binding.  Both run the same ``operations`` on the loop of ``relief``.
+"""Chooses the FUSE binding.  Both run the same ``operations`` on the loop of ``scheduler``.
 
 mfusepy on libfuse 3 first (on libfuse 2 where that is all there is), fusepy on libfuse 2 as the other one.  What they
 leave out is mended in ``mending``.  Called once per process.

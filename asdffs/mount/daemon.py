@@ -26,10 +26,10 @@ from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
 from asdffs.mount.direct import Direct
 from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
-from asdffs.mount.relief import Loop
 from asdffs.mount.request_queue import SIGNALS
 from asdffs.mount.session import Session
 from asdffs.storage.lease import Lease
@@ -65,11 +65,11 @@ def serve(
     *,
     ready: Callable[[], None],
     leaving: Callable[[], None] = lambda: None,
-    settled: Callable[[], None] = lambda: None,
+    released: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve ``document``, whose relief is ``loop``, until it is unmounted, then finish it; the caller closes it.
+    """Serve ``document``, whose scheduler is ``loop``, until it is unmounted, then finish it; the caller closes it.
 
-    ``ready`` is called when it can be used, ``leaving`` when it cannot any more, ``settled`` when all that was typed
+    ``ready`` is called when it can be used, ``leaving`` when it cannot any more, ``released`` when all that was typed
     is in the file or beside it.  Raises ``MountError`` when FUSE
     refuses, ``KeptEditsError`` or ``UnfinishedError`` when not everything that was typed is in the file.
     """
@@ -99,7 +99,7 @@ def serve(
         with contextlib.suppress(OSError):  # the note is information for others, the end is not
             document.note_owner({**note, "state": "finishing"})
         if vfs.end():
-            settled()
+            released()
 
     large = document.tree.size > _LARGE_TREE
     if not large:
@@ -151,7 +151,7 @@ class _OtherWriters:
             self._lease.stop()
 
     def _look(self) -> None:
-        """With the turn."""
+        """With the main lock held."""
         settled = self._vfs.foreign.look()
         self._changed()
         if not settled:  # a change of ours is under way: look again when it is over

@@ -1,4 +1,4 @@
-"""A lock for the turn: handed over in the order of asking."""
+"""A lock for the main lock: handed over in the order of asking."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Attributes are forgotten by a notification that waits for nothing; every read(2)
 mtime, and drops its pages.  An mmap asks nobody, so for files that are open a helper process (``dropper``) has the
 kernel drop its pages, before a change (``drop``) or after it (``tell``); see decisions 15 and 24.
 
-Called with the turn.
+Called with the main lock held.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from asdffs.mount.dropper import Order, PageDropper
-from asdffs.mount.relief import Loop
+from asdffs.mount.loop import Loop
 from asdffs.vfs.namespace import Node
 from asdffs.vfs.shared_pages import PageRange
 

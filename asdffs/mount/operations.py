@@ -19,8 +19,8 @@ from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError, 
 from asdffs.mount.caller import was_killed
 from asdffs.mount.errno_map import SILENT, errno_of
 from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.loop import Loop
 from asdffs.mount.options import KEPT_SECONDS
-from asdffs.mount.relief import Loop
 from asdffs.mount.request import (
     FUSE_RENAME,
     FUSE_RENAME2,
@@ -52,14 +52,14 @@ Method = Callable[Concatenate["Operations", P], R]
 
 
 def _answered(method: Method[P, R], *, changing: bool = False) -> Method[P, R]:
-    """Has the turn; domain errors become errno, refusals are remembered with their sentence.
+    """Has the main lock; domain errors become errno, refusals are remembered with their sentence.
 
     What changed meanwhile is told to the kernel, by an operation that is ``changing`` something before its answer.
     """
 
     @functools.wraps(method)
     def call(self: Operations, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self._loop.turn:
+        with self._loop.lock:
             try:
                 return method(self, *arguments, **named)
             except AsdffsError as err:
@@ -116,7 +116,7 @@ class Operations:
         self._ended()
 
     def tell_changes(self, *, wait: bool) -> None:
-        """Have the kernel forget what it knows of nodes that changed.  With the turn."""
+        """Have the kernel forget what it knows of nodes that changed.  With the main lock held."""
         stale, author = self.vfs.take_stale()
         if stale:
             self._invalidator.tell(stale, author, wait=wait)
@@ -222,7 +222,7 @@ class Operations:
 
     @_changing
     def overwrite(self, fh: int, offset: int, data: memoryview) -> bool:
-        """``write`` by a short way; False, and nothing is done, where there is none (``vfs/short_ways``)."""
+        """``write`` by a fast path; False, and nothing is done, where there is none (``vfs/fast_paths``)."""
         return self.vfs.overwrite(fh, offset, data)
 
     @_changing

@@ -1,6 +1,6 @@
 """One FUSE session of libfuse 2 or 3: receive a request, answer it.
 
-libfuse's own loop has no place where another thread could take over (``relief``), so the binding's ``fuse_main_real``
+libfuse's own loop has no place where another thread could take over (``loop``), so the binding's ``fuse_main_real``
 is replaced by ``main_of``, which sets the session up with libfuse's documented functions, lets ``Loop`` serve it, and
 takes it down.  Each function of libfuse that is used here may be called from any thread.
 
@@ -28,7 +28,7 @@ _libc.free.restype = None
 
 
 class Session(Protocol):
-    """What ``relief`` needs of libfuse.  ``fd``: the descriptor of the kernel's queue."""
+    """What ``scheduler`` needs of libfuse.  ``fd``: the descriptor of the kernel's queue."""
 
     fd: int
 

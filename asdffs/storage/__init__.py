@@ -1,1 +1,1 @@
-"""Where the bytes live: files, their neighbours, the journal, growth, locks."""
+"""Where the bytes live: files, their linked_files, the journal, growth, locks."""

@@ -178,10 +178,10 @@ class Folder(Protocol):
     def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
         """Have ``target`` share bytes of ``source``; ``length`` 0: to its end.  See ``Backend.unit``."""
 
-    def free(self, *, settled: bool = False) -> int:
+    def free(self, *, after_sync: bool = False) -> int:
         """Bytes that can still be written on this file system.
 
-        ``settled``: when all that was written has its place.  Where room is given late the number is too large
+        ``after_sync``: when all that was written has its place.  Where room is given late the number is too large
         before.
         """
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.errors import LockedError
-from asdffs.relief import CHUNK
+from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
 
@@ -233,9 +233,9 @@ class FileFolder:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         linux_calls.clone_range(_fd(source), start, _fd(target), to, length)
 
-    def free(self, *, settled: bool = False) -> int:
-        """statvfs, as an ordinary user may use it, ``settled`` after syncfs; raises ``OSError``."""
-        if settled:
+    def free(self, *, after_sync: bool = False) -> int:
+        """statvfs, as an ordinary user may use it, ``after_sync`` after syncfs; raises ``OSError``."""
+        if after_sync:
             linux_calls.syncfs(self.directory)
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize

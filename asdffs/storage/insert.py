@@ -35,11 +35,11 @@ def insert(file: OpenFile, plan: Plan) -> Backend:
         _open(file, record, gap)
         _fill(file, record, gap)
         file.conclude()
-    return file.backend  # nobody has the turn before the caller knows the new offsets
+    return file.backend  # nobody holds the main lock before the caller knows the new offsets
 
 
 def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
-    with file.relief.waiting():
+    with file.scheduler.waiting():
         try:
             file.backend.forget_pages(offset)
             extents = file.backend.extents()
@@ -56,7 +56,7 @@ def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
 def _open(file: OpenFile, record: Record, gap: Gap) -> None:
     """Open the gap, or leave the file as it was.  Raises ``Unsuitable``, ``OSError`` or as ``OpenFile``."""
     try:
-        with file.relief.waiting():
+        with file.scheduler.waiting():
             file.check_unchanged()  # invariant 1
             file.backend.insert_range(gap.offset, gap.length)
     except StaleFileError:
@@ -73,7 +73,7 @@ def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
     """Reserve the room and write around the gap; all is taken back when that fails."""
     written: list[RecordImage] = []
     try:
-        with file.relief.waiting():
+        with file.scheduler.waiting():
             file.backend.allocate(gap.offset, gap.length)
         file.sync()  # invariant 9
         for image in record.images:
@@ -84,7 +84,7 @@ def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
     except OSError:
         _take_back(file, record, gap, written)
         raise
-    file.note_signature()  # before anybody else has the turn
+    file.note_signature()  # before anybody else holds the main lock
     file.sync()  # invariant 3
 
 
@@ -94,7 +94,7 @@ def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[RecordIma
         for image in written:
             file.backend.write_at(image.offset, image.before.ljust(len(image.after), b"\0"))
         file.sync()  # invariant 9
-        with file.relief.waiting():
+        with file.scheduler.waiting():
             _collapse(file, record, gap)
     except OSError as err:
         raise file.fail(f"a growth failed half-way and could not be undone ({err.strerror})") from err

@@ -6,7 +6,7 @@ what we are at and give the lease up.  It is taken again when the other program 
 Nothing in the daemon may open the file a second time: it would wait for itself.
 
 Owns one thread, which waits for the signal, and a duplicate of the file's descriptor: the file's own may be closed,
-and its number be another file's, whenever somebody else has the turn.
+and its number be another file's, whenever somebody else holds the main lock.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _AGAIN: Final = 0.5
 class Lease:
     """``descriptor`` tells the file's, which changes when it grows; ``finish`` makes the file complete, in time.
 
-    ``post(call)`` has a call run with the turn, soon.  Create it before any other thread runs: threads inherit the
-    blocked signal.
+    ``post(call)`` has a call run with the main lock held, soon.  Create it before any other thread runs: threads
+    inherit the blocked signal.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Lease:
         signal.pthread_sigmask(signal.SIG_BLOCK, {SIGNAL})
 
     def start(self) -> None:
-        """With the turn: begin to hold the lease, as soon as nobody else has the file open."""
+        """With the main lock held: begin to hold the lease, as soon as nobody else has the file open."""
         self._follow()
         self._thread.start()
 
@@ -76,7 +76,7 @@ class Lease:
                 self._give_up()
 
     def _follow(self) -> None:
-        """With the turn: have a duplicate of the descriptor of the file that is open now, for the other thread."""
+        """Duplicate the descriptor of the open file for the other thread.  The caller holds the main lock."""
         descriptor = self._descriptor()
         if descriptor < 0 or self._stopping:  # nothing more is written
             return

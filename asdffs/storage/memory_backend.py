@@ -183,7 +183,7 @@ class MemoryFolder:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         target.write_at(to, source.read_at(start, stop - start))
 
-    def free(self, *, settled: bool = False) -> int:
+    def free(self, *, after_sync: bool = False) -> int:
         """As the test says."""
         return self.room
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
-from asdffs.relief import Exclusive, Rank, Relief
+from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.file_mode import FileMode
 from asdffs.storage.journal import Journal
@@ -34,7 +34,7 @@ class OpenFile:
         folder: Folder,
         backend: Backend,
         journal: Journal | None,
-        relief: Relief,
+        scheduler: Scheduler,
         mode: FileMode,
         replacing: Callable[[str], None],
         known: Signature | None = None,
@@ -43,11 +43,11 @@ class OpenFile:
         self.folder = folder
         self.backend = backend
         self.journal = journal
-        self.relief = relief
+        self.scheduler = scheduler
         self.replacing = replacing
         self.mode = mode
         self.signature = known or backend.signature()
-        self.moving = Exclusive(relief, Rank.MOVE)
+        self.moving = RankedLock(scheduler, Rank.MOVE)
         self.made = False
 
     @property
@@ -89,7 +89,7 @@ class OpenFile:
         """Return when what was written is durable.  Raises ``FailedFileError`` (invariant 7)."""
         self.mode.check_healthy()
         try:
-            with self.relief.waiting():
+            with self.scheduler.waiting():
                 self.backend.sync()  # invariants 3, 7, 8, 9 and 11, as the caller says
         except OSError as err:
             raise self.fail(f"writing to the disk failed ({err.strerror})") from err
@@ -103,7 +103,7 @@ class OpenFile:
         if self.journal is None:
             return
         try:
-            with self.relief.waiting():
+            with self.scheduler.waiting():
                 self.journal.write(record)
             self.check_unchanged()
         except (OSError, StaleFileError):
@@ -115,7 +115,7 @@ class OpenFile:
         if self.journal is None:
             return
         try:
-            with self.relief.waiting():
+            with self.scheduler.waiting():
                 self.journal.retire()
         except OSError as err:
             raise self.fail(f"the journal could not be retired ({err.strerror})") from err

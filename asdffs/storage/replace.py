@@ -84,7 +84,7 @@ def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
     if file.folder.links(file.backend.name) > 1:
         raise Unsuitable("the file has several names")
     failure = None
-    with file.relief.waiting():  # until the caller knows the new offsets the old file serves
+    with file.scheduler.waiting():  # until the caller knows the new offsets the old file serves
         new = _made(file, fill)
         try:
             file.folder.sync()  # invariant 5

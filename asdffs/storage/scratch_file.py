@@ -11,7 +11,7 @@ import errno
 import os
 from typing import Final
 
-from asdffs.relief import Relief
+from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.file_backend import write_all
 from asdffs.storage.linux_calls import KEEP_SIZE, PUNCH_HOLE, fallocate
@@ -102,11 +102,11 @@ class ScratchFile:
             os.ftruncate(self._fd(), offset + length)
         fallocate(self._fd(), KEEP_SIZE | (PUNCH_HOLE if zero else 0), offset, length)
 
-    def sync(self, relief: Relief) -> None:
+    def sync(self, scheduler: Scheduler) -> None:
         """Make it durable; others are served meanwhile.  Raises ``OSError``."""
         fd = os.dup(self._fd())  # the other one may be closed while this waits
         try:
-            with relief.waiting():
+            with scheduler.waiting():
                 os.fsync(fd)
         finally:
             os.close(fd)

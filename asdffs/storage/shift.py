@@ -28,7 +28,7 @@ def shift(file: OpenFile, plan: Plan) -> Backend:
     journal = checked_journal(file)
     checked_shift(plan, 1)
     record, gap = _record(file, plan)
-    with file.relief.waiting():
+    with file.scheduler.waiting():
         journal.reserve_progress(record)
     file.write_record(record)  # invariants 1 and 2
     with file.moving.entered():
@@ -46,7 +46,7 @@ def _record(file: OpenFile, plan: Plan) -> tuple[Record, Gap]:
 def _extend(file: OpenFile, record: Record) -> None:
     """Reserve the room that the file needs more; taken back when that fails."""
     try:
-        with file.relief.waiting():
+        with file.scheduler.waiting():
             file.check_unchanged()  # invariant 1
             if record.new_size > record.old_size:
                 file.backend.allocate(record.old_size, record.new_size - record.old_size)
@@ -73,7 +73,7 @@ def _take_back(file: OpenFile, record: Record) -> None:
 
 def _move(file: OpenFile, journal: Journal, record: Record, gap: Gap) -> Backend:
     try:
-        with file.relief.waiting():
+        with file.scheduler.waiting():
             finish_shift(
                 file.backend, record, gap, journal, before=file.check_unchanged, after=file.note_signature
             )  # invariant 1

@@ -124,13 +124,13 @@ class Outline(NamedTuple):
         return walk(self.root, fragment, lambda branch: branch) if self.root is not None else None
 
 
-def walk(root: Branch, fragment: str, settle: Callable[[Branch], Branch | None]) -> Branch | None:
+def walk(root: Branch, fragment: str, resolve: Callable[[Branch], Branch | None]) -> Branch | None:
     """Return what a JSON Pointer points at below ``root``; None where no array is.
 
-    ``settle`` returns what a branch on the way means, which may be a reference.  What is to be found in another file
+    ``resolve`` returns what a branch on the way means, which may be a reference.  What is to be found in another file
     is a new branch that leads there.
     """
-    branch, keys = settle(root), pointer_keys(fragment)
+    branch, keys = resolve(root), pointer_keys(fragment)
     for number, key in enumerate(keys):
         if branch is None:
             return None
@@ -139,7 +139,7 @@ def walk(root: Branch, fragment: str, settle: Callable[[Branch], Branch | None])
         found = branch.children.get(
             key if branch.mapping else int(key) if key.isdecimal() and len(key) < _LONGEST else -1
         )
-        branch = None if found is None else settle(found)
+        branch = None if found is None else resolve(found)
     return branch
 
 

@@ -1,7 +1,7 @@
 """Names in directories of views that are changed as any other: the view does it, here nodes follow their files.
 
 A node is of a file whatever it is called, so who has it open, and its times, stay when it is renamed or linked.
-One thread at a time, whoever has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ViewEntries of views that come, go, and are written over by a rename: blocks.
 
 What they are and may be called is the view's; here they meet nodes and scratch.  One thread at a time, whoever has
-the turn.
+the main lock.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 
 from asdffs.errors import AsdffsError, InUseError, NotPermittedError
-from asdffs.relief import Relief
+from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
@@ -23,12 +23,12 @@ class ViewEntries:
     """The entries of ``views``, by the node of each view's directory."""
 
     def __init__(
-        self, views: dict[DirectoryNode, View], relief: Relief, coherence: Coherence, pages: SharedPages
+        self, views: dict[DirectoryNode, View], scheduler: Scheduler, coherence: Coherence, pages: SharedPages
     ) -> None:
         self._coherence = coherence
         self._pages = pages
         self._views = views
-        self._relief = relief
+        self._scheduler = scheduler
 
     def takes(self, folder: DirectoryNode, name: str) -> bool:
         """Whether ``name``, which is not there, would be an entry of a view."""
@@ -98,13 +98,13 @@ class ViewEntries:
         target.atime_ns, target.mtime_ns = source.atime_ns, source.mtime_ns  # rsync set them; the kernel shows them
 
     def _copy(self, source: FileNode, target: FileNode, size: int) -> None:
-        with self._relief.waiting():
+        with self._scheduler.waiting():
             for start in range(0, size, _COPY_PIECE):
-                with self._relief.resumed():
+                with self._scheduler.resumed():
                     piece = read_bytes(source.file.read(start, _COPY_PIECE))
                     with self._pages.writing(target, start, piece, cached=False):
                         target.file.write(start, piece)
-        target.file.settle(durable=False)
+        target.file.flush(durable=False)
 
 
 def _find(folder: DirectoryNode, name: str) -> Node | None:

@@ -101,7 +101,7 @@ class ForeignChanges:
     def _keep(self, blocks: tuple[int, ...]) -> list[str]:
         """Copy drafts and ``blocks`` beside the file; what failed of the blocks, a sentence each."""
         document, keeper = self._document, Keeper(self._document.path)
-        with document.relief.waiting():
+        with document.scheduler.waiting():
             for draft in distinct(self._staging.unsaved(), b""):
                 keeper.keep_conflict(draft)
         drafts = len(keeper.failures)

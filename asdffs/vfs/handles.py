@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from asdffs.vfs.fast_paths import FastPath
 from asdffs.vfs.namespace import DirectoryNode, FileNode
-from asdffs.vfs.short_ways import Way
 
 
 @dataclass(slots=True, eq=False)
@@ -15,7 +15,7 @@ class Handle:
 
     ``snapshot``: what it reads, if that is made when it is opened.  ``generation``: of the document then.
     ``direct``: the kernel keeps no pages of what is read and written through it, and does not map it.  ``way``: the
-    short way to its bytes, as ``short_ways`` found it last.  ``wrote``: the version of the tree at the last write
+    fast path to its bytes, as ``fast_paths`` found it last.  ``wrote``: the version of the tree at the last write
     by the long way since its file was settled: so the file knows what must be settled; -1: there was none.
     """
 
@@ -25,7 +25,7 @@ class Handle:
     snapshot: bytes | None = None
     generation: int = 0
     direct: bool = False
-    way: Way | None = None
+    way: FastPath | None = None
     wrote: int = -1
 
     @property

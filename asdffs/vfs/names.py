@@ -61,7 +61,7 @@ class Names:
         self._scratch = ScratchNames(spool, owner)
         self._views: dict[DirectoryNode, View] = {}
         self._recent = RecentNodes(coherence.forget)
-        self.entries = ViewEntries(self._views, document.relief, coherence, pages)
+        self.entries = ViewEntries(self._views, document.scheduler, coherence, pages)
         self._replaced: dict[str, str] = {}
         self.root = self._show(options or Options())
         self._tree = TreeName(self.root, staging, shown=not (options and options.layout))

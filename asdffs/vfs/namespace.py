@@ -16,7 +16,7 @@ from typing import Final
 
 from asdffs.document.changes import Subject
 from asdffs.errors import AsdffsError, NotDirectoryError
-from asdffs.relief import Exclusive
+from asdffs.scheduling import RankedLock
 from asdffs.vfs.recent_nodes import RecentNodes
 from asdffs.views.base import ChangeableDirectory, ViewDirectory, ViewFile
 
@@ -106,8 +106,8 @@ class FileNode(Node):
 
     file: ViewFile = field(default_factory=ViewFile)
     version: int | None = None
-    changing: Exclusive | None = None
-    gate: Exclusive | None = None
+    changing: RankedLock | None = None
+    gate: RankedLock | None = None
     fetches: int = 0
     mapped_written: bool = False
     moved: bool = False

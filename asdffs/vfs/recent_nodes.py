@@ -2,7 +2,7 @@
 
 A node is made when somebody first asks for its name.  The kernel keeps what it was told of it for less than a
 second, and is told of changes meanwhile, so for that long the node stays.  Later it goes, unless it is in use or has
-something that a new node would not know.  One thread at a time, whoever has the turn.
+something that a new node would not know.  The caller holds the main lock.
 """
 
 from __future__ import annotations

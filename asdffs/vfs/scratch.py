@@ -11,7 +11,7 @@ import os
 import re
 from urllib.parse import quote
 
-from asdffs.relief import Alone, Relief
+from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.scratch_file import Descriptors, ScratchFile
 from asdffs.views.base import ViewFile
@@ -23,9 +23,9 @@ _CUT_ESCAPE = re.compile(r"%[0-9A-F]?\Z")
 class Spool:
     """The directory of one mount, which exists already.  ``path`` is absolute."""
 
-    def __init__(self, path: str, relief: Relief | None = None) -> None:
+    def __init__(self, path: str, scheduler: Scheduler | None = None) -> None:
         self.path = path
-        self.relief = relief or Alone()
+        self.scheduler = scheduler or SingleThread()
         self._count = 0
         self._descriptors = Descriptors()
 
@@ -103,10 +103,10 @@ class SpoolFile(ViewFile):
         """Cut or extend with zeros."""
         self.take(b"" if size == 0 else None).truncate(size)
 
-    def settle(self, *, durable: bool) -> None:
+    def flush(self, *, durable: bool) -> None:
         """With ``durable``: fsync."""
         if durable and self._own is not None:
-            self._own.sync(self._spool.relief)
+            self._own.sync(self._spool.scheduler)
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """What the spool's file system does."""

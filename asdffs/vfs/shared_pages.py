@@ -14,7 +14,7 @@ Invariants (docs/design/decisions/0024):
 5. A view that is opened for writing beside one that is known to be mapped for writing gets no pages (direct I/O):
    read(2) and write(2) work, mmap(2) says ENODEV.  So two programs cannot store into two mmaps of one byte.
 
-Offsets and lengths in bytes of the file that a view shows.  One thread at a time, whoever has the turn.
+Offsets and lengths in bytes of the file that a view shows.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, Protocol
 
 from asdffs.document.changes import TREE
 from asdffs.errors import AsdffsError, StaleFileError
-from asdffs.relief import Exclusive, Rank, Relief
+from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.namespace import FileNode, Node
@@ -73,13 +73,13 @@ def drop_nothing(regions: list[PageRange], patience: float) -> set[Node]:
 class SharedPages:
     """The pages of the views of one mount."""
 
-    def __init__(self, coherence: Coherence, relief: Relief, dropper: Dropper) -> None:
+    def __init__(self, coherence: Coherence, scheduler: Scheduler, dropper: Dropper) -> None:
         self._coherence = coherence
-        self._relief = relief
+        self._scheduler = scheduler
         self._dropper = dropper
         self._stale = StalePages()
         self._open: dict[FileNode, None] = {}
-        self._gates: dict[int, Exclusive] = {}
+        self._gates: dict[int, RankedLock] = {}
         self._awaited: Counter[Node] = Counter()
 
     # -- open files -----------------------------------------------------------
@@ -210,8 +210,8 @@ class SharedPages:
 
     # -- the kernel -----------------------------------------------------------
 
-    def _gate(self, block: int) -> Exclusive:
-        return self._gates.setdefault(block, Exclusive(self._relief, Rank.PAGES))
+    def _gate(self, block: int) -> RankedLock:
+        return self._gates.setdefault(block, RankedLock(self._scheduler, Rank.PAGES))
 
     def _siblings(self, node: FileNode, offset: int, length: int, *, own: bool = False) -> tuple[FileNode, ...]:
         """The other views that show these bytes and may be mapped for writing; ``own``: and ``node`` itself."""

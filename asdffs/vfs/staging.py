@@ -12,7 +12,7 @@ name ``tree.yaml`` leads to now, or None between an unlink and the create that f
 | CUT_OFF  | its writer was killed in the middle                 | a write -> DIRTY                |
 
 An empty draft is never judged: ``>`` and O_TRUNC make one before the first write.
-A judgement may wait, and then others have the turn: whoever touches the tree's name, or the
+A judgement may wait, and then others hold the main lock: whoever touches the tree's name, or the
 node that is the tree or is about to be (``concerns``), first enters ``turn``.
 One thread at a time.
 """
@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager
 from asdffs.document.document import Document
 from asdffs.document.saves.drafts import Drafts
 from asdffs.errors import AsdffsError, InvalidTreeError
-from asdffs.relief import Exclusive, Rank
+from asdffs.scheduling import Rank, RankedLock
 from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.scratch import SpoolFile
 from asdffs.views.tree_yaml import CommittedTree
@@ -53,7 +53,7 @@ class Staging:
         self._committed = CommittedTree(document)
         self.node: FileNode | None = node
         self.adopting: FileNode | None = None
-        self.turn = Exclusive(document.relief, Rank.SAVE)
+        self.lock = RankedLock(document.scheduler, Rank.SAVE)
         self._state = DraftState.CLEAN
 
     @property
@@ -72,7 +72,7 @@ class Staging:
 
     def guard(self, node: Node) -> AbstractContextManager[None]:
         """To be entered before ``node`` is changed."""
-        return self.turn.entered() if self.concerns(node) else contextlib.nullcontext()
+        return self.lock.entered() if self.concerns(node) else contextlib.nullcontext()
 
     def judge(self) -> None:
         """Commit the draft.  Raises ``InvalidTreeError`` or as ``Document.commit_tree``; the text is kept."""

@@ -4,7 +4,7 @@ The kernel writes a dirty page of an mmap as a whole, so a page from before such
 copy is the page as the kernel has it, if it still does: the bytes that a program stored are those that differ from
 the copy.  No copy means that a page of the kernel is as new as the block.
 
-Offsets and lengths in bytes of the file that the view shows.  One thread at a time, whoever has the turn.
+Offsets and lengths in bytes of the file that the view shows.  The caller holds the main lock.
 """
 
 from __future__ import annotations

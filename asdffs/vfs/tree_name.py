@@ -31,7 +31,7 @@ class TreeName:
     def guard(self, *paths: str) -> AbstractContextManager[None]:
         """To be entered before one of ``paths`` is touched: if it is the tree's, a judgement may be under way."""
         concerned = any(path == f"/{TREE}" for path in paths)
-        return self._staging.turn.entered() if concerned else contextlib.nullcontext()
+        return self._staging.lock.entered() if concerned else contextlib.nullcontext()
 
     def check_free(self, folder: DirectoryNode, name: str, what: str) -> None:
         """Raise ``NotPermittedError`` where ``what`` would be the tree: only a file can be."""

@@ -1,7 +1,7 @@
 """Vfs: the operations of the mount in terms of nodes, handles and documents.
 
 Raises domain errors (``asdffs.errors``) and ``OSError``; only the adapter knows errno.
-One thread at a time, whoever has the turn (``asdffs.relief``).
+The caller holds the main lock (``asdffs.scheduling``).
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from asdffs.errors import (
     ReadOnlyError,
     StaleFileError,
 )
-from asdffs.relief import Exclusive, Rank
+from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Extent
 from asdffs.vfs.attributes import Attributes, Shown, User, attributes_of, owner_of
 from asdffs.vfs.coherence import Coherence
+from asdffs.vfs.fast_paths import FastPath
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
 from asdffs.vfs.metadata import Metadata
@@ -34,7 +35,6 @@ from asdffs.vfs.names import Names
 from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.shared_pages import Dropper, SharedPages, drop_nothing
-from asdffs.vfs.short_ways import Way
 from asdffs.vfs.staging import TREE, DraftState, Staging
 from asdffs.views.tree_yaml import CommittedTree
 
@@ -55,9 +55,9 @@ class Vfs:
         self.document = document
         chosen = shown or Shown()
         owner = owner_of(document, chosen)
-        self._spool = Spool(places.spool, document.relief)
+        self._spool = Spool(places.spool, document.scheduler)
         self._coherence = Coherence()
-        self._pages = SharedPages(self._coherence, document.relief, dropper)
+        self._pages = SharedPages(self._coherence, document.scheduler, dropper)
         shown_tree = SpoolFile(self._spool, TREE, CommittedTree(document))
         tree = FileNode(owner.mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, file=shown_tree)
         history = History(places.history, document.report.history)
@@ -174,7 +174,7 @@ class Vfs:
         opened = self._handles.get(handle)
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
-        node, way = opened.node, self._way(opened)  # first: to find it may take a while
+        node, way = opened.node, self._fast_path(opened)  # first: to find it may take a while
         if node.changing is not None:
             self._await_change(node)
         if node.gate is not None:
@@ -183,11 +183,11 @@ class Vfs:
         found = way.read(offset, length) if not waited or way.current else None
         return node.file.read(offset, length) if found is None else found
 
-    def _way(self, opened: Handle) -> Way:
-        """The short way through a handle, as it is now."""
+    def _fast_path(self, opened: Handle) -> FastPath:
+        """The fast path through a handle, as it is now."""
         way = opened.way
         if way is None or not way.current:
-            way = opened.way = Way(self.document, opened.node)
+            way = opened.way = FastPath(self.document, opened.node)
         return way
 
     def is_direct(self, handle: int) -> bool:
@@ -211,7 +211,7 @@ class Vfs:
         return len(payload)
 
     def overwrite(self, handle: int, offset: int, payload: bytes | memoryview) -> bool:
-        """Write by a short way, inside a block that nobody else shows or changes; False: ``write`` must be asked.
+        """Write by a fast path, inside a block that nobody else shows or changes; False: ``write`` must be asked.
 
         Raises as ``Transaction.write_content``.
         """
@@ -219,7 +219,9 @@ class Vfs:
         node = opened.node
         if opened.wrote < 0:
             return False
-        way = self._way(opened)  # first: to find it may take a while, and others are served; nothing below waits
+        way = self._fast_path(
+            opened
+        )  # first: to find it may take a while, and others are served; nothing below waits
         if opened.wrote != self.document.tree.version or opened.direct or node.gate is not None:
             return False
         if node.changing is None or node.changing.taken or not self._pages.is_alone(node):
@@ -241,7 +243,7 @@ class Vfs:
         writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
         self._truncate(node, size, writers or [Handle(node, writable=True)])
         if not writers:
-            node.file.settle(durable=False)
+            node.file.flush(durable=False)
 
     def _truncate(self, node: FileNode, size: int, writers: list[Handle]) -> None:
         with self._changing(node):
@@ -291,7 +293,7 @@ class Vfs:
     def _settle(self, node: FileNode, *, durable: bool) -> None:
         for opened in self._handles.of(node):
             opened.wrote = -1
-        node.file.settle(durable=durable)
+        node.file.flush(durable=durable)
 
     def release(self, handle: int) -> None:
         """The last descriptor of a handle is gone; stores through a map may have come after its flush."""
@@ -317,7 +319,7 @@ class Vfs:
         ``Document.finish``.
         """
         refused: Exception | None = None
-        with self.staging.turn.entered():  # before it is looked at who is writing: a write may have queued
+        with self.staging.lock.entered():  # before it is looked at who is writing: a write may have queued
             try:
                 self._judge_unless_written()
             except (AsdffsError, OSError) as err:
@@ -376,7 +378,7 @@ class Vfs:
     def _changing(self, node: FileNode) -> Iterator[None]:
         """Changes of one node happen one after the other, and not while it is judged."""
         if node.changing is None:
-            node.changing = Exclusive(self.document.relief, Rank.NODE)
+            node.changing = RankedLock(self.document.scheduler, Rank.NODE)
         with node.changing.entered(), self.staging.guard(node):
             yield
 

@@ -10,7 +10,7 @@
 | an ndarray whose source is another file  | as any other, read-only                                                |
 | what holds no array                      | nothing                                                                |
 
-A commit of the tree changes what is here at once.  One thread at a time, whoever has the turn.
+A commit of the tree changes what is here at once.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class ArrayDirectory(ReadOnlyDirectory):
     def __init__(self, document: FileState, path: Path, formats: Formats, *, far: int = 0) -> None:
         self._document = document
         self._path = path
-        self._find = document.neighbours.finder(document, path)
+        self._find = document.linked_files.finder(document, path)
         self.identity = document.path, path
         self._formats = formats
         self._far = far
@@ -185,7 +185,7 @@ class ArrayDirectory(ReadOnlyDirectory):
         far = self._far + (document is not self._document)
         if entry.maker is None:
             return ArrayDirectory(document, path, self._formats, far=far)
-        file = entry.maker(document, document.neighbours.finder(document, path))
+        file = entry.maker(document, document.linked_files.finder(document, path))
         file.identity = entry.maker, document.path, path
         file.elsewhere = far > 0
         return file
@@ -206,7 +206,7 @@ class ArrayDirectory(ReadOnlyDirectory):
         known = listings.get(self._far)
         if known is None or (known.until is not None and known.until < time.monotonic()):
             elsewhere = any(child.elsewhere is not None for child in branch.children.values())
-            with self._document.relief.waiting():  # of a hundred thousand arrays it takes a while
+            with self._document.scheduler.waiting():  # of a hundred thousand arrays it takes a while
                 keys = dict(self._keys(branch))
             until = time.monotonic() + _FRESH if elsewhere else None
             known = listings[self._far] = _Listing(keys, dict(self._others(branch)), until)
@@ -245,9 +245,9 @@ class ArrayDirectory(ReadOnlyDirectory):
         if self._far >= _FARTHEST:
             return None
         try:
-            found = self._document.neighbours.branch(reference, self._document)
+            found = self._document.linked_files.branch(reference, self._document)
         except (AsdffsError, OSError) as err:
-            self._document.neighbours.tell(reference, err)
+            self._document.linked_files.tell(reference, err)
             return None
         return None if found is None else (*found, found[1].path)
 

@@ -91,7 +91,7 @@ class ViewFile:
         """Set the size.  Raises ``AsdffsError``, ``OSError``."""
         raise NotPermittedError("this file is read-only")
 
-    def settle(self, *, durable: bool) -> None:
+    def flush(self, *, durable: bool) -> None:
         """Somebody closed the file after writing, or (``durable``) asked for fsync."""
 
     def revert(self) -> None:

@@ -82,9 +82,9 @@ class BlockFile(ViewFile):
         """A compressed block is what it was before; another has been overwritten."""
         self._block.revert()
 
-    def settle(self, *, durable: bool) -> None:
+    def flush(self, *, durable: bool) -> None:
         """Have the file hold what was written: the size, or all of a compressed block."""
-        self._block.settle(durable=durable)
+        self._block.flush(durable=durable)
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """Reserve room, or write zeros."""

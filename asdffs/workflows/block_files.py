@@ -15,7 +15,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.format.plan import difference
-from asdffs.relief import CHUNK
+from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Folder
 from asdffs.workflows.exploded_files import numbered
 
@@ -62,7 +62,7 @@ class BlockFiles:
                 changed = self._carry_content(other, number, announce)
             changed = self._carry_compression(other, number, announce) or changed
         if changed:
-            document.blocks[number].settle(durable=True)
+            document.blocks[number].flush(durable=True)
         return changed
 
     def _carry_content(self, other: Document, number: int, announce: Callable[[], None]) -> bool:

@@ -21,7 +21,7 @@ from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Reme
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.block_index import find_index_start, parse_block_index
 from asdffs.format.constants import INDEX_TOKEN
-from asdffs.relief import CHUNK
+from asdffs.scheduling import CHUNK
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.validation import check_text
 from asdffs.workflows.external import find_externals
@@ -101,7 +101,7 @@ def _check_tree(document: Document) -> Iterator[Finding]:
 
 def _check_extensions(document: Document, arrays: Sequence[Ndarray]) -> Iterator[Finding]:
     """Blocks that no array refers to, in a file with objects that may."""
-    hidden, count = find_hidden(document.tree, document.contents, document.relief), len(document.blocks)
+    hidden, count = find_hidden(document.tree, document.contents, document.scheduler), len(document.blocks)
     yield from (Finding(Level.ERROR, trouble) for trouble in hidden.troubles)
     unseen = hidden.unseen(arrays, count)
     if hidden.tags and unseen:

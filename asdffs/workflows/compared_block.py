@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, DamagedFileError
 from asdffs.format.block_header import BlockHeader
-from asdffs.relief import CHUNK
+from asdffs.scheduling import CHUNK
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.errors import AsdffsError, InvalidTreeError
-from asdffs.relief import CHUNK
+from asdffs.scheduling import CHUNK
 from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
 from asdffs.workflows.compared_block import Side, size_or_none

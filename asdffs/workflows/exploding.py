@@ -45,7 +45,7 @@ def written_outline(document: Document) -> Outline:
     """
     text = document.tree.text()
     try:
-        with document.relief.waiting():
+        with document.scheduler.waiting():
             return read_outline(text, document.dialect)
     except InvalidTreeError:
         return Outline(text.decode("utf-8", "surrogateescape"), None, ())

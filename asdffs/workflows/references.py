@@ -67,7 +67,7 @@ def find_unresolved(document: Document) -> Iterator[Unresolved]:
     for node in _references(tree.root):
         reference = str(node.value[_KEY].value)
         try:
-            resolver.settle(tree, node)
+            resolver.resolve(tree, node)
         except _UnresolvedError as err:
             yield Unresolved(reference[:_SHOWN], node.line, str(err), err.remote)
 
@@ -99,7 +99,7 @@ class _Resolver:
         self._settled: dict[int, _Target | _UnresolvedError] = {}
         self._following: set[int] = set()
 
-    def settle(self, tree: _Tree, node: ValueNode) -> _Target:
+    def resolve(self, tree: _Tree, node: ValueNode) -> _Target:
         """Return what ``node`` of ``tree`` means: itself, or of a reference where that leads in the end.
 
         Raises ``_UnresolvedError``.
@@ -133,9 +133,9 @@ class _Resolver:
         tree = self._tree(tree, file) if file else tree
         node = tree.root
         for key in pointer_keys(fragment):
-            tree, node = self.settle(tree, node)
+            tree, node = self.resolve(tree, node)
             node = _child(node, key, tree)
-        return self.settle(tree, node)
+        return self.resolve(tree, node)
 
     def _tree(self, base: _Tree, uri: str) -> _Tree:
         path = resolve(uri, base.path)

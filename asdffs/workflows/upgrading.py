@@ -3,7 +3,7 @@
 The text is edited where it must be (``upgraded_text``), chains of encodings are decoded and what was compressed is
 compressed again, everything else of the blocks is copied, with checksums and an index.  A block whose encoding nobody
 knows keeps its stored bytes, under a compression that no library has, so that nobody takes them for elements.  The
-old file is only read.  The threads take ``Turns``.
+old file is only read.  The threads take ``WorkerThreads``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asdffs.format.block_form import FORM_48
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import BLOCK_MAGIC, CHAIN, NO_CHECKSUM, STREAMED
 from asdffs.registry import each
-from asdffs.relief import CHUNK, Turns
+from asdffs.scheduling import CHUNK, WorkerThreads
 from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.workflows.assembling import Part, RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
@@ -50,11 +50,11 @@ class Upgrading(Repacking):
     ``DamagedBlockError``.
     """
 
-    def __init__(self, document: Document, turns: Turns, room: RoomPolicy, when: datetime) -> None:
+    def __init__(self, document: Document, workers: WorkerThreads, room: RoomPolicy, when: datetime) -> None:
         if not document.dialect.upgradable:
             sentence = f"is of {document.dialect.name} already; there is nothing to upgrade"
             raise NotSupportedError(sentence, path=document.path)
-        super().__init__(document, turns, RepackOptions(room=room))
+        super().__init__(document, workers, RepackOptions(room=room))
         self.changes = [self._change(number) for number in range(self.count)]
         stamp = when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
         new = upgraded_text(
@@ -126,12 +126,12 @@ class Upgrading(Repacking):
         return Part(self._new_header(old, checksum, known=self._known(number)), part.stored)
 
     def _known(self, number: int) -> bool:
-        with self._turns.resumed():
+        with self._workers.resumed():
             return not self._document.blocks[number].obstacle
 
     def _check_decodable(self, number: int) -> None:
         """Raise ``DamagedBlockError`` for compressed bytes that are damaged: they would be so in the new file."""
-        with self._turns.resumed():
+        with self._workers.resumed():
             block = self._document.blocks[number]
             if block.header.compressed and not block.obstacle:
                 for place in range(0, max(1, block.size), CHUNK):
@@ -157,7 +157,7 @@ class Upgrading(Repacking):
         """MD5 of the stored bytes."""
         digest = hashlib.md5(usedforsecurity=False)
         for place in range(0, 0 if header.streamed else header.used_size, CHUNK):
-            with self._turns.resumed():
+            with self._workers.resumed():
                 piece = self._document.contents.read_stored(number, place, CHUNK)
             digest.update(piece)
         return digest.digest()

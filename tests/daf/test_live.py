@@ -285,7 +285,7 @@ def test_regression_what_was_written_into_a_compressed_block_was_lost(place: Pla
     written = client.file("vectors/a/v.data")
     assert written.commits_late
     written.write(1, b"\x09")
-    written.settle(durable=False)  # as a close does
+    written.flush(durable=False)  # as a close does
     client.kill()
     assert place.seen_later()["vectors/a/v.data"] == b"\x01\x09\x03"
 

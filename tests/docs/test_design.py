@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import asdffs
-from asdffs import relief
+from asdffs import scheduling
 from asdffs.cli.remedies import WORDS, told
 from asdffs.document.blocks import transaction
 from asdffs.errors import NotPermittedError, Remedy
-from asdffs.relief import Alone, Exclusive, Rank
+from asdffs.scheduling import Rank, RankedLock, SingleThread
 
 DESIGN = Path(__file__).parents[2] / "docs/design"
 
@@ -27,11 +27,15 @@ def test_the_table_of_locks_has_the_ranks_in_their_order() -> None:
 
 
 def test_another_order_of_locks_is_an_error() -> None:
-    upper, lower, again = Exclusive(Alone(), Rank.BLOCK), Exclusive(Alone(), Rank.FILE), Exclusive(Alone(), Rank.FILE)
+    upper, lower, again = (
+        RankedLock(SingleThread(), Rank.BLOCK),
+        RankedLock(SingleThread(), Rank.FILE),
+        RankedLock(SingleThread(), Rank.FILE),
+    )
     with upper.entered(), lower.entered():
         pass
     for other in (upper, again):
-        with lower.entered(), pytest.raises(RuntimeError, match="is entered under FILE"), other.entered():
+        with lower.entered(), pytest.raises(RuntimeError, match="is taken while FILE is held"), other.entered():
             pass
     entered: list[bool] = []
 
@@ -47,7 +51,7 @@ def test_another_order_of_locks_is_an_error() -> None:
 
 
 def test_tests_check_the_order() -> None:
-    assert relief._checked
+    assert scheduling._checked
 
 
 #: Where every change of a file is made durable.

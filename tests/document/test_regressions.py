@@ -98,7 +98,7 @@ def test_regression_write_into_slack_past_the_end_of_the_file_was_cut_off() -> N
     last = block_bytes(DATA, slack=bytes(900))[: -900 + 10]
     folder, document = opened(odd_file(blocks=[THREE[0], last], index="absent"))
     document.blocks[1].write_at(100, b"n" * 700)
-    document.blocks[1].settle(durable=True)
+    document.blocks[1].flush(durable=True)
     assert document.blocks[1].read_at(0, 2000) == DATA + b"n" * 700
     document.finish()
     document.close()
@@ -154,7 +154,7 @@ def test_regression_block_write_after_a_foreign_replace_went_to_the_old_file(tmp
     os.replace(tmp_path / "new", path)
     for work in (
         lambda: document.blocks[0].write_at(0, b"lost"),
-        lambda: document.blocks[0].settle(durable=True),
+        lambda: document.blocks[0].flush(durable=True),
         document.finish,
     ):
         with pytest.raises(StaleFileError):
@@ -298,7 +298,7 @@ def test_regression_a_contradiction_made_a_right_index_wrong(number: int) -> Non
     blocks = [bytearray(block) for block in THREE]
     blocks[number][30:38] = struct.pack(">Q", 3)  # data_size differs from used_size
     folder, document = opened(odd_file(blocks=[bytes(block) for block in blocks]))
-    document.table.settle()
+    document.table.verify_index()
     assert document.layout.index is not None
     assert not document.repair_index()
     document.commit_tree(grown(document))

@@ -14,14 +14,14 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.errors import StaleFileError
 from asdffs.format.padding import Padding
-from asdffs.relief import Alone
+from asdffs.scheduling import SingleThread
 from asdffs.storage import shift
 from asdffs.storage.backend import Backend
 from asdffs.storage.memory_backend import MemoryFolder
 
 
-class Nosy(Alone):
-    """A relief whose others look at all blocks whenever somebody waits, unless they would have to wait too."""
+class Nosy(SingleThread):
+    """A scheduler whose others look at all blocks whenever somebody waits, unless they would have to wait too."""
 
     stopping, wanted = False, True
 
@@ -57,7 +57,7 @@ def test_blocks_are_right_while_they_move(growth: str) -> None:
     blocks = [DATA * 20, MASK * 30, b"end"]
     folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(block) for block in blocks])})
     nosy = Nosy()
-    settings = Settings(relief=nosy, growth=growth, padding=Padding(minimum=512, alignment=512, reserve=2048))
+    settings = Settings(scheduler=nosy, growth=growth, padding=Padding(minimum=512, alignment=512, reserve=2048))
     with mock.patch.object(shift, "PIECE", PIECE):
         document = open_in_folder(folder, NAME, writable=True, settings=settings)
         nosy.document, nosy.expected = document, blocks
@@ -74,8 +74,8 @@ def test_blocks_are_right_while_they_move(growth: str) -> None:
     assert nosy.looks > before > 6
 
 
-class Rude(Alone):
-    """A relief during whose ``at``-th wait another program writes into the file, in place."""
+class Rude(SingleThread):
+    """A scheduler during whose ``at``-th wait another program writes into the file, in place."""
 
     stopping, wanted = False, True
 
@@ -101,7 +101,7 @@ def test_regression_a_shift_went_on_at_recovery_in_a_file_that_another_program_h
     """What another program wrote while a growth waited is neither overwritten nor moved by recovery."""
     folder = MemoryFolder({NAME: odd_file(blocks=[block_bytes(block) for block in (DATA * 20, MASK * 30)])})
     rude = Rude(at)
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(relief=rude, growth="shift"))
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(scheduler=rude, growth="shift"))
     rude.backend = folder.open(NAME, writable=True)
     before = rude.backend.read_at(0, 1 << 20)
     with pytest.raises(StaleFileError):

@@ -255,9 +255,9 @@ def test_tiles_have_one_size() -> None:
         block.truncate(16)
     block.truncate(0)  # as cp does before it writes
     with pytest.raises(NotSupportedError, match="its tiles hold just 15 bytes, not 0"):
-        block.settle(durable=True)
+        block.flush(durable=True)
     block.write_at(0, FIFTEEN[::-1])
-    block.settle(durable=True)
+    block.flush(durable=True)
     document.close()
     again = opened(content(folder))[1]
     assert again.blocks[0].read_at(0, 99) == FIFTEEN[::-1]

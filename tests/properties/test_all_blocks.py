@@ -58,7 +58,7 @@ class Machine:
         return open_document(str(self.path), writable=True, settings=settings)
 
     def step(self) -> None:
-        operations = [self.write, self.write, self.truncate, self.recompress, self.settle, self.reserve]
+        operations = [self.write, self.write, self.truncate, self.recompress, self.flush, self.reserve]
         operations += [self.append, self.remove, self.edit, self.read, self.reopen, self.finish]
         self.rng.choice(operations)()
 
@@ -90,8 +90,8 @@ class Machine:
         self.document.blocks[number].set_compression(name)
         self.names[number] = name
 
-    def settle(self) -> None:
-        self.document.blocks[self.any_block()].settle(durable=self.rng.random() < 0.5)
+    def flush(self) -> None:
+        self.document.blocks[self.any_block()].flush(durable=self.rng.random() < 0.5)
 
     def reserve(self) -> None:
         number, size = self.any_block(), self.rng.choice([10, 3000, 6000])

@@ -55,8 +55,8 @@ class DocumentMachine(RuleBasedStateMachine):
         block.extend(bytes(size - len(block)))
 
     @rule(number=st.integers(0, 2), durable=st.booleans())
-    def settle(self, number: int, durable: bool) -> None:
-        self.document.blocks[number].settle(durable=durable)
+    def flush(self, number: int, durable: bool) -> None:
+        self.document.blocks[number].flush(durable=durable)
 
     @rule(length=st.integers(0, 600))
     def edit_tree(self, length: int) -> None:

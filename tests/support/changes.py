@@ -11,7 +11,7 @@ from unittest import mock
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.format.padding import Padding
-from asdffs.relief import Turns
+from asdffs.scheduling import WorkerThreads
 from asdffs.storage import shift
 from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.workflows.assembling import RoomPolicy
@@ -72,7 +72,9 @@ class Promising:
 
     def repack(self, compression: str, *, drop: bool) -> None:
         room = RoomPolicy(Padding(minimum=512, alignment=512))
-        self._document.rewrite(Repacking(self._document, Turns(), RepackOptions(compression, room, drop=drop)).write)
+        self._document.rewrite(
+            Repacking(self._document, WorkerThreads(), RepackOptions(compression, room, drop=drop)).write
+        )
         self._promise("tree", self._document.tree.text())
         for number in range(len(self._document.blocks)):
             self._promise(number, self._block(number))
@@ -99,8 +101,8 @@ class Promising:
         self._document.blocks[number].remove(force=True)
         self._note_version()
 
-    def settle_block(self, number: int, *, durable: bool) -> None:
-        self._document.blocks[number].settle(durable=durable)
+    def flush_block(self, number: int, *, durable: bool) -> None:
+        self._document.blocks[number].flush(durable=durable)
         if durable:
             self._promise(number, self._block(number))
 
@@ -148,34 +150,34 @@ def replace_tree(old: bytes, new: bytes) -> Callable[[Promising], None]:
 
 def overwrite(d: Promising) -> None:
     d.write_block(0, 300, b"\xee" * 1200)
-    d.settle_block(0, durable=True)
+    d.flush_block(0, durable=True)
 
 
 def shrink(d: Promising) -> None:
     d.truncate_block(0, 700)
-    d.settle_block(0, durable=False)
+    d.flush_block(0, durable=False)
 
 
 def grow_inside(d: Promising) -> None:
     d.write_block(0, 1900, b"\xdd" * 500)
-    d.settle_block(0, durable=False)
+    d.flush_block(0, durable=False)
 
 
 def grow_last(d: Promising) -> None:
     d.write_block(1, 1000, b"\xcc" * 3000)
     d.write_block(1, 4500, b"\xcc" * 100)
-    d.settle_block(1, durable=True)
+    d.flush_block(1, durable=True)
     d.write_block(1, 4700, b"\xcc" * 100)
 
 
 def grow_middle(d: Promising) -> None:
     d.write_block(0, 1500, b"\xcc" * 1500)
-    d.settle_block(0, durable=True)
+    d.flush_block(0, durable=True)
 
 
 def append_to_stream(d: Promising) -> None:
     d.write_block(1, 40, b"\xcc" * 900)
-    d.settle_block(1, durable=True)
+    d.flush_block(1, durable=True)
     d.write_block(1, 940, b"\xcd" * 30)
 
 
@@ -193,7 +195,7 @@ def content_after_growth(d: Promising) -> None:
 
 def write_content(d: Promising) -> None:
     d.write_block(0, 10, b"\x99" * 300)
-    d.settle_block(0, durable=True)
+    d.flush_block(0, durable=True)
 
 
 def growth_after_content(d: Promising) -> None:
@@ -236,9 +238,9 @@ def decompress_last(d: Promising) -> None:
 def write_compressed(d: Promising) -> None:
     """Twice: once it fits into its room, once it does not."""
     d.write_block(0, 100, b"\xee" * 500)
-    d.settle_block(0, durable=False)
+    d.flush_block(0, durable=False)
     d.write_block(0, 0, NOISE)
-    d.settle_block(0, durable=True)
+    d.flush_block(0, durable=True)
 
 
 def compress_written(d: Promising) -> None:
@@ -254,7 +256,7 @@ def reserve(d: Promising) -> None:
     d.blocks[1].reserve(4000)
     d.blocks[0].reserve(3500)
     d.write_block(0, 1900, b"\xcd" * 900)
-    d.settle_block(0, durable=True)
+    d.flush_block(0, durable=True)
     d.blocks[1].reserve(1300)
 
 
@@ -299,7 +301,7 @@ def replace_compressed(d: Promising) -> None:
 def repack(d: Promising) -> None:
     """Twice, with a change between."""
     d.write_block(0, 5, b"\x97" * 50)
-    d.settle_block(0, durable=True)
+    d.flush_block(0, durable=True)
     d.finish()
     d.repack("zlib", drop=False)
     d.commit_tree(d.tree.text().replace(b"value: 1", b"value: 2"))
@@ -309,7 +311,7 @@ def repack(d: Promising) -> None:
 def write_tiles(d: Promising) -> None:
     """What a draft has: a chain is encoded again, others become one, and a block is added."""
     d.write_block(0, 5, b"\x97" * 50)
-    d.settle_block(0, durable=True)
+    d.flush_block(0, durable=True)
     d.set_compression(1, "zlib")
     d.write_block(d.append_block(), 0, NOISE[:900])
     d.set_compression(0, "none")
@@ -318,7 +320,7 @@ def write_tiles(d: Promising) -> None:
 def write_where_much_is_claimed(d: Promising) -> None:
     """The last block has less room than its header says."""
     d.write_block(1, 0, b"\xab" * 100)
-    d.settle_block(1, durable=True)
+    d.flush_block(1, durable=True)
     d.write_block(d.append_block(), 0, NOISE[:900])
 
 
@@ -378,7 +380,7 @@ def random_changes(seed: int) -> Change:
     def work(d: Promising) -> None:
         for number in range(rng.randint(3, 6)):
             block, fill = rng.randrange(2), bytes([rng.randrange(1, 256)])
-            kind = rng.choice(("tree", "tree", "write", "write", "grow", "cut", "settle"))
+            kind = rng.choice(("tree", "tree", "write", "write", "grow", "cut", "flush"))
             if kind == "tree":
                 start, stop = (d.tree.text().index(mark) for mark in (b"value: ", b"data: "))
                 line = b"value: %d%s\n" % (number, b"7" * rng.choice((1, 300, 900, 2500)))
@@ -390,7 +392,7 @@ def random_changes(seed: int) -> Change:
             elif kind == "cut":
                 d.truncate_block(block, rng.randrange(600, 1500))
             else:
-                d.settle_block(block, durable=True)
+                d.flush_block(block, durable=True)
         d.commit_tree(d.tree.text().replace(b"observer", b"Observer"))
 
     return Change(rng.choice((START, PACKED, UNCHECKED, STREAM)), work, rng.choice(STRATEGIES))

@@ -112,13 +112,13 @@ class Disk:
             self.live.pop(name)
             self.pending.append(("unname", (name,)))
         elif kind == "sync":
-            self.settle(lambda entry: entry[0] in _OF_FILES and entry[1][0] == self.live[name])
+            self.flush(lambda entry: entry[0] in _OF_FILES and entry[1][0] == self.live[name])
         elif kind == "syncdir":
-            self.settle(lambda entry: entry[0] not in _OF_FILES)
+            self.flush(lambda entry: entry[0] not in _OF_FILES)
         else:
             raise AssertionError(kind)
 
-    def settle(self, chosen: Callable[[Entry], bool]) -> None:
+    def flush(self, chosen: Callable[[Entry], bool]) -> None:
         for entry in self.pending:
             if chosen(entry):
                 self.apply(entry)
@@ -127,7 +127,7 @@ class Disk:
     def seen(self, inode: int) -> MemoryFile:
         """The file as programs see it."""
         disk = self.copy()
-        disk.settle(lambda entry: entry[0] in _OF_FILES and entry[1][0] == inode)
+        disk.flush(lambda entry: entry[0] in _OF_FILES and entry[1][0] == inode)
         return disk.files[inode]
 
     def apply(self, entry: Entry) -> None:

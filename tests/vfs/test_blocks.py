@@ -13,7 +13,7 @@ from asdffs.document.block import Block
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.errors import FailedFileError, NoSuchNameError
-from asdffs.relief import Alone
+from asdffs.scheduling import SingleThread
 from asdffs.vfs.vfs import Vfs
 
 TREE = "%YAML 1.1\n---\nvalue: 1\n...\n"
@@ -71,7 +71,7 @@ def test_a_rename_that_fails_leaves_a_compressed_block_as_it_was(tmp_path: Path)
     vfs = mounted(tmp_path, odd_file(blocks=[zlib_block(DATA), block_bytes(MASK)]))
     scratch(vfs, "/blocks/new", b"new content" * 50)
     document = vfs.document
-    failing = mock.patch.object(Block, "settle", side_effect=OSError(28, "full"))
+    failing = mock.patch.object(Block, "flush", side_effect=OSError(28, "full"))
     with failing, pytest.raises(OSError, match="full"):
         vfs.names.rename("/blocks/new", "/blocks/0000.bin")
     assert block(vfs, 0) == DATA
@@ -94,8 +94,8 @@ def test_a_rename_that_fails_leaves_no_new_block(tmp_path: Path) -> None:
     document.close()
 
 
-class Curious(Alone):
-    """A relief whose others try to open a block whenever somebody waits."""
+class Curious(SingleThread):
+    """A scheduler whose others try to open a block whenever somebody waits."""
 
     stopping, wanted = False, True
 
@@ -123,12 +123,12 @@ def test_nobody_opens_a_block_that_is_being_removed(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(odd_file(tree=TREE, blocks=[block_bytes(DATA), block_bytes(MASK)]))
     (tmp_path / "spool").mkdir()
-    relief = Curious()
-    document = open_document(str(path), writable=True, settings=Settings(relief=relief))
+    scheduler = Curious()
+    document = open_document(str(path), writable=True, settings=Settings(scheduler=scheduler))
     vfs = Vfs(document, Places(str(tmp_path / "spool"), str(tmp_path / "spool")))
-    relief.vfs = vfs
+    scheduler.vfs = vfs
     vfs.names.unlink("/blocks/0001.bin")
-    relief.vfs = None
-    assert relief.refused >= 2
+    scheduler.vfs = None
+    assert scheduler.refused >= 2
     assert len(document.blocks) == 1
     document.close()

@@ -14,7 +14,7 @@ from support.samples import block_bytes
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.errors import StaleFileError
-from asdffs.relief import Turns
+from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.namespace import Node
 from asdffs.vfs.shared_pages import PageRange
@@ -27,7 +27,7 @@ BLOCK, ARRAY = "/blocks/0000.bin", "/arrays/a.npy"
 PATIENCE = 10.0
 
 
-class Meeting(Turns):
+class Meeting(WorkerThreads):
     """Who waits for the n-th time (``skipped`` before it) goes on when ``other`` is at its end, or waits itself."""
 
     def __init__(self) -> None:
@@ -87,8 +87,8 @@ class Mount:
         path = folder / "data.asdf"
         path.write_bytes(tree_file(BODY, [block_bytes(bytes(90))]))
         (folder / "spool").mkdir()
-        self.relief = Meeting()
-        self.document = open_document(str(path), writable=True, settings=Settings(relief=self.relief))
+        self.scheduler = Meeting()
+        self.document = open_document(str(path), writable=True, settings=Settings(scheduler=self.scheduler))
         self.kernel = Kernel(self)
         self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")), dropper=self.kernel)
 
@@ -107,10 +107,10 @@ class Mount:
         """The kernel has it written by another request, while this one waits."""
 
         def send() -> None:
-            with self.relief.entered():
+            with self.scheduler.entered():
                 self.send(handle, page)
 
-        with Turns.waiting(self.relief):
+        with WorkerThreads.waiting(self.scheduler):
             sending = threading.Thread(target=send, daemon=True)
             sending.start()
             sending.join(PATIENCE)
@@ -118,13 +118,13 @@ class Mount:
 
     def meet(self, other: Callable[[], None], skipped: int) -> None:
         """Have ``other`` run while the next change waits."""
-        self.relief.other, self.relief.skipped = other, skipped
+        self.scheduler.other, self.scheduler.skipped = other, skipped
 
     def join(self) -> None:
         """Until it is done."""
-        assert self.relief.thread is not None
-        with self.relief.waiting():
-            self.relief.thread.join(PATIENCE)
+        assert self.scheduler.thread is not None
+        with self.scheduler.waiting():
+            self.scheduler.thread.join(PATIENCE)
 
     def content(self) -> bytes:
         return read_bytes(self.document.blocks[0].read_at(0, 90))
@@ -133,7 +133,7 @@ class Mount:
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Mount]:
     made = Mount(tmp_path)
-    with made.relief.entered():
+    with made.scheduler.entered():
         yield made
     made.document.close()
 

@@ -15,8 +15,8 @@ from asdffs.document.arrays.elements import BlockElements, Elements, MadeElement
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.arrays.region import Selection, is_packed, packed_runs, select
 from asdffs.document.block import Block
+from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
-from asdffs.document.turn import in_turn
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.branch import Branch
@@ -54,13 +54,13 @@ class Array:
             return f"<array of {self._file.path}: {err}>"
 
     @property
-    @in_turn
+    @serialized
     def shape(self) -> tuple[int, ...]:
         """Lengths of its axes; the first of a growing stream is what it has now."""
         return self._current().shape
 
     @property
-    @in_turn
+    @serialized
     def dtype(self) -> np.dtype[Any]:
         """As it is stored, byte order included."""
         import numpy as np
@@ -83,7 +83,7 @@ class Array:
         return self.size * self.dtype.itemsize
 
     @property
-    @in_turn
+    @serialized
     def writable(self) -> bool:
         """Whether it can be assigned to: contiguous, in a block, of a file that is open for writing."""
         return self._file.writable and self._current().writable
@@ -93,7 +93,7 @@ class Array:
             raise TypeError("len() of an array without axes")
         return self.shape[0]
 
-    @in_turn
+    @serialized
     def __getitem__(self, index: Any) -> Any:
         """A copy of what is selected, as numpy's own arrays do it: a scalar or an array."""
         elements = self._current()
@@ -111,11 +111,11 @@ class Array:
         """
         import numpy as np
 
-        # before the turn is taken: it may be computed by other threads, of elements of this file
+        # before the main lock is taken: it may be computed by other threads, of elements of this file
         wanted = np.asarray(value, self.dtype)
         self._assign(index, wanted if wanted.flags.writeable else wanted.copy())  # a map of the file may change below
 
-    @in_turn
+    @serialized
     def _assign(self, index: Any, value: np.ndarray[Any, Any]) -> None:
         elements = self._current()
         if not isinstance(elements, BlockElements) or not elements.writable:
@@ -136,7 +136,7 @@ class Array:
         found = np.asarray(self[...])
         return found if dtype is None else found.astype(dtype, copy=False)
 
-    @in_turn
+    @serialized
     def mapped(self) -> np.ndarray[Any, Any]:
         """A read-only view that is live, and no copy where its block is stored as it is (``Block.buffer``)."""
         import numpy as np
@@ -190,8 +190,8 @@ class Array:
         return number, self._file.contents.size(number)
 
     def file_of(self, source: str) -> FileState:
-        """The file that a source leads to, as it is now.  Raises as ``Neighbours.find``."""
-        return self._file.neighbours.find(source, self._file)
+        """The file that a source leads to, as it is now.  Raises as ``LinkedFiles.find``."""
+        return self._file.linked_files.find(source, self._file)
 
     def _make(self, branch: Branch) -> Elements:
         return elements_of(self._file, branch)
@@ -230,7 +230,7 @@ class Mask(Array):
     def _make(self, branch: Branch) -> Elements:
         if "mask" not in branch.scalars:
             return MadeElements(inline_nulls(self._file.outlines.outline(), branch))
-        return ValueMask(super()._make(branch), branch.scalars["mask"], self._file.relief)
+        return ValueMask(super()._make(branch), branch.scalars["mask"], self._file.scheduler)
 
 
 def _whole(elements: BlockElements) -> Selection:

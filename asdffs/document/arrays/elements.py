@@ -21,7 +21,7 @@ from asdffs.document.arrays.gathering import gather
 from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
-from asdffs.relief import Relief
+from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.branch import Branch
 from asdffs.tree.datatypes import Descr, descr_of
@@ -33,10 +33,10 @@ from asdffs.tree.placement import Placement, block_of, place_in
 _LARGE_ITEM: Final = 1 << 12
 
 
-def import_numpy(relief: Relief) -> None:
+def import_numpy(scheduler: Scheduler) -> None:
     """It takes a tenth of a second the first time, and others are served meanwhile."""
     if "numpy" not in sys.modules:
-        with relief.waiting():
+        with scheduler.waiting():
             importlib.import_module("numpy")
 
 
@@ -95,10 +95,10 @@ class BlockElements(Elements):
         if where.fortran:
             shape, strides = shape[::-1], strides[::-1]
         if where.item > _LARGE_ITEM:  # not whole: byte by byte along an axis of its own
-            with self._file.relief.waiting():
+            with self._file.scheduler.waiting():
                 part = (offset, offset + length)
                 return gather((*shape, where.item), (*strides, 1), 1, where.offset, part, self._fetch)
-        with self._file.relief.waiting():  # there may be a read for each element
+        with self._file.scheduler.waiting():  # there may be a read for each element
             gathered = gather(shape, strides, where.item, where.offset, (first, last), self._fetch)
         start = offset - first * where.item
         return gathered[start : start + length]
@@ -112,7 +112,7 @@ class BlockElements(Elements):
         self._file.contents.write(self.placement.number, self.placement.offset + offset, payload)
 
     def _fetch(self, offset: int, length: int) -> bytes:
-        with self._file.relief.resumed():
+        with self._file.scheduler.resumed():
             return read_bytes(self._file.contents.read(self.placement.number, offset, length))
 
 
@@ -153,10 +153,10 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     array = branch.array
     if branch.inline is not None or array is None:
         outline = file.outlines.outline()
-        with file.relief.waiting():
+        with file.scheduler.waiting():
             return MadeElements(inline_array(outline, branch))
     if isinstance(array.source, str):
-        return OtherElements(file.neighbours.find(array.source, file), array, rows_first=rows_first)
+        return OtherElements(file.linked_files.find(array.source, file), array, rows_first=rows_first)
     return BlockElements(file, array, rows_first=rows_first)
 
 

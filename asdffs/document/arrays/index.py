@@ -1,6 +1,6 @@
 """The arrays of the committed tree, found by their path, and where references lead.
 
-One thread at a time has the turn; others are served while the tree is read.
+The caller holds the main lock; others are served while the tree is read.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from asdffs.document.arrays.array import Array, Mask
+from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
-from asdffs.document.turn import in_turn
 from asdffs.tree.branch import Branch, Outline
 from asdffs.tree.events import Path
 from asdffs.tree.key_names import name_of
@@ -29,17 +29,17 @@ class ArrayIndex(Mapping[str, Array]):
     def __init__(self, file: FileState) -> None:
         self._file = file
 
-    @in_turn
+    @serialized
     def __getitem__(self, path: str) -> Array:
         """The array at ``path``, live.  Raises ``KeyError``, ``OSError``."""
         file, keys, mask = self._keys(path)
-        return (Mask if mask else Array)(file, file.neighbours.finder(file, keys))
+        return (Mask if mask else Array)(file, file.linked_files.finder(file, keys))
 
-    @in_turn
+    @serialized
     def __iter__(self) -> Iterator[str]:
         return iter(["/".join(map(name_of, branch.path)) for branch in self.outline().arrays])
 
-    @in_turn
+    @serialized
     def __len__(self) -> int:
         return len(self.outline().arrays)
 
@@ -58,7 +58,7 @@ class ArrayIndex(Mapping[str, Array]):
                 raise KeyError(path)
             branch, keys = branch.children[key], (*keys, key)
             if branch.elsewhere is not None:
-                found = file.neighbours.branch(branch.elsewhere, file)
+                found = file.linked_files.branch(branch.elsewhere, file)
                 if found is None:
                     raise KeyError(path)
                 (file, branch), keys = found, found[1].path

@@ -1,7 +1,7 @@
 """What is wrong with the arrays of a tree, in the words with which views and programs refuse to show them.
 
 ``tree/placement`` judges where elements are in their block; here values in the tree and masks are looked at as well,
-for ``check``.  The caller has the turn; others are served while values are read.
+for ``check``.  The caller holds the main lock; others are served while values are read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
 def _check_mask(file: FileState, branch: Branch, elements: Elements) -> None:
     """Raise ``InvalidArrayError`` for a mask that does not fit (schema core/ndarray: it must be broadcastable)."""
     if _MASK in branch.scalars:
-        ValueMask(elements, branch.scalars[_MASK], file.relief)
+        ValueMask(elements, branch.scalars[_MASK], file.scheduler)
     mask = branch.children.get(_MASK)
     if mask is None or mask.array is None or isinstance(mask.array.source, str):
         return

@@ -9,7 +9,7 @@ import yaml
 
 from asdffs.document.arrays.elements import Elements
 from asdffs.errors import AbandonedError, InvalidArrayError
-from asdffs.relief import CHUNK, Relief
+from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.branch import Scalar
 from asdffs.tree.inline import complex_of
@@ -26,11 +26,11 @@ class ValueMask(Elements):
 
     descr = "|b1"
 
-    def __init__(self, data: Elements, value: Scalar, relief: Relief) -> None:
+    def __init__(self, data: Elements, value: Scalar, scheduler: Scheduler) -> None:
         import numpy as np
 
         self._data = data
-        self._relief = relief
+        self._scheduler = scheduler
         self.shape = data.shape
         self.fortran = data.fortran
         self.size = math.prod(data.shape)
@@ -51,7 +51,7 @@ class ValueMask(Elements):
         step = max(1, CHUNK // max(1, self._dtype.itemsize))
         found = []
         for first in range(offset, offset + length, step):
-            if not self._relief.wanted:
+            if not self._scheduler.wanted:
                 raise AbandonedError("nobody waits for the mask any more")
             found.append(self._read(first, min(step, offset + length - first)))
         return b"".join(found)
@@ -59,7 +59,7 @@ class ValueMask(Elements):
     def _read(self, first: int, count: int) -> bytes:
         item = self._dtype.itemsize
         raw = read_bytes(self._data.read(first * item, count * item)) if item else b""
-        with self._relief.waiting():
+        with self._scheduler.waiting():
             return self._masked(raw) if item else bytes(count)
 
     def _masked(self, raw: bytes) -> bytes:

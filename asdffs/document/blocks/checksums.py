@@ -11,38 +11,39 @@ from collections.abc import Callable
 
 from asdffs.errors import AbandonedError
 from asdffs.format.block_header import BlockHeader
-from asdffs.relief import CHUNK, Relief
+from asdffs.scheduling import CHUNK, Scheduler
 
 Read = Callable[[int, int], bytes]
 Step = Callable[[int], object]
 
 
-def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, relief: Relief, step: Step) -> str:
+def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, scheduler: Scheduler, step: Step) -> str:
     """A sentence when the checksum of a block is wrong, or empty.
 
-    ``stored(offset, length)`` and ``decoded(offset, length)`` give its bytes, with the turn.  Raises as they do.
+    ``stored(offset, length)`` and ``decoded(offset, length)`` give its bytes, with the main
+    lock held.  Raises as they do.
     """
     if header.streamed or not header.verifiable:
         return ""
-    found = _sum(stored, header.used_size, relief, step)
+    found = _sum(stored, header.used_size, scheduler, step)
     if found == header.checksum:
         return ""
     if header.compressed:
-        found = _sum(decoded, header.data_size, relief, step)
+        found = _sum(decoded, header.data_size, scheduler, step)
         if found == header.checksum:
             return ""
     return f"its checksum is {header.checksum.hex()} and its bytes have {found.hex()}"
 
 
-def _sum(read: Read, size: int, relief: Relief, step: Step) -> bytes:
+def _sum(read: Read, size: int, scheduler: Scheduler, step: Step) -> bytes:
     digest = hashlib.md5(usedforsecurity=False)
     for place in range(0, size, CHUNK):
         piece = read(place, CHUNK)
         if not piece:
             break
-        with relief.waiting():
+        with scheduler.waiting():
             digest.update(piece)
-        if not relief.wanted:
+        if not scheduler.wanted:
             raise AbandonedError("nobody waits for the block any more")
         step(len(piece))
     return digest.digest()

@@ -1,6 +1,6 @@
 """Which codec a block has: by its header, or by the chain of encodings that its content begins with.
 
-One thread at a time has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHOWN: Final = 60
 
 
 class _Stored(NamedTuple):
-    """The stored bytes of a block, for who has the turn.  See ``codecs.Source``."""
+    """The stored bytes of a block, for who holds the main lock.  See ``codecs.Source``."""
 
     size: int
     read: Callable[[int, int], bytes]

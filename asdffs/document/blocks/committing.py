@@ -2,10 +2,10 @@
 
 Rules.  1. Whoever changes a block, or stores it anew, holds its lock; only the last step, which changes the file,
 holds ``change``, so a long recompression holds up nobody else.  2. While a block is overwritten its readers wait;
-readers of others do not.  3. What is dirty in the spool is stored at the last close, fsync or finish (``settle``,
+readers of others do not.  3. What is dirty in the spool is stored at the last close, fsync or finish (``flush``,
 ``commit_all``).
 
-The caller has the turn.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class BlockCommitter:
         self._locks = parts.locks
         self._change = parts.change
         self._changes = parts.changes
-        self._relief = parts.relief
+        self._scheduler = parts.scheduler
         self._progress = parts.progress
         self._reader = reader
         self._room = room
 
-    def settle(self, number: int, *, durable: bool) -> None:
+    def flush(self, number: int, *, durable: bool) -> None:
         """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
         self._transaction.mode.check_conflict()  # what was written before it is beside the file, not in it
         with self._locks.of(number).entered():
@@ -57,7 +57,7 @@ class BlockCommitter:
                 self._commit(number, self._codecs.of(number))
                 return
             with self._change.entered():
-                self._editor.settle(number, durable=durable)
+                self._editor.flush(number, durable=durable)
 
     def set_compression(self, number: int, name: str) -> None:
         """Store the block in another compression, or in none, durably.
@@ -94,11 +94,11 @@ class BlockCommitter:
         return self._encode(number, codec, self._own(number), payload, needed=False)
 
     def commit_all(self) -> None:
-        """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``settle``."""
+        """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``flush``."""
         failure: AsdffsError | OSError | None = None
         for number in self._compressed.dirty:
             try:
-                self.settle(number, durable=True)
+                self.flush(number, durable=True)
             except (AsdffsError, OSError) as err:
                 failure = failure or err
         if failure is not None:
@@ -120,7 +120,7 @@ class BlockCommitter:
             content.size,
             content.read,
             payload,
-            relief=self._relief,
+            scheduler=self._scheduler,
             progress=self._progress,
             needed=needed,
         )
@@ -140,7 +140,7 @@ class BlockCommitter:
                 self._editor.return_room(number, kept)
         finally:
             keep = bool(self._transaction.mode.failure)
-            with self._relief.waiting():  # to free gigabytes takes a while
+            with self._scheduler.waiting():  # to free gigabytes takes a while
                 payload.discard(keep=keep)
 
     @contextlib.contextmanager

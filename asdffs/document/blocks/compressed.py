@@ -1,7 +1,7 @@
 """The compressed blocks of a document: read and written decoded, or shown as they are stored.
 
 A block whose compression is not known, or whose library is not installed, shows its stored bytes, read-only.  What is
-written stays in the spool until ``document`` has it stored.  One thread at a time has the turn.
+written stays in the spool until ``document`` has it stored.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
-from asdffs.relief import Relief
+from asdffs.scheduling import Scheduler
 
 logger = logging.getLogger(__name__)
 
 
 class StoredBytes(NamedTuple):
-    """The stored bytes of a block, for a codec at work while others have the turn.  See ``codecs.Source``."""
+    """The stored bytes of a block, for a codec at work while others hold the main lock.  See ``codecs.Source``."""
 
     size: int
     read: Callable[[int, int], bytes]
-    relief: Relief
+    scheduler: Scheduler
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Bytes from ``offset``, fewer where the block ends.  Raises as ``Document.read_stored``."""
         pieces: list[bytes] = []
-        while length > 0:  # others have the turn in between
-            with self.relief.resumed():
+        while length > 0:  # others hold the main lock in between
+            with self.scheduler.resumed():
                 piece = self.read(offset, min(length, PIECE))
             pieces.append(piece)
             offset, length = offset + len(piece), length - len(piece) if piece else 0
@@ -47,7 +47,7 @@ class CompressedBlocks:
         self,
         codecs: BlockCodecs,
         room: SpoolRoom,
-        relief: Relief,
+        scheduler: Scheduler,
         *,
         progress: Progress,
         header: Callable[[int], BlockHeader],
@@ -55,7 +55,7 @@ class CompressedBlocks:
     ) -> None:
         self._codecs = codecs
         self._room = room
-        self._relief = relief
+        self._scheduler = scheduler
         self._progress = progress
         self._header = header
         self._read_stored = read_stored
@@ -98,7 +98,7 @@ class CompressedBlocks:
             header.data_size,
             lambda: self._decode(number),
             self._room,
-            relief=self._relief,
+            scheduler=self._scheduler,
             progress=self._progress,
         )
         return self._decoded.setdefault(number, decoded)
@@ -137,8 +137,10 @@ class CompressedBlocks:
         codec = self._codecs.of(number)
         if codec is None:
             raise DamagedBlockError(self._codecs.obstacle(number), block=number)
-        stored = StoredBytes(header.used_size, lambda at, length: self._read_stored(number, at, length), self._relief)
-        with self._relief.waiting():
+        stored = StoredBytes(
+            header.used_size, lambda at, length: self._read_stored(number, at, length), self._scheduler
+        )
+        with self._scheduler.waiting():
             memory = codec.memory(stored)
         return memory, codec.decode(stored, header.data_size)
 

@@ -1,6 +1,6 @@
 """The contents of all blocks of a file, stored as they are or compressed: every change of one.
 
-``reading`` reads them, ``storing`` stores them anew.  The caller has the turn.
+``reading`` reads them, ``storing`` stores them anew.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from asdffs.document.changes import BLOCKS, Changes
 from asdffs.document.progress import Progress
 from asdffs.format.block_form import HeaderForm
 from asdffs.format.padding import Padding
-from asdffs.relief import Exclusive, Relief
+from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.payload import Payload, create_unnamed
 
 
@@ -51,10 +51,10 @@ class Contents(BlockReader):
         room: SpoolRoom,
         *,
         policy: Padding,
-        change: Exclusive,
-        relief: Relief,
+        change: RankedLock,
+        scheduler: Scheduler,
         progress: Progress,
-        care: ChecksumPolicy,
+        checksums: ChecksumPolicy,
         changes: Changes,
         order: Callable[[int], str],
     ) -> None:
@@ -62,18 +62,18 @@ class Contents(BlockReader):
         parts = BlockParts(
             transaction,
             table,
-            BlockEditor(transaction, table, policy, relief=relief, progress=progress, checksums=care.keep),
+            BlockEditor(transaction, table, policy, scheduler=scheduler, progress=progress, checksums=checksums.keep),
             known,
             CompressedBlocks(
-                known, room, relief, progress=progress, header=table.header, read_stored=self.read_stored
+                known, room, scheduler, progress=progress, header=table.header, read_stored=self.read_stored
             ),
-            BlockLocks(relief, lambda: transaction.moving),
+            BlockLocks(scheduler, lambda: transaction.moving),
             change,
             changes,
-            relief,
+            scheduler,
             progress,
         )
-        super().__init__(parts, verify=care.verify)
+        super().__init__(parts, verify=checksums.verify)
         self._changes = changes
         self._room = room
         self._committer = BlockCommitter(parts, self, room)
@@ -145,12 +145,12 @@ class Contents(BlockReader):
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
         self._committer.check_writable(number)
 
-    def settle(self, number: int, *, durable: bool) -> None:
+    def flush(self, number: int, *, durable: bool) -> None:
         """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
-        self._committer.settle(number, durable=durable)
+        self._committer.flush(number, durable=durable)
 
     def commit_all(self) -> None:
-        """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``settle``."""
+        """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``flush``."""
         self._committer.commit_all()
 
     def set_compression(self, number: int, name: str) -> None:
@@ -232,9 +232,9 @@ class Contents(BlockReader):
         self._compressed.forget(number)
         self.forget_sum(number)
 
-    def settle_appended(self) -> None:
+    def flush_appended(self) -> None:
         """Make blocks that were appended durable.  Under ``change``.  Raises as ``Transaction``."""
-        self._editor.settle_appended()
+        self._editor.flush_appended()
 
     def finish(self) -> None:
         """Settle what was written in place, with checksums.  Under ``change``.  Raises as ``BlockEditor.finish``."""

@@ -3,7 +3,7 @@
 A sequential reader never waits for more than the piece it reads; a second pass reads the spool.  Memory is bounded by
 the pieces, the disk by ``SpoolRoom``: who was used least recently gives way, and a block that is larger than all of
 the room keeps only what lies around its reader.  A block that was written is kept whole until it is stored.  One
-thread at a time has the turn; one reader of a block at a time decodes, and others are served meanwhile.
+thread at a time holds the main lock; one reader of a block at a time decodes, and others are served meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, DamagedBlockError
-from asdffs.relief import CHUNK, Exclusive, Rank, Relief
+from asdffs.scheduling import CHUNK, Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.file_backend import write_all
 from asdffs.storage.linux_calls import punch_hole
@@ -61,7 +61,7 @@ class DecodedBlock:
         decode: Callable[[], tuple[int, Iterator[bytes]]],
         room: SpoolRoom,
         *,
-        relief: Relief,
+        scheduler: Scheduler,
         progress: Progress,
     ) -> None:
         self.number = number
@@ -69,8 +69,8 @@ class DecodedBlock:
         self.dirty = False
         self.ended = False
         self.reader = 0
-        self.exclusive = Exclusive(relief, Rank.DECODER)
-        self._relief = relief
+        self.exclusive = RankedLock(scheduler, Rank.DECODER)
+        self._scheduler = scheduler
         self._progress = progress
         self._memory = 0
         self._skipped = 0
@@ -229,7 +229,7 @@ class DecodedBlock:
     def _advance(self, offset: int, step: Callable[[int], None]) -> None:
         before = self._done
         try:
-            if not self._relief.wanted:
+            if not self._scheduler.wanted:
                 raise AbandonedError("nobody waits for the block any more", block=self.number)
             self._decode_piece(offset)
         except DamagedBlockError as err:
@@ -293,12 +293,12 @@ class DecodedBlock:
 
     def _keep(self, piece: memoryview) -> None:
         spool = self._file.fileno()
-        with self._relief.waiting():
+        with self._scheduler.waiting():
             write_all(spool, piece, self._done)
 
     def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
         try:
-            with self._relief.waiting():
+            with self._scheduler.waiting():
                 piece = self._gathered(pieces)
         except ValueError as err:
             raise self._damaged(f"its compressed bytes are damaged: {err}") from err

@@ -2,7 +2,7 @@
 
 Rules (docs/semantics.md, Blocks).  Before the first content write a checksum is set to
 zero, durably: a crash then leaves "unchecked", never a wrong sum.  A size changes in memory
-first and reaches the header at ``settle`` (close, fsync, finish), after the content is
+first and reaches the header at ``flush`` (close, fsync, finish), after the content is
 durable.  Room is reserved with the journalled header before content is written there
 (``allocation``).  ``finish`` returns what was reserved too much for the last block and writes the
 checksums.  Content that was encoded elsewhere is put in place whole (``store``).
@@ -26,7 +26,7 @@ from asdffs.errors import DamagedBlockError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.padding import Padding
-from asdffs.relief import CHUNK, Relief
+from asdffs.scheduling import CHUNK, Scheduler
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +55,11 @@ class BlockEditor:
         table: BlockTable,
         policy: Padding,
         *,
-        relief: Relief,
+        scheduler: Scheduler,
         progress: Progress,
         checksums: bool = True,
     ) -> None:
-        self._relief = relief
+        self._scheduler = scheduler
         self._transaction = transaction
         self._table = table
         self._room = Allocation(transaction, table, policy)
@@ -131,7 +131,7 @@ class BlockEditor:
             self._fill(number, edit.used, size)
         edit.used = size
 
-    def settle(self, number: int, *, durable: bool) -> None:
+    def flush(self, number: int, *, durable: bool) -> None:
         """Write the size of block ``number`` into its header if it changed.
 
         With ``durable``, content is made durable as well.  Raises as ``Transaction``.
@@ -148,20 +148,20 @@ class BlockEditor:
         if durable or resized:
             self._appended.discard(number)
 
-    def settle_appended(self) -> None:
+    def flush_appended(self) -> None:
         """Make blocks that were appended durable: before a tree may refer to them.  Raises as ``Transaction``."""
         resized = [n for n in sorted(self._appended) if self.used(n) != self._table.header(n).used_size]
         if self._appended and not resized:
             self._transaction.check_unchanged()
             self._transaction.sync()
         for number in resized:
-            self.settle(number, durable=True)
+            self.flush(number, durable=True)
         self._appended.clear()
 
     def reserve(self, number: int, size: int) -> None:
         """Allocate ``size`` bytes, and keep them at the end.  Raises as ``Allocation.reserve``, ``OSError``."""
         self.check_writable(number)
-        self.settle(number, durable=False)
+        self.flush(number, durable=False)
         before = self._table.header(number).allocated_size
         self._room.reserve(number, size)
         try:
@@ -203,7 +203,7 @@ class BlockEditor:
         self._check_file_writable()
         last = self._edits.get(len(self._table) - 1)
         if last is not None:
-            self.settle(len(self._table) - 1, durable=False)
+            self.flush(len(self._table) - 1, durable=False)
             self.return_room(len(self._table) - 1, last.kept)
             last.fresh = min(last.fresh, self._table.header(len(self._table) - 1).allocated_size)
         number = self._room.append(padding_byte, sizes)
@@ -317,5 +317,5 @@ class BlockEditor:
     def _digest(self, number: int, size: int, interrupted: Callable[[], bool]) -> bytes | None:
         """MD5 of the content, or None when it was interrupted.  Nothing moves or changes meanwhile."""
         start, backend = self._room.start(number), self._transaction.backend
-        with self._progress.over("checksum", size, number) as step, self._relief.waiting():
+        with self._progress.over("checksum", size, number) as step, self._scheduler.waiting():
             return digest_of(lambda place, length: backend.read_at(start + place, length), size, interrupted, step)

@@ -13,7 +13,7 @@ from asdffs.codecs.base import Codec, Encoding, Source, pieces
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, NotSupportedError
 from asdffs.format.constants import NO_COMPRESSION
-from asdffs.relief import Relief
+from asdffs.scheduling import Scheduler
 from asdffs.storage.payload import Payload
 
 
@@ -27,19 +27,19 @@ class Encoded(NamedTuple):
 
 
 class ContentSource(NamedTuple):
-    """The content of a block, read while others have the turn.  See ``codecs.Source``.
+    """The content of a block, read while others hold the main lock.  See ``codecs.Source``.
 
     ``step(bytes)`` is told what was read.
     """
 
     size: int
     read: Callable[[int, int], bytes]
-    relief: Relief
+    scheduler: Scheduler
     step: Callable[[int], None]
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Bytes from ``offset``, fewer where the content ends.  Raises as ``Block.read_extent``."""
-        with self.relief.resumed():
+        with self.scheduler.resumed():
             found = self.read(offset, min(length, max(0, self.size - offset)))
         self.step(len(found))
         return found
@@ -52,7 +52,7 @@ def encode(
     read: Callable[[int, int], bytes],
     payload: Payload,
     *,
-    relief: Relief,
+    scheduler: Scheduler,
     progress: Progress,
     needed: bool = False,
 ) -> Encoded:
@@ -63,11 +63,11 @@ def encode(
     """
     digest = hashlib.md5(usedforsecurity=False)
     name = "compression" if codec is not None else "decompression"
-    with progress.over(name, size, number) as step, relief.waiting():
-        content = ContentSource(size, read, relief, step)
+    with progress.over(name, size, number) as step, scheduler.waiting():
+        content = ContentSource(size, read, scheduler, step)
         try:
             for piece in _encoded(codec, content):
-                if relief.stopping and not needed:
+                if scheduler.stopping and not needed:
                     raise AbandonedError("the mount ends; the block is as it was", block=number)
                 payload.append(piece)
                 digest.update(piece)

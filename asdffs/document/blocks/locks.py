@@ -6,7 +6,7 @@
 | reads bytes of the file            | an overwrite of that block, and any move of blocks |
 | reads a header                     | any move of blocks                                 |
 
-One thread at a time has the turn; who waits here gives it up.
+The caller holds the main lock; who waits here gives it up.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from asdffs.relief import Exclusive, Rank, Relief
+from asdffs.scheduling import Rank, RankedLock, Scheduler
 
 
 class BlockLocks:
     """Of one document.  ``moving()``: taken while blocks move within the file."""
 
-    def __init__(self, relief: Relief, moving: Callable[[], Exclusive]) -> None:
-        self._relief = relief
+    def __init__(self, scheduler: Scheduler, moving: Callable[[], RankedLock]) -> None:
+        self._scheduler = scheduler
         self._moving = moving
-        self._locks: dict[int, Exclusive] = {}
-        self._overwritten: dict[int, Exclusive] = {}
+        self._locks: dict[int, RankedLock] = {}
+        self._overwritten: dict[int, RankedLock] = {}
 
     @property
     def taken(self) -> bool:
         """Whether any block is being changed."""
         return any(lock.taken for lock in self._locks.values())
 
-    def of(self, number: int) -> Exclusive:
+    def of(self, number: int) -> RankedLock:
         """The lock of a block."""
-        return self._locks.setdefault(number, Exclusive(self._relief, Rank.BLOCK))
+        return self._locks.setdefault(number, RankedLock(self._scheduler, Rank.BLOCK))
 
     @contextlib.contextmanager
     def overwriting(self, number: int) -> Iterator[None]:
         """Its bytes in the file are neither the old nor the new ones inside."""
-        with self._overwritten.setdefault(number, Exclusive(self._relief, Rank.OVERWRITE)).entered():
+        with self._overwritten.setdefault(number, RankedLock(self._scheduler, Rank.OVERWRITE)).entered():
             yield
 
     def unsteady(self, number: int) -> bool:

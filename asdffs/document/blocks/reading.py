@@ -1,6 +1,6 @@
 """Reads blocks: their headers, sizes and content, decoded or as they are stored.
 
-While a block is overwritten its readers wait; readers of others do not (``locks``).  The caller has the turn.
+While a block is overwritten its readers wait; readers of others do not (``locks``).  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asdffs.document.changes import Changes
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError, Remedy
 from asdffs.format.block_header import BlockHeader
-from asdffs.relief import Exclusive, Relief
+from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.sharing import Stretch
 
@@ -39,9 +39,9 @@ class BlockParts(NamedTuple):
     codecs: BlockCodecs
     compressed: CompressedBlocks
     locks: BlockLocks
-    change: Exclusive
+    change: RankedLock
     changes: Changes
-    relief: Relief
+    scheduler: Scheduler
     progress: Progress
 
 
@@ -56,7 +56,7 @@ class BlockReader:
         self._compressed = parts.compressed
         self._locks = parts.locks
         self._change = parts.change
-        self._relief = parts.relief
+        self._scheduler = parts.scheduler
         self._progress = parts.progress
         self._verify = verify
         self._checked: dict[int, str] = {}
@@ -169,7 +169,7 @@ class BlockReader:
                 header,
                 lambda offset, length: self.read_stored(number, offset, length),
                 lambda offset, length: read_bytes(self.read_decoded(number, offset, length)),
-                relief=self._relief,
+                scheduler=self._scheduler,
                 step=step,
             )
 

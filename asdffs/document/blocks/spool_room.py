@@ -1,6 +1,6 @@
 """How much of the disk and of memory the decoded blocks of a document may take, and who gives way.
 
-Blocks ask before they keep anything.  One thread at a time has the turn.
+Blocks ask before they keep anything.  The caller holds the main lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How the changes of a transaction are made: in place, or by filling a block from a payload; and undone.
 
 Each sync and each record names the invariants of ``transaction`` that it serves.  One change at a time; while a step
-waits for the disk others have the turn.
+waits for the disk others hold the main lock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def in_place(file: OpenFile, plan: Plan) -> None:
     except OSError:
         _undo(file, record)  # invariant 4
         raise
-    file.note_signature()  # before anybody else has the turn
+    file.note_signature()  # before anybody else holds the main lock
     file.sync()  # invariant 3
     file.conclude()
 
@@ -48,7 +48,7 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
     ``step(bytes)`` is told how it goes on.
     """
     filled = payload.fill(offset)
-    with file.relief.waiting():
+    with file.scheduler.waiting():
         payload.sync()  # invariant 12
         if _takes_room(file, filled) and not _has_room(file, payload.size + _MARGIN):
             raise OSError(errno.ENOSPC, "overwriting the block takes new room, and there is none", file.path)
@@ -57,7 +57,7 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
     record = make_record(file.backend, plan, filled)
     file.write_record(record)  # invariants 1 and 2
     try:
-        with file.relief.waiting():
+        with file.scheduler.waiting():
             _pour(file, payload, filled, step)
         apply(file.backend, record.images, record.new_size)
     except OSError as err:  # the old bytes are gone, the new ones are safe
@@ -70,7 +70,7 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
 def _has_room(file: OpenFile, needed: int) -> bool:
     """Whether the disk has ``needed`` bytes: exactly, where it may not."""
     free = file.folder.free()
-    return free >= _PLENTY * needed or (free >= needed and file.folder.free(settled=True) >= needed)
+    return free >= _PLENTY * needed or (free >= needed and file.folder.free(after_sync=True) >= needed)
 
 
 def _pour(file: OpenFile, payload: Payload, filled: Fill, step: Step) -> None:
@@ -78,7 +78,7 @@ def _pour(file: OpenFile, payload: Payload, filled: Fill, step: Step) -> None:
     try:
         pour(payload.backend, file.backend, filled, poured=step)
     except OSError as err:
-        if err.errno != errno.ENOSPC or file.folder.free(settled=True) < _MARGIN:
+        if err.errno != errno.ENOSPC or file.folder.free(after_sync=True) < _MARGIN:
             raise
         pour(payload.backend, file.backend, filled, poured=step)
 

@@ -21,7 +21,7 @@ from asdffs.format.block_header import BlockHeader, new_header
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header, scan_blocks
 from asdffs.format.span import Span
-from asdffs.relief import CHUNK
+from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Backend
 
 logger = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class BlockTable:
                 raise
             return err.end
 
-    def settle(self) -> None:
+    def verify_index(self) -> None:
         """Look at each header that can be read: an index that lies is found out."""
         for number in range(len(self)):
             with contextlib.suppress(DamagedBlockError):

@@ -31,7 +31,7 @@ Invariants; each sync and each record here, in ``steps`` and in ``storage`` name
 ``storage/file_mode`` has the modes of the file, and what leads from one to another.
 
 Without a journal (the user's choice) invariants 2 to 4 hold as long as nothing is killed.
-While it waits for the disk others have the turn (``relief``); one change at a time, which
+While it waits for the disk others hold the main lock (``scheduler``); one change at a time, which
 ``Document`` sees to, under the exclusive lock.
 """
 
@@ -48,7 +48,7 @@ from asdffs.document.blocks.pins import Pins
 from asdffs.document.blocks.steps import Step, fill, in_place, show_recovered
 from asdffs.errors import StorageError
 from asdffs.format.plan import Plan
-from asdffs.relief import Alone, Exclusive, Relief
+from asdffs.scheduling import RankedLock, Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.file_mode import FileMode
 from asdffs.storage.gap import AUTO, open_gap
@@ -86,16 +86,16 @@ class Transaction:
         folder: Folder,
         backend: Backend,
         journal: Journal | None,
-        relief: Relief | None = None,
-        manner: ChangePolicy | None = None,
+        scheduler: Scheduler | None = None,
+        policy: ChangePolicy | None = None,
         known: Signature | None = None,
         mode: FileMode | None = None,
     ) -> None:
         """``known``: the signature of what was read of it; None: of what it is now.  ``mode``: which it is in."""
-        self._manner = manner or ChangePolicy(writable=journal is not None)
-        self.mode = mode or FileMode(folder.path(backend.name), writable=self._manner.writable)
-        relief = relief or Alone()
-        self._file = OpenFile(folder, backend, journal, relief, self.mode, self._manner.replacing, known)
+        self._policy = policy or ChangePolicy(writable=journal is not None)
+        self.mode = mode or FileMode(folder.path(backend.name), writable=self._policy.writable)
+        scheduler = scheduler or SingleThread()
+        self._file = OpenFile(folder, backend, journal, scheduler, self.mode, self._policy.replacing, known)
         self.changed = False
         self._resized = False
         self.grown_by = ""
@@ -114,14 +114,14 @@ class Transaction:
         return self._file.signature
 
     @property
-    def moving(self) -> Exclusive:
+    def moving(self) -> RankedLock:
         """Taken while blocks move within the file: who reads them waits."""
         return self._file.moving
 
     def commit(self, plan: Plan, adopt: Callable[[], None]) -> None:
         """Carry out ``plan``, whole or not at all, and durably.
 
-        ``adopt`` is called when the file is the new one, before anybody else has the turn; also when a
+        ``adopt`` is called when the file is the new one, before anybody else holds the main lock; also when a
         sync then fails, because recovery will make it so.  Raises ``StaleFileError``,
         ``FailedFileError``, ``NoRoomError``, ``ReadOnlyError`` or ``OSError``; unless ``adopt`` was
         called the file is as it was.
@@ -162,7 +162,7 @@ class Transaction:
         self.changed = True
         stale = not self._file.is_current()
         if replaced is not None:  # its last close frees its blocks, which takes a while
-            with self._file.relief.waiting():
+            with self._file.scheduler.waiting():
                 replaced.close()
         self.mode.check_healthy()
         if stale:  # it is in the file that was open, which another program changed or replaced meanwhile
@@ -207,7 +207,7 @@ class Transaction:
         """Reserve room on the disk inside the file.  Raises as ``commit`` does."""
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
-        with self._file.relief.waiting():
+        with self._file.scheduler.waiting():
             self._reserve(offset, length)
 
     def _reserve(self, offset: int, length: int) -> None:
@@ -267,7 +267,7 @@ class Transaction:
         if backend is not self.backend:
             self.backend.close()
         new = Transaction(
-            self._file.folder, backend, self._file.journal, self._file.relief, self._manner, known, self.mode
+            self._file.folder, backend, self._file.journal, self._file.scheduler, self._policy, known, self.mode
         )
         new._note = self._note
         self._file.journal = None
@@ -295,7 +295,7 @@ class Transaction:
     def _grow(self, plan: Plan) -> Backend | None:
         """The store that a new file replaced, if one did."""
         before = self._file.backend
-        opened = open_gap(self._file, plan, self._manner.growth)
+        opened = open_gap(self._file, plan, self._policy.growth)
         self._file.backend = opened.backend
         if opened.strategy in _REPLACING:
             self._file.note_signature()

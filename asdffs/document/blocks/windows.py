@@ -5,7 +5,7 @@ from __future__ import annotations
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import Changes, content, stored
-from asdffs.relief import Exclusive
+from asdffs.scheduling import RankedLock
 from asdffs.storage.backend import Extent
 
 
@@ -25,9 +25,9 @@ class Window:
         place: Extent,
         size: int,
         *,
-        moving: Exclusive,
-        lock: Exclusive,
-        change: Exclusive,
+        moving: RankedLock,
+        lock: RankedLock,
+        change: RankedLock,
         begun: bool,
     ) -> None:
         """``lock``: of the block; ``change``: held by whoever changes the file, and so by whoever moves blocks."""

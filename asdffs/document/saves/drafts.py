@@ -45,7 +45,7 @@ class Drafts:
         before = self._document.tree.text()
         changed = text != before
         if changed:
-            with self._document.relief.waiting():  # of many megabytes it takes a while
+            with self._document.scheduler.waiting():  # of many megabytes it takes a while
                 self._history.note(before)
         del before  # of many megabytes it would be held for as long as the new one is checked
         try:

@@ -21,7 +21,7 @@ from urllib.parse import unquote_to_bytes
 from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
 from asdffs.errors import AsdffsError, Remedy, reason_of
-from asdffs.relief import CHUNK
+from asdffs.scheduling import CHUNK
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.protection import make_directory, protect
 
@@ -278,8 +278,8 @@ def _is_given_name(document: Document, number: int, path: str) -> bool:
 def _copy_block(document: Document, number: int, new: BinaryIO) -> None:
     for place in range(0, document.blocks[number].size, CHUNK):
         piece = document.blocks[number].read_at(place, CHUNK)
-        with document.relief.waiting():
+        with document.scheduler.waiting():
             new.write(piece)
-    with document.relief.waiting():
+    with document.scheduler.waiting():
         new.flush()
         os.fsync(new.fileno())

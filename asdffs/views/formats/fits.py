@@ -131,7 +131,7 @@ class FitsFile(ArrayFile):
         pieces: list[bytes | Extent] = []
         for unit in self._units():
             if offset < unit.header_size:
-                with self._document.relief.waiting():
+                with self._document.scheduler.waiting():
                     unit.header  # noqa: B018  # it is made now, and kept
             while offset < unit.size and length > 0:
                 piece = unit.read(offset, length)
@@ -155,7 +155,7 @@ class FitsFile(ArrayFile):
             others = [(other.generation, other.contents.size(0)) for other in self._others()]
             key = (branch, document.outlines.outline(), len(document.table), sizes, others)
             if self._known is None or self._known[0] != key:
-                import_numpy(document.relief)
+                import_numpy(document.scheduler)
                 self._known = key, list(_Units(document).of(branch))
             return self._known[1]
 
@@ -203,7 +203,7 @@ class _Units:
         if branch.nulls:
             return Image(MadeElements(inline_nulls(self._document.outlines.outline(), branch)))
         if "mask" in branch.scalars:
-            return Image(ValueMask(self._elements(branch), branch.scalars["mask"], self._document.relief))
+            return Image(ValueMask(self._elements(branch), branch.scalars["mask"], self._document.scheduler))
         mask = branch.children.get("mask")
         if mask is None or mask.array is None:
             return None
@@ -267,7 +267,7 @@ class _Units:
         demanded = {card[0] for card in needed}
         lacks = not demanded <= known.keys()
         ordered = [*needed, *(card for card in cards if card[0] not in demanded)] if lacks else cards
-        with self._document.relief.waiting():
+        with self._document.scheduler.waiting():
             return Unit([], data, stated=stated_header(ordered))
 
     def _stated_data(self, unit: Branch, *, zero: bool) -> FitsData | None:

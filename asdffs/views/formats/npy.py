@@ -134,12 +134,12 @@ class NpyFile(ArrayFile):
         """As the blocks that were written through it."""
         return any(self._document.contents.header(number).compressed for number in self._written)
 
-    def settle(self, *, durable: bool) -> None:
+    def flush(self, *, durable: bool) -> None:
         """As these blocks: the tree may have given the array another one since."""
         for number in sorted(self._written):
             self._written.discard(number)  # first: what is written while this waits is to be settled again
             try:
-                self._document.contents.settle(number, durable=durable)
+                self._document.contents.flush(number, durable=durable)
             except BaseException:  # it goes on
                 self._written.add(number)
                 raise

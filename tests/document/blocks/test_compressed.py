@@ -29,7 +29,7 @@ from asdffs.errors import (
     Remedy,
     SpoolFullError,
 )
-from asdffs.relief import Alone
+from asdffs.scheduling import SingleThread
 from asdffs.storage.memory_backend import MemoryFolder
 
 CODECS = sorted(codecs.CODECS)
@@ -104,7 +104,7 @@ def test_edits(tmp_path: Path, codec: str, edit: str, growth: str) -> None:
     assert whole(document, 0) == content
     assert document.pending
     assert document.written_blocks == document.uncommitted_blocks == (0,)
-    document.blocks[0].settle(durable=False)
+    document.blocks[0].flush(durable=False)
     assert document.uncommitted_blocks == ()
     assert whole(document, 0) == content
     shape = b"shape: [%d]"
@@ -336,7 +336,7 @@ def test_verify_refuses_a_wrong_block_until_it_is_changed() -> None:
     raw = odd_file(blocks=[block_bytes(DATA), zlib_block(MASK * 9), block_bytes(MASK)])
     raw = raw.replace(DATA, DATA[::-1], 1)
     folder = MemoryFolder({NAME: raw})
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=ChecksumPolicy(verify=True)))
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(checksums=ChecksumPolicy(verify=True)))
     for _ in range(2):
         with pytest.raises(DamagedBlockError, match="its checksum is"):
             whole(document, 0)
@@ -371,7 +371,7 @@ def test_a_checksum_of_the_decoded_bytes_is_right_as_well() -> None:
         MemoryFolder({NAME: odd_file(blocks=[bytes(block)])}),
         NAME,
         writable=False,
-        settings=Settings(care=ChecksumPolicy(verify=True)),
+        settings=Settings(checksums=ChecksumPolicy(verify=True)),
     )
     assert whole(document, 0) == MASK * 9
     document.close()
@@ -381,7 +381,7 @@ def test_a_checksum_of_the_decoded_bytes_is_right_as_well() -> None:
 def test_checksums_of_changed_blocks(keep: bool) -> None:
     blocks = [block_bytes(DATA), zlib_block(MASK * 9), zlib_block(MASK, md5=False), block_bytes(MASK)]
     folder = MemoryFolder({NAME: odd_file(blocks=blocks)})
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=ChecksumPolicy(keep=keep)))
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(checksums=ChecksumPolicy(keep=keep)))
     for number in range(3):
         document.blocks[number].write_at(0, b"new")
     new = document.blocks.append().number
@@ -523,7 +523,7 @@ def test_regression_verify_refused_a_block_that_was_written() -> None:
     block = bytearray(zlib_block(DATA))
     block[60] ^= 1  # damaged, and about to be replaced
     folder = MemoryFolder({NAME: odd_file(blocks=[bytes(block)])})
-    document = open_in_folder(folder, NAME, writable=True, settings=Settings(care=ChecksumPolicy(verify=True)))
+    document = open_in_folder(folder, NAME, writable=True, settings=Settings(checksums=ChecksumPolicy(verify=True)))
     document.blocks[0].truncate(0)
     document.blocks[0].write_at(0, b"repaired")
     assert whole(document, 0) == b"repaired"
@@ -540,7 +540,7 @@ def test_regression_sizes_that_cannot_be_right(size: int, compression: bytes) ->
     header[14:38] = size.to_bytes(8) * 3
     raw = odd_file(blocks=[block_bytes(DATA), bytes(header) + MASK], index="absent")
     document = open_in_folder(
-        MemoryFolder({NAME: raw}), NAME, writable=False, settings=Settings(care=ChecksumPolicy(verify=True))
+        MemoryFolder({NAME: raw}), NAME, writable=False, settings=Settings(checksums=ChecksumPolicy(verify=True))
     )
     assert whole(document, 0) == DATA
     with pytest.raises(DamagedBlockError) as caught:
@@ -575,8 +575,8 @@ def test_decoders_that_are_not_read_from_are_stopped(tmp_path: Path) -> None:
     document.close()
 
 
-class Ending(Alone):
-    """A relief whose mount comes to its end after some pieces."""
+class Ending(SingleThread):
+    """A scheduler whose mount comes to its end after some pieces."""
 
     def __init__(self, pieces: int) -> None:
         self._left = pieces
@@ -602,16 +602,16 @@ def test_slow_work_is_given_up_when_nobody_waits(tmp_path: Path) -> None:
     content = np.repeat(RNG.integers(0, 9, 1 << 20, "u1"), 8)
     asdf.AsdfFile({"a": content}).write_to(path, all_array_compression="zlib")
     before = path.read_bytes()
-    relief = Ending(3)
-    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path), relief=relief))
+    scheduler = Ending(3)
+    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path), scheduler=scheduler))
     with pytest.raises(AbandonedError):
         document.blocks[0].read_extent(content.size - 10, 10)
-    relief._left = 1 << 30
+    scheduler._left = 1 << 30
     assert whole(document, 0) == content.tobytes(), "the next reader goes on"
-    relief._left = 2
+    scheduler._left = 2
     with pytest.raises(AbandonedError):
         document.blocks[0].set_compression("none")
-    relief._left = 1 << 30
+    scheduler._left = 1 << 30
     document.close()
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == [NAME]

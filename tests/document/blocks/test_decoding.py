@@ -13,11 +13,11 @@ from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError, SpoolFullError
-from asdffs.relief import Alone
+from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import read_bytes
 
 
-class Counting(Alone):
+class Counting(SingleThread):
     """Counts how often others have their turn."""
 
     turns = 0
@@ -28,20 +28,24 @@ class Counting(Alone):
 
 
 @contextlib.contextmanager
-def block(folder: Path, size: int, pieces: Iterator[bytes], relief: Alone | None = None) -> Iterator[DecodedBlock]:
+def block(
+    folder: Path, size: int, pieces: Iterator[bytes], scheduler: SingleThread | None = None
+) -> Iterator[DecodedBlock]:
     room = SpoolRoom(str(folder), 1 << 30)
-    decoded = DecodedBlock(3, size, lambda: (0, pieces), room, relief=relief or Alone(), progress=Progress())
+    decoded = DecodedBlock(
+        3, size, lambda: (0, pieces), room, scheduler=scheduler or SingleThread(), progress=Progress()
+    )
     yield decoded
     decoded.restart()
 
 
 def test_small_pieces_are_gathered(tmp_path: Path) -> None:
     content = bytes(range(256)) * 800
-    relief = Counting()
+    scheduler = Counting()
     pieces = (content[n : n + 10] for n in range(0, len(content), 10))
-    with block(tmp_path, len(content), pieces, relief) as decoded:
+    with block(tmp_path, len(content), pieces, scheduler) as decoded:
         assert read_bytes(decoded.read(0, len(content))) == content
-    assert relief.turns < 100, "20,480 pieces"
+    assert scheduler.turns < 100, "20,480 pieces"
 
 
 def test_a_block_larger_than_the_disk_of_the_spool_is_read_by_a_window(tmp_path: Path) -> None:
@@ -56,7 +60,7 @@ def test_a_block_larger_than_the_disk_of_the_spool_is_read_by_a_window(tmp_path:
                 len(content),
                 lambda: (0, (content[n : n + 70_000] for n in range(0, len(content), 70_000))),
                 SpoolRoom(str(tiny)),
-                relief=Alone(),
+                scheduler=SingleThread(),
                 progress=Progress(),
             )
             for offset in [*range(0, len(content), 128 << 10), 5, len(content) - 1000]:

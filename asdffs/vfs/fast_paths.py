@@ -1,8 +1,8 @@
-"""Short ways: reads and writes of a file that shows a block as it is, while nothing about it changes.
+"""fast paths: reads and writes of a file that shows a block as it is, while nothing about it changes.
 
 The first read or write through a handle asks everybody: the view, the tree, the locks, the pages of other views.
-What they answered holds until one of the numbers that a ``Way`` remembers is another, or a lock is taken; until then
-nothing is asked again.  Whatever is not known to be the same goes the long way.  One thread at a time has the turn.
+What they answered holds until one of the numbers that a ``FastPath`` remembers is another, or a lock is taken; until
+then nothing is asked again.  Whatever is not known to be the same goes the long way.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from asdffs.storage.backend import Extent
 from asdffs.vfs.namespace import FileNode
 
 
-class Way:
-    """Where the bytes of ``node`` are.  ``window`` is None: there is no short way while the numbers are the same.
+class FastPath:
+    """Where the bytes of ``node`` are.  ``window`` is None: there is no fast path while the numbers are the same.
 
     ``head``: bytes of the file before those of the block; ``size``: of the file; ``shift``: what makes an offset one
     of the block when added; ``table``, ``epoch``, ``version``: of the blocks and the tree, when it was found.

@@ -1,7 +1,7 @@
-"""The loop that serves a mount, with relief: no slow operation holds up the others.
+"""The loop that serves a mount, with scheduler: no slow operation holds up the others.
 
 One thread at a time *leads*: it takes requests from the kernel and answers them.  A callback
-that must wait (``Loop.waiting``) gives up the turn; when its thread has been busy for a tick,
+that must wait (``Loop.waiting``) gives up the main lock; when its thread has been busy for a tick,
 an idle thread takes the lead, and the old leader joins the idle ones when it is done.  So the
 usual case is one thread (threads make a Python file system slower), and a second one works
 only while somebody waits.
@@ -50,10 +50,10 @@ _SWITCH: Final = 0.0002
 
 
 class Loop:
-    """Serves one session.  Implements ``asdffs.relief.Relief``."""
+    """Serves one session.  Implements ``asdffs.scheduling.Scheduler``."""
 
     def __init__(self) -> None:
-        self.turn = FairLock()
+        self.lock = FairLock()
         self._state = threading.Condition(threading.Lock())
         self._session: Session | None = None
         self._leader = 0
@@ -89,7 +89,7 @@ class Loop:
         self._serving.forget_path(path)
 
     def post(self, call: Callable[[], object]) -> None:
-        """Have ``call`` run between requests, with the turn.  Any thread may ask."""
+        """Have ``call`` run between requests, with the main lock held.  Any thread may ask."""
         self._calls.append(call)
         self._nudge()
 
@@ -98,55 +98,55 @@ class Loop:
         self._stopping = True
         self._nudge()
 
-    # -- Relief -------------------------------------------------------------
+    # -- Scheduler -------------------------------------------------------------
 
-    #: See ``Relief``: whoever answers a request, or is posted, has it.
+    #: See ``Scheduler``: whoever answers a request, or is posted, has it.
     held = True
 
     def entered(self) -> contextlib.AbstractContextManager[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def waiting(self, *, soon: bool = False) -> Iterator[None]:
-        """See ``Relief``; ``soon``: what it waits for needs the loop, so another thread leads at once."""
+        """See ``Scheduler``; ``soon``: what it waits for needs the loop, so another thread leads at once."""
         if self._session is None:  # nobody to serve: before the first request and after the last
             yield
             return
         me = threading.get_ident()
         self._parked[me] += 1
         self._change_waiting(1, soon=soon)
-        self.turn.__exit__()
+        self.lock.__exit__()
         try:
             yield
         finally:
-            self.turn.__enter__()
+            self.lock.__enter__()
             self._change_waiting(-1)
             self._parked[me] -= 1
 
     @contextlib.contextmanager
     def resumed(self) -> Iterator[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         if self._session is None:
             yield
             return
-        with self.turn:
+        with self.lock:
             yield
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         timer = threading.Timer(seconds, self.post, (call,))
         timer.daemon = True
         timer.start()
 
     @property
     def stopping(self) -> bool:
-        """See ``Relief``: requests that are at work when the end comes get no answer that anybody reads."""
+        """See ``Scheduler``: requests that are at work when the end comes get no answer that anybody reads."""
         return self._stopping and self._session is not None
 
     @property
     def wanted(self) -> bool:
-        """See ``Relief``: not when the program that asked is dead or dying."""
+        """See ``Scheduler``: not when the program that asked is dead or dying."""
         me = threading.get_ident()
         if self.stopping:
             return False
@@ -269,7 +269,7 @@ class Loop:
 
     def _have_a_spare(self, least: int = 1) -> None:
         if self._idle < least and not self._stopping:
-            thread = threading.Thread(target=self._work_quietly, name="relief", daemon=True)
+            thread = threading.Thread(target=self._work_quietly, name="scheduler", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # the system gives no more threads: others wait until this one is done
@@ -296,7 +296,7 @@ class Loop:
             self._busy_since = time.monotonic()
             self._posting += 1
             try:
-                with self.turn:
+                with self.lock:
                     call()
             finally:
                 self._posting -= 1

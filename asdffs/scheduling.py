@@ -1,10 +1,12 @@
-"""Relief: how slow code lets others be served while it waits.
+"""Cooperative scheduling: how slow code lets other requests run while it waits.
 
-One thread at a time touches what a mount shares: whoever holds the turn.  Code that is about to be slow (decode,
-fsync, copy, validate) gives the turn up with ``waiting`` and takes it back for the moments in which it touches
-something shared with ``resumed``.  The floors below ``mount`` only say where they wait; ``mount/relief`` is what
-serves others meanwhile, ``Alone`` is for programs with nobody else to serve, ``Turns`` for several threads of one
-that work on one thing, ``Calls`` for threads of programs that know nothing of turns.
+Everything that a mount shares is protected by one *main lock*, as CPython protects its objects by the GIL.  Code that
+is about to be slow (decode, fsync, copy, validate) releases the lock with ``waiting`` and takes it back with
+``resumed`` for the moments in which it touches something shared.
+
+Four schedulers implement the protocol: ``mount/loop`` serves the requests of a mount; ``SingleThread`` is for
+programs that have nothing else to run; ``WorkerThreads`` is for several threads that work on one document;
+``SerialCalls`` is for threads of programs that call the Python API.
 """
 
 from __future__ import annotations
@@ -23,71 +25,74 @@ CHUNK: Final = 1 << 20
 T = TypeVar("T")
 
 
-class Relief(Protocol):
-    """Who is served while somebody waits."""
+class Scheduler(Protocol):
+    """Runs other work while the caller waits."""
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Give the turn up inside; take it back at the end.  Nothing shared is touched inside."""
+        """Release the main lock inside the block and take it again afterwards.  Touch nothing shared inside."""
 
     def resumed(self) -> AbstractContextManager[None]:
-        """Inside ``waiting``: have the turn for a moment."""
+        """Hold the main lock again for a moment, inside ``waiting``."""
 
     @property
     def held(self) -> bool:
-        """Whether this thread has the turn, or needs none."""
+        """Whether this thread holds the main lock, or there is only one thread."""
 
     def entered(self) -> AbstractContextManager[None]:
-        """Have the turn inside, in a thread that has it not."""
+        """Have the main lock inside, in a thread that has it not."""
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
-        """Have ``call`` run then, with the turn, if anybody is served then: what must be done is not left to it."""
+        """Run ``call`` with the main lock held after ``seconds``.
+
+        It is dropped when nothing is served by then, so never leave work to it that must be done.
+        """
 
     @property
     def stopping(self) -> bool:
-        """Whether slow work should be given up, because nobody is served any more."""
+        """Whether slow work should be abandoned because the mount is ending."""
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody waits for the answer to the request that this thread is at.  Cheap."""
+        """Whether the program that made this thread's request is still alive.  Cheap."""
 
 
-def giving_way(relief: Relief, things: Iterable[T], every: int = 64) -> Iterator[T]:
-    """Go through ``things`` with the turn, and let others have it now and then: for work that is long by its number.
+def yielding(scheduler: Scheduler, things: Iterable[T], every: int = 64) -> Iterator[T]:
+    """Yield ``things``, and release the main lock after every ``every`` of them, so that others can run.
 
-    Between two of them anybody may change anything.
+    Anything shared may have changed when the next one is yielded.
     """
     for number, thing in enumerate(things):
         if number % every == every - 1:
-            with relief.waiting():
+            with scheduler.waiting():
                 pass
         yield thing
 
 
-class Alone:
-    """No others, and the work is always wanted."""
+class SingleThread:
+    """There is one thread: waiting releases nothing, and work is never abandoned."""
 
     stopping = False
     wanted = True
     held = True
 
     def entered(self) -> AbstractContextManager[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         return contextlib.nullcontext()
 
     def waiting(self) -> AbstractContextManager[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         return contextlib.nullcontext()
 
     def resumed(self) -> AbstractContextManager[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         return contextlib.nullcontext()
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
-        """See ``Relief``: nobody is served."""
+        """See ``Scheduler``: does nothing."""
 
 
-class Turns:
-    """Several threads of one program: who is ``entered`` has the turn, and gives it up as for ``Relief``."""
+class WorkerThreads:
+    """Several threads of one command: a lock takes the place of the mount's main lock."""
 
     stopping = False
     wanted = True
@@ -98,12 +103,12 @@ class Turns:
 
     @property
     def held(self) -> bool:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         return self._holder == threading.get_ident()
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         self._take()
         try:
             yield
@@ -112,7 +117,7 @@ class Turns:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         self._give()
         try:
             yield
@@ -120,11 +125,11 @@ class Turns:
             self._take()
 
     def resumed(self) -> AbstractContextManager[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         return self.entered()
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
-        """See ``Relief``: nobody is served."""
+        """See ``Scheduler``: does nothing."""
 
     def _take(self) -> None:
         self._lock.acquire()
@@ -135,8 +140,8 @@ class Turns:
         self._lock.release()
 
 
-class Calls(Alone):
-    """Threads of a program that share something: one call at a time, whole, whatever it waits for."""
+class SerialCalls(SingleThread):
+    """Threads of a program that share a document: each call runs from start to end without another one beside it."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -144,12 +149,12 @@ class Calls(Alone):
 
     @property
     def held(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         return self._holder == threading.get_ident()
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """See ``Relief``."""
+        """See ``Scheduler``."""
         with self._lock:
             before, self._holder = self._holder, threading.get_ident()
             try:
@@ -159,7 +164,7 @@ class Calls(Alone):
 
 
 class Rank(enum.IntEnum):
-    """The order in which one thread enters locks, from the top; docs/design/concurrency.md says what each is for."""
+    """The order in which a thread may take locks, lowest first.  docs/design/concurrency.md describes each lock."""
 
     NODE = 1
     SAVE = 2
@@ -170,13 +175,13 @@ class Rank(enum.IntEnum):
     DECODER = 7
     OVERWRITE = 8
     OUTLINE = 9
-    NEIGHBOURS = 10
+    LINKED_FILES = 10
     FILE = 11
     MOVE = 12
 
 
 class _Held(threading.local):
-    """The ranks that this thread has entered, while that is checked."""
+    """The ranks of the locks that this thread holds."""
 
     def __init__(self) -> None:
         self.ranks: list[Rank] = []
@@ -187,43 +192,42 @@ _checked = False
 
 
 def check_ranks() -> None:
-    """From now on raise ``RuntimeError`` in a thread that enters locks in another order than ``Rank``: for tests."""
+    """Raise ``RuntimeError`` from now on when a thread takes locks out of order.  For tests."""
     global _checked
     _checked = True
 
 
-class Exclusive:
-    """One at a time does something that may wait half-way; the others queue.
+class RankedLock:
+    """A lock that may be held across a wait.
 
-    Whoever enters holds the turn.  ``wanted`` tells the one inside that somebody queues who is
-    to go first: not mere readers.
+    Its caller holds the main lock.  A thread that queues for this lock releases the main lock meanwhile.
     """
 
-    def __init__(self, relief: Relief, rank: Rank) -> None:
-        self._relief = relief
+    def __init__(self, scheduler: Scheduler, rank: Rank) -> None:
+        self._scheduler = scheduler
         self._rank = rank
         self._lock = threading.Lock()
         self._queue = 0
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits to come in, and wants it soon."""
+        """Whether a thread that cannot wait long queues for the lock."""
         return self._queue > 0
 
     @property
     def taken(self) -> bool:
-        """Whether somebody is inside."""
+        """Whether a thread holds the lock."""
         return self._lock.locked()
 
     @contextlib.contextmanager
     def entered(self, *, patiently: bool = False) -> Iterator[None]:
-        """Be the one inside; ``patiently``: without being ``wanted``."""
+        """Hold the lock inside the block.  With ``patiently``, do not count as a waiter in ``wanted``."""
         if _checked:
             self._check_rank()
         if not self._lock.acquire(blocking=False):
-            self._queue += not patiently  # the turn is held here and below: no race
+            self._queue += not patiently  # no race: the main lock is held here and below
             try:
-                with self._relief.waiting():
+                with self._scheduler.waiting():
                     self._lock.acquire()
             finally:
                 self._queue -= not patiently
@@ -235,7 +239,7 @@ class Exclusive:
             self._lock.release()
 
     def _check_rank(self) -> None:
-        """Also where nobody is inside: two threads in different orders wait for each other for ever, some day."""
+        """Raise ``RuntimeError`` for a wrong order even if the lock is free: two orders deadlock one day."""
         if _held.ranks and self._rank <= max(_held.ranks):
             before = ", ".join(rank.name for rank in _held.ranks)
-            raise RuntimeError(f"the lock {self._rank.name} is entered under {before}")
+            raise RuntimeError(f"the lock {self._rank.name} is taken while {before} is held")

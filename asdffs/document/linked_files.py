@@ -1,9 +1,9 @@
 """Other ASDF files that a tree leads to: by a source that is a URI, or by a ``$ref``.
 
 Implements sections Exploded form and References.  Each is opened once, read-only, when somebody first asks, and read
-again when another program changed it.  They share the relief of the file that leads to them, so others are served
-meanwhile and one turn guards all; and they share these neighbours, so that each file is open once.
-The caller has the turn.
+again when another program changed it.  They share the scheduler of the file that leads to them, so others are served
+meanwhile and one turn guards all; and they share these linked_files, so that each file is open once.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.outlines import Outlines
 from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError, reason_of
-from asdffs.relief import Exclusive, Rank, Relief
+from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.mount_table import outside
 from asdffs.tree.branch import Branch
 from asdffs.tree.events import Path
@@ -51,15 +51,15 @@ class OtherFile(Protocol):
 F = TypeVar("F", bound=OtherFile)
 
 
-class Neighbours(Generic[F]):
+class LinkedFiles(Generic[F]):
     """The files that ``root`` leads to.  ``open_other(path, self)`` opens one, read-only."""
 
-    def __init__(self, root: F, open_other: Callable[[str, Neighbours[F]], F], relief: Relief) -> None:
+    def __init__(self, root: F, open_other: Callable[[str, LinkedFiles[F]], F], scheduler: Scheduler) -> None:
         self._root = root
         self._open_other = open_other
-        self._relief = relief
+        self._scheduler = scheduler
         self._opened: dict[str, F] = {}
-        self._opening = Exclusive(relief, Rank.NEIGHBOURS)
+        self._opening = RankedLock(scheduler, Rank.LINKED_FILES)
         self._told: set[str] = set()
 
     def find(self, uri: str, base: F) -> F:
@@ -77,7 +77,7 @@ class Neighbours(Generic[F]):
 
     def at(self, path: str) -> F:
         """The file at ``path``, absolute, as it is now.  Raises ``AsdffsError``, ``OSError``."""
-        with self._relief.waiting():  # it may be on a network
+        with self._scheduler.waiting():  # it may be on a network
             real = outside(path, _OWN)
         if real is None:  # who waits for itself waits for ever, and so do two that wait for each other
             raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
@@ -134,5 +134,5 @@ class Neighbours(Generic[F]):
     def _open(self, path: str) -> F:
         if len(self._opened) >= _MOST:
             raise NotSupportedError(f"the tree leads to more than {_MOST} other files; this is one", path=path)
-        with self._relief.waiting():  # it may be on a network
+        with self._scheduler.waiting():  # it may be on a network
             return self._open_other(path, self)

@@ -20,11 +20,11 @@ from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.mount.direct import Direct
 from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
-from asdffs.mount.relief import Loop
 from asdffs.mount.request import FUSE_READ, FUSE_WRITE
 from asdffs.storage.backend import read_bytes
-from asdffs.vfs.short_ways import Way
+from asdffs.vfs.fast_paths import FastPath
 from asdffs.vfs.vfs import Vfs
 
 HEADER = struct.Struct("=IIQQIIIHH")  # linux/fuse.h, struct fuse_in_header
@@ -36,7 +36,7 @@ class Mount:
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.loop = Loop()
-        document = open_document(str(path), writable=True, settings=Settings(relief=self.loop))
+        document = open_document(str(path), writable=True, settings=Settings(scheduler=self.loop))
         places = Places(spool=str(folder / "spool"), rejected=str(folder / "rejected"))
         os.mkdir(places.spool)
         self.vfs = Vfs(document, places)
@@ -113,7 +113,7 @@ BLOCK, ARRAY = "/blocks/0000.bin", "/arrays/data.npy"
 
 
 def opened(mount: Mount, path: str) -> tuple[int, int]:
-    """A handle through which the last 40 bytes were written, so that there is a short way; their offset."""
+    """A handle through which the last 40 bytes were written, so that there is a fast path; their offset."""
     handle = mount.vfs.open(path, write=True, truncate=False)
     offset = mount.vfs.attributes(path, None).size - 40
     mount.vfs.write(handle, offset, b"a" * 40)
@@ -128,7 +128,7 @@ def answer(mount: Mount) -> int:
 
 
 @pytest.mark.parametrize("path", [BLOCK, ARRAY])
-def test_what_ends_a_short_way(mount: Mount, path: str) -> None:
+def test_what_ends_a_fast_path(mount: Mount, path: str) -> None:
     handle, offset = opened(mount, path)
     other = ARRAY if path == BLOCK else BLOCK
     second = mount.vfs.open(other, write=True, truncate=False)
@@ -137,7 +137,7 @@ def test_what_ends_a_short_way(mount: Mount, path: str) -> None:
     mount.vfs.release(handle)
     handle, _ = opened(mount, path)
     mount.vfs.flush(handle, killed=False)
-    assert not mount.write(handle, offset, b"d" * 40), "the file must learn that there is something to settle"
+    assert not mount.write(handle, offset, b"d" * 40), "the file must learn that there is something to flush"
     mount.vfs.write(handle, offset, b"d" * 40)
     assert mount.write(handle, offset, b"e" * 40)
     mount.vfs.finish()
@@ -186,11 +186,11 @@ def test_regression_what_happens_while_a_way_is_found_counts(
 ) -> None:
     """To find it waits while blocks move, and then others are served: a view that was opened then lost a write."""
     handle, offset = opened(mount, BLOCK)
-    real = Way._find
+    real = FastPath._find
     text = mount.vfs.document.tree.text()
 
-    def find(self: Way, node: Any) -> Any:
-        monkeypatch.setattr(Way, "_find", real)
+    def find(self: FastPath, node: Any) -> Any:
+        monkeypatch.setattr(FastPath, "_find", real)
         if what == "open":
             mount.vfs.open(ARRAY, write=True, truncate=False)
         elif what == "commit":
@@ -200,11 +200,11 @@ def test_regression_what_happens_while_a_way_is_found_counts(
         return real(self, node)
 
     mount.vfs.document.table.touch()
-    monkeypatch.setattr(Way, "_find", find)
+    monkeypatch.setattr(FastPath, "_find", find)
     assert not mount.write(handle, offset, b"c" * 40)
 
 
-def test_a_failed_finish_leaves_no_short_way(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_finish_leaves_no_fast_path(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     """The header of the first block may have its checksum already, when that of the last cannot be written."""
     handle, offset = opened(mount, BLOCK)
     editor = type(mount.vfs.document.contents._editor)
@@ -223,18 +223,18 @@ def test_a_failed_finish_leaves_no_short_way(mount: Mount, monkeypatch: pytest.M
     assert mount.vfs.document.blocks[0].find_checksum_fault() == ""
 
 
-def test_a_write_while_a_view_is_settled_is_settled_later(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_while_a_view_is_flushed_is_flushed_later(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     handle, offset = opened(mount, ARRAY)
     contents = mount.vfs.document.contents
-    real, synced = type(contents).settle, list[int]()
+    real, synced = type(contents).flush, list[int]()
 
-    def settle(self: Any, number: int, *, durable: bool) -> None:
+    def flush(self: Any, number: int, *, durable: bool) -> None:
         real(self, number, durable=durable)
         if not synced:
             mount.vfs.write(handle, offset, b"d" * 40)  # by another request, while this one waits
         synced.append(number)
 
-    monkeypatch.setattr(type(contents), "settle", settle)
+    monkeypatch.setattr(type(contents), "flush", flush)
     mount.vfs._settle(mount.vfs._handles.get(handle).node, durable=True)
     assert mount.write(handle, offset, b"e" * 40)
     mount.vfs._settle(mount.vfs._handles.get(handle).node, durable=True)

@@ -1,6 +1,7 @@
-"""Turns of the programs that use a document from several threads: one call at a time.
+"""WorkerThreads of the programs that use a document from several threads: one call at a time.
 
-``in_turn`` marks the calls that programs make.  Who has the turn already, as the mount's loop and everything that a
+``serialized`` marks the calls that programs make.  Who
+holds the main lock already, as the mount's loop and everything that a
 command does, just goes on.  Before its call a program has what another program did to the file; a reader that was
 overtaken by such a change reads again.
 """
@@ -22,7 +23,7 @@ R = TypeVar("R")
 _TRIES: Final = 100
 
 
-def in_turn(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def serialized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """``method`` of something with a ``_file``, called while nobody else changes or reads that.
 
     Raises ``ValueError`` when the file is closed.
@@ -31,9 +32,9 @@ def in_turn(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
     @functools.wraps(method)
     def called(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         file: FileState = self._file  # type: ignore[attr-defined]
-        if file.relief.held:
+        if file.scheduler.held:
             return method(self, *args, **kwargs)
-        with file.relief.entered():
+        with file.scheduler.entered():
             file.check_open()
             try:
                 return _steadily(file, lambda: method(self, *args, **kwargs))
