@@ -63,13 +63,17 @@ def resolve(path: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a document behaves.  ``spool``: directory for decoded blocks, or None for the system's;
-    ``spool_max``: bytes that they may take there, or None for half of what is free; ``checksums``: of checksums.
+    """Settings of an open document.
 
-    ``scheduler``: who is served while it waits; ``strict``: warnings about a tree refuse it; ``schema``: it must
-    fit the schemas of its tags; ``growth``: the strategy by which blocks are moved, or ``auto``; ``journal``: False
-    where none can be kept, and crashes in the middle of a change may leave half of it; ``replacing(path)``: a new file,
-    now at ``path``, is about to get the name of this one; ``tell(error)``: an error in the words that users read.
+    ``spool``: directory for decoded blocks; None: the system's temporary directory.
+    ``spool_max``: most bytes that decoded blocks may take there; None: half of the free space.
+    ``checksums``: whether block checksums are verified and updated.
+    ``scheduler``: runs other work while the document waits.
+    ``strict``: refuse a tree that has warnings.  ``schema``: refuse a tree that violates the schemas of its tags.
+    ``growth``: the strategy that moves blocks, or ``auto``.
+    ``journal``: False writes without a crash journal, so a crash in the middle of a change may damage the file.
+    ``replacing(path)``: called before the new file at ``path`` takes the name of this one.
+    ``tell(error)``: returns the text of an error as users read it.
     """
 
     spool: str | None = None
