@@ -17,6 +17,7 @@ from asdffs.cli.signals import EndedError
 #: Stops the interpreter where a module of asdffs begins to be imported, and sends a signal there.
 STOPPING = """
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests with SIGINT ignored
 stop = sys.argv.pop(1)
 class Finder:
     def find_spec(self, name, path=None, target=None):
