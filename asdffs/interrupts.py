@@ -3,7 +3,7 @@
 A signal handler of Python runs between any two steps of the main thread, so an exception that it raises may leave a
 lock taken or a temporary file unknown.  While a command is ``critical`` a signal is therefore only noted.  It is
 raised at the next ``check``, which every long piece of work calls as it goes on, or at the end of the command.  A
-second signal is raised at once.
+second signal is raised at once, except while the command cleans up (``cleaning``).
 
 The state is that of the process, as signals are.  Handlers are installed by ``cli/signals`` alone; without them
 nothing here has an effect.
@@ -17,10 +17,15 @@ from collections.abc import Iterator
 
 
 class _State:
-    """``depth``: of critical sections; ``whole``: of those that cannot be left half-way; ``pending``: was noted."""
+    """The state of the process.
+
+    ``depth``: of nested critical sections.  ``cleaning``: of sections that clean up.  ``whole``: of changes that must
+    not stop half-way.  ``pending``: the signal that was noted.
+    """
 
     def __init__(self) -> None:
         self.depth = 0
+        self.cleaning = 0
         self.whole = 0
         self.pending: BaseException | None = None
 
@@ -29,20 +34,23 @@ _state = _State()
 
 
 def note(error: BaseException) -> None:
-    """Raise ``error`` now, or where it may be raised: for signal handlers."""
-    if not _state.depth or _state.pending is not None:
+    """Raise ``error`` now, or note it inside a ``critical`` section.  For signal handlers.
+
+    If another one is already noted, ``error`` is raised now.
+    """
+    if not _state.cleaning and (not _state.depth or _state.pending is not None):
         _state.pending = None
         raise error
     _state.pending = error
 
 
 def is_noted() -> bool:
-    """Whether a signal waits to be raised."""
+    """Return whether a signal was noted and not raised yet."""
     return _state.pending is not None
 
 
 def check() -> None:
-    """Raise what was noted, in the main thread, unless the caller is in the middle of a ``whole`` change."""
+    """Raise the noted signal, if there is one.  Does nothing inside ``whole``, or outside the main thread."""
     if _state.pending is not None and not _state.whole and threading.current_thread() is threading.main_thread():
         error, _state.pending = _state.pending, None
         raise error
@@ -50,7 +58,7 @@ def check() -> None:
 
 @contextlib.contextmanager
 def critical() -> Iterator[None]:
-    """Inside, signals wait for a ``check``, or for the end.  May be nested."""
+    """Delay signals inside the block until a ``check``, or until the end of the outermost such block."""
     _state.depth += 1
     try:
         yield
@@ -61,8 +69,18 @@ def critical() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def cleaning() -> Iterator[None]:
+    """Only note signals inside, however many come: temporary files are being removed, which is quick."""
+    _state.cleaning += 1
+    try:
+        yield
+    finally:
+        _state.cleaning -= 1
+
+
+@contextlib.contextmanager
 def whole() -> Iterator[None]:
-    """Inside, a ``check`` raises nothing: a change is on its way into a file."""
+    """Make ``check`` raise nothing inside the block, because a file is being changed there."""
     _state.whole += 1
     try:
         yield
@@ -72,7 +90,7 @@ def whole() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside a critical section, have signals raised at once: nothing happens but waiting."""
+    """Raise signals at once inside the block, which is a part of a critical section that only waits."""
     depth, _state.depth = _state.depth, 0
     try:
         check()

@@ -1,9 +1,11 @@
-"""A file that gets its name when all of it is there.
+"""Files that get their names only when they are complete.
 
-Guarantee: at every instant, a crash of the program included, the name leads to what it led to before or to the whole
-new file; a temporary file that a crash leaves is removed by whoever next writes that name, mounts it or recovers it.
-Limit: unless ``durable``, when the machine itself fails, the new name may lead to a file that is not all there, as
-after cp(1).  A file that is replaced is always durable first.
+At every instant, even if the program crashes, the name leads either to the same file as before or to the
+complete new file.  A temporary file that a crash leaves is removed when any process next writes that name,
+mounts it or recovers it.
+
+Unless ``durable``, the new name may lead to an incomplete file after the machine itself fails, as after cp(1).
+A new file that replaces another one is always made durable first.
 """
 
 from __future__ import annotations
@@ -22,16 +24,16 @@ _SUFFIX: Final = ".tmp"
 
 
 def write_new(folder: Folder, name: str, fill: Callable[[Backend], None], *, durable: bool, mode: int) -> None:
-    """Have ``fill`` write the new file ``name`` of the permissions ``mode``.
+    """Create the file ``name`` with permissions ``mode``; ``fill`` writes its content.
 
-    Raises ``NameExistsError`` when there is such a file, and what ``fill`` raises; nothing is left then.
+    Raises ``NameExistsError`` if the name exists, and the errors of ``fill``; nothing is left then.
     """
 
     def place(backend: Backend) -> Backend:
         try:
             return folder.place(backend, name)
         except FileExistsError as err:
-            sentence = "is there already; remove it"
+            sentence = "already exists; remove it"
             raise NameExistsError(sentence, path=folder.path(name), remedy=Remedy.FORCE_REPLACE) from err
 
     def finish(backend: Backend) -> Backend:
@@ -46,13 +48,13 @@ def write_new(folder: Folder, name: str, fill: Callable[[Backend], None], *, dur
 def write_over(
     folder: Folder, name: str, fill: Callable[[Backend], None], *, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Have ``fill`` write what replaces the file ``name``, with its permissions, owner and attributes; durably.
+    """Replace the file ``name`` durably, and keep its permissions, owner and attributes; ``fill`` writes its content.
 
     ``check`` may raise at the last moment.  Raises ``LockedError`` while another asdffs writes the old file,
-    ``StorageError`` when it has several names, and what ``fill`` raises.
+    ``StorageError`` if it has several names, and the errors of ``fill``.
     """
     if folder.links(name) > 1:
-        sentence = "has several names, of which one would be replaced; write another file"
+        sentence = "has several names (hard links), and only one would be replaced; write to another file"
         raise StorageError(sentence, path=folder.path(name))
     old = folder.open(name, writable=True)
     try:
@@ -83,13 +85,14 @@ def _write_critical(
     remove_stale(folder, name)
     temporary = create_temporary(folder, name, _SUFFIX)
     try:
-        folder.lock(temporary)  # it is nobody's leftover
+        folder.lock(temporary)  # so that no other process removes it as a leftover
         fill(temporary)
         backend = finish(temporary)
-    except BaseException:  # an interrupt as well: no temporary is left, and it goes on
-        temporary.close()
-        with contextlib.suppress(OSError):
-            folder.remove(temporary.name)
+    except BaseException:  # also an interrupt: remove the temporary file, and raise again
+        with interrupts.cleaning():
+            temporary.close()
+            with contextlib.suppress(OSError):
+                folder.remove(temporary.name)
         raise
     backend.close()
     if durable:
@@ -97,9 +100,9 @@ def _write_critical(
 
 
 def remove_stale(folder: Folder, name: str) -> None:
-    """Remove temporary files that a program left which was killed while it wrote ``name``; a living one's are locked.
+    """Remove temporary files of a program that was killed while it wrote ``name``.
 
-    Raises ``OSError`` when the folder cannot be read.
+    Those of a live program are locked, and stay.  Raises ``OSError`` if the folder cannot be read.
     """
     for found in folder.names():
         if found.startswith(temporary_prefix(name)) and found.endswith(_SUFFIX):
@@ -111,12 +114,12 @@ def remove_stale(folder: Folder, name: str) -> None:
 
 
 def default_mode(of: int = 0o666) -> int:
-    """The permissions of a new file that is made of one with the mode ``of``, as the user's umask has them."""
+    """Return the permissions for a new file made from a file with mode ``of``, after the user's umask."""
     return of & 0o666 & ~current_umask()
 
 
 def current_umask() -> int:
-    """The user's umask."""
+    """Return the user's umask."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -1,13 +1,16 @@
-"""Another program changed the ASDF file: what a mount makes of it.
+"""Changes of the ASDF file by another program, and how a mount reacts to them.
 
-| nothing of ours is pending | the file is read again; nodes show it                                        |
-| something is, file changed | drafts are kept as conflict copies, blocks are read again, changes get ESTALE|
-| something is, file replaced| drafts and written blocks are kept as conflict copies, the file that was open|
-| or removed                 | goes on being served, changes get ESTALE                                     |
+| situation                                 | reaction                                                             |
+|-------------------------------------------|----------------------------------------------------------------------|
+| we have no pending changes                | read the file again and show it                                      |
+| pending changes, file changed in place    | keep drafts and uncommitted blocks as conflict copies, read the file |
+|                                           | again, refuse changes with ESTALE                                    |
+| pending changes, file replaced or removed | keep drafts and written blocks as conflict copies, go on serving the |
+|                                           | old file, refuse changes with ESTALE                                 |
 
-Nothing is ever written over the other program's change.  Bytes written into a block before the
-other program rewrote the same file in place are its to keep or lose: they were in the file.
-One thread at a time.
+A mount never overwrites the other program's change.  Block bytes that were already in the file when the other program
+rewrote it in place are not kept: the other program had them and decided what becomes of them.  The caller holds the
+main lock.
 """
 
 from __future__ import annotations
@@ -25,16 +28,16 @@ from asdffs.vfs.staging import DraftState, Staging
 
 logger = logging.getLogger(__name__)
 
-_ADVICE = "nothing was written over it: compare, then unmount and mount again"
+_ADVICE = "its version was not overwritten: compare the two, then unmount and mount again"
 _SENTENCES = {
     Foreign.CHANGED: f"another program changed the file; {_ADVICE}",
     Foreign.REPLACED: f"another program replaced the file; {_ADVICE}",
-    Foreign.REMOVED: "the file was removed; what it was is still here: copy what you need before you unmount",
+    Foreign.REMOVED: "the file was removed; the mount still shows its content: copy what you need before you unmount",
 }
 
 
 class ForeignChanges:
-    """Looks after one document; ``root`` is the mount's."""
+    """Watches one document for changes by other programs.  ``root``: the root node of the mount."""
 
     def __init__(self, document: Document, staging: Staging, root: DirectoryNode, coherence: Coherence) -> None:
         self._coherence = coherence
@@ -45,15 +48,18 @@ class ForeignChanges:
         self._refused: tuple[int, ...] | None = None
 
     def look(self) -> bool:
-        """See whether another program changed the file, and do what the table says; False: not now, look again."""
+        """Check whether another program changed the file, and react as the table says.
+
+        Returns False if a change of ours is under way: the caller must look again later.
+        """
         document = self._document
         try:
             foreign = document.foreign()
-        except OSError as err:  # the directory cannot be read any more: commits will say so
-            logger.warning("%s cannot be looked at: %s", document.path, err.strerror)
+        except OSError as err:  # the directory is unreadable; the next commit will fail and report it
+            logger.warning("cannot check %s for changes by other programs: %s", document.path, err.strerror)
             return True
         if foreign is Foreign.NO or (foreign is Foreign.CHANGED and document.failed):
-            return True  # what a failed change left looks foreign, and is for recovery
+            return True  # a failed change of ours looks foreign, too; recovery deals with it
         if document.busy:
             return False
         if document.conflict or not self._pending:
@@ -66,10 +72,10 @@ class ForeignChanges:
     def _conflict(self, foreign: Foreign) -> None:
         document = self._document
         document.note_conflict(_SENTENCES[foreign])
-        # changed in place, the file has what was written to it; not what is only in the spool
+        # a file that was changed in place had our written blocks; it never had those that are only in the spool
         in_place = foreign is Foreign.CHANGED
         failures = self._keep(document.uncommitted_blocks if in_place else document.written_blocks)
-        if in_place and not failures:  # else what was written is still here, and is kept at the end
+        if in_place and not failures:  # else the spool has the only copy, which the end of the mount tries to keep
             self._read_again()
         kept = "; ".join((*failures, *document.report.conflict)) or "nothing had to be kept"
         document.report.refuse(AsdffsError(f"{document.conflict} (kept: {kept})", path=document.path))
@@ -80,13 +86,14 @@ class ForeignChanges:
 
     def _read_again(self) -> None:
         document = self._document
-        if self._unreadable and self._refused == _signature_of(document.path):
-            return  # to have looked at it is news for the watch, too
+        signature = _signature_of(document.path)  # before it is read: it may become readable meanwhile
+        if self._unreadable and self._refused == signature:
+            return  # our own look triggers the watch again: do not try the same bad file in a loop
         try:
             document.read_again()
-        except (AsdffsError, OSError) as err:  # what is there now cannot be served: go on with what was
+        except (AsdffsError, OSError) as err:  # the new file cannot be served: go on with the old content
             document.report.refuse(err)
-            self._unreadable, self._refused = True, _signature_of(document.path)
+            self._unreadable, self._refused = True, signature
             return
         if self._unreadable:
             self._unreadable = False
@@ -99,7 +106,7 @@ class ForeignChanges:
                 node.forget()
 
     def _keep(self, blocks: tuple[int, ...]) -> list[str]:
-        """Copy drafts and ``blocks`` beside the file; what failed of the blocks, a sentence each."""
+        """Copy the drafts and ``blocks`` beside the file; return a sentence for each block that could not be kept."""
         document, keeper = self._document, Keeper(self._document.path)
         with document.scheduler.waiting():
             for draft in distinct(self._staging.unsaved(), b""):
@@ -114,7 +121,7 @@ class ForeignChanges:
 
 
 def _signature_of(path: str) -> tuple[int, ...] | None:
-    """What tells whether the file of that name is another one, or was changed."""
+    """Return numbers that differ if ``path`` leads to another file or the file changed; None without a file."""
     try:
         status = os.stat(path)
     except OSError:

@@ -180,9 +180,10 @@ class _Temporaries:
             try:
                 yield self
             finally:
-                for name in self.names.values():
-                    with contextlib.suppress(OSError):
-                        self.folder.remove(name)
+                with interrupts.cleaning():
+                    for name in self.names.values():
+                        with contextlib.suppress(OSError):
+                            self.folder.remove(name)
 
     def write_tree(self, text: bytes) -> None:
         self._write(-1, lambda new: new.write_at(0, text))
@@ -214,8 +215,9 @@ class _Temporaries:
                     for future in waiting:
                         future.result()
             except BaseException:  # an interrupt as well: what has begun ends soon, the rest is not begun
-                stopped.set()
-                pool.shutdown(cancel_futures=True)
+                with interrupts.cleaning():
+                    stopped.set()
+                    pool.shutdown(cancel_futures=True)
                 raise
 
     def _write(self, number: int, fill: Fill) -> None:

@@ -108,3 +108,28 @@ def test_a_command_that_never_checks_is_ended_at_its_end() -> None:
 
     with pytest.raises(EndedError):
         run()
+
+
+def test_cleaning_up_is_finished_however_many_signals_come() -> None:
+    """strace sends one to each thread of explode: the third was raised while temporary files were removed."""
+    steps = []
+
+    def clean_up() -> None:
+        with interrupts.critical():
+            interrupts.note(EndedError(signal.SIGTERM))
+            with interrupts.cleaning():
+                for _ in range(3):
+                    interrupts.note(EndedError(signal.SIGTERM))
+                    steps.append("removed")
+            steps.append("done")
+
+    def go_on() -> None:
+        with interrupts.critical():
+            interrupts.note(EndedError(signal.SIGHUP))
+            interrupts.note(EndedError(signal.SIGHUP))
+            steps.append("never")
+
+    for work in (clean_up, go_on):
+        with pytest.raises(EndedError):
+            work()
+    assert steps == ["removed"] * 3 + ["done"]

@@ -146,6 +146,7 @@ class Crowd:
         self.stale: list[str] = []
         self.failures: list[BaseException] = []
         self.reads = 0
+        self.mapped = threading.Barrier(4, timeout=60)
 
     def run(self) -> None:
         work = [lambda slot=slot: self.write(slot) for slot in range(4)] + [
@@ -167,14 +168,16 @@ class Crowd:
     def guarded(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except (OSError, ValueError) as err:
+        except (OSError, ValueError, threading.BrokenBarrierError) as err:
             self.failures.append(err)
+            self.mapped.abort()
 
     def write(self, slot: int) -> None:
         """Slot 2 through a map, the others by write."""
         path, start = self.views[slot % 3]
         place = start + slot * 20_000
         with open(path, "r+b", buffering=0) as file, mmap.mmap(file.fileno(), 0) as mapped:
+            self.mapped.wait()  # once one has written through its map, mmap is refused for the other views
             while self.goes_on():
                 raw = COUNTER.pack(self.published[slot].steps[-1][0] + 1)
                 if slot == 2:

@@ -449,3 +449,24 @@ def test_regression_failed_copy_of_a_refused_draft_does_not_hide_the_reason(moun
     with pytest.raises(InvalidTreeError):
         mount.save("/tree.yaml", mount.bad + b"# again")
     assert [Path(path).read_bytes() for path in mount.document.report.rejected] == [mount.bad + b"# again"]
+
+
+def test_regression_a_file_that_became_readable_while_it_was_refused_was_never_read(
+    mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program writes in two steps, and the second comes between our look at the first and its refusal."""
+    read_again = mount.document.read_again
+
+    def read_half_and_let_the_rest_come() -> None:
+        monkeypatch.undo()
+        try:
+            read_again()
+        finally:
+            mount.file.write_bytes(START.replace(OLD, NEW))
+
+    monkeypatch.setattr(mount.document, "read_again", read_half_and_let_the_rest_come)
+    mount.file.write_bytes(b"half a file")
+    assert mount.vfs.foreign.look()
+    assert mount.document.report.error
+    assert mount.vfs.foreign.look()
+    assert NEW in mount.read("/tree.yaml")
