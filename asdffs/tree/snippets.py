@@ -1,0 +1,294 @@
+"""Writes a value as YAML text: in the style of the value that it replaces, or of its siblings.
+
+Each text is parsed again before it is used.  If a style cannot hold the value, the next safer style is tried.  Pure
+functions.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from asdffs.errors import InvalidTreeError, UsageError
+from asdffs.tree.values import ValueNode, _name, _Reader, _scalar
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_RESOLVER: Any = yaml.resolver.Resolver()
+#: Wider than any line: the emitter folds nothing.
+_NO_FOLDING: Final = 1 << 30
+_LONGEST_ROW: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NewValue:
+    """A value to write.
+
+    ``node``: its meaning.  ``typed``: its text as the user typed it, if that is one line.
+    ``text``: the content of a string, else None.
+    """
+
+    node: ValueNode
+    typed: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a snippet is written.
+
+    ``flow``: inside braces or brackets.  ``indent``: columns before the lines of a block.  ``newline``: of the file.
+    """
+
+    flow: bool = False
+    indent: int = 2
+    newline: str = "\n"
+
+
+def parse_value(typed: str) -> NewValue:
+    """Return the value that the YAML text ``typed`` means.  Raises ``UsageError`` if it is not one YAML value."""
+    try:
+        node = read_node(_as_item(typed))
+    except (InvalidTreeError, yaml.YAMLError) as err:
+        raise UsageError(f"the value {typed!r} is not valid YAML; use --string for text") from err
+    if not isinstance(node.value, list) or len(node.value) != 1:
+        raise UsageError(f"the value {typed!r} is more than one YAML value; use --string for text")
+    (value,) = node.value
+    one_line = "\n" not in typed and not re.match(r"(?:- |\? )|[^\"'\[{]*: ", typed)
+    text = value.value if isinstance(value.value, str) and not value.tag and isinstance(value.text, str) else None
+    return NewValue(value, typed.strip() if one_line else None, text)
+
+
+def text_value(text: str) -> NewValue:
+    """Return the string ``text`` as a value."""
+    return NewValue(ValueNode("", text, text=text), None, text)
+
+
+def python_value(value: Any) -> NewValue:
+    """Return a plain Python value as a value to write: None, bool, int, float, str, date, or dicts and lists of them.
+
+    Raises ``TypeError`` for other types.
+    """
+    if isinstance(value, str):
+        return text_value(value)
+    if isinstance(value, bool) or value is None:
+        return parse_value({None: "null", True: "true", False: "false"}[value])
+    if isinstance(value, (int, float)):
+        return parse_value(_number(value))
+    if isinstance(value, (datetime.date, datetime.datetime)):
+        return parse_value(value.isoformat(" ") if isinstance(value, datetime.datetime) else value.isoformat())
+    if isinstance(value, dict):
+        return NewValue(ValueNode("", {_key_name(key): python_value(item).node for key, item in value.items()}))
+    if isinstance(value, (list, tuple)):
+        return NewValue(ValueNode("", [python_value(item).node for item in value]))
+    raise TypeError(f"{type(value).__name__} is not a plain value; use None, bool, int, float, str, list or dict")
+
+
+def write_value(new: NewValue, place: Place, *, style: str | None = None) -> str:
+    """Return the text of ``new`` for ``place``, in the scalar style ``style`` (as YAML events name it) if possible.
+
+    The text goes behind ``key: `` or ``- ``; that of a block collection begins with a line end.
+    """
+    for text in _candidates(new, place, style):
+        if _holds(text, new, place):
+            return text
+    raise InvalidTreeError("YAML has no way to write this value")
+
+
+def write_key(key: str) -> str:
+    """Return the text of a mapping's new key: plain where that is read as a string or a whole number, else quoted."""
+    for text in (key, _single(key), _double(key)):
+        try:
+            events: list[Any] = list(yaml.parse(f"{{{text}: 1}}", Loader=_Loader))
+        except yaml.YAMLError:
+            continue
+        name = events[3]
+        plain = isinstance(name, yaml.ScalarEvent) and name.implicit[0]
+        if len(events) == 8 and name.value == key and (not plain or _is_plain_key(key)):
+            return text
+    raise InvalidTreeError(f"YAML has no way to write the key {key!r}")
+
+
+def read_node(text: str) -> ValueNode:
+    """Return the value that the YAML ``text`` means.  Raises ``InvalidTreeError`` or ``yaml.YAMLError``."""
+    events = list(yaml.parse(text, Loader=_Loader))
+    if any(getattr(event, "anchor", None) for event in events):
+        raise InvalidTreeError("a new value cannot have an anchor or an alias")
+    if sum(isinstance(event, yaml.DocumentStartEvent) for event in events) != 1:
+        raise InvalidTreeError("this is not one YAML document")
+    return _Reader(iter(events), told_apart=True).read()
+
+
+def read_text(source: Any) -> ValueNode | None:
+    """Return what a scalar's event, or the text of a collection, means; None if it cannot be read alone."""
+    if isinstance(source, yaml.ScalarEvent):
+        return _scalar(source)
+    try:
+        return read_node(source)
+    except (InvalidTreeError, yaml.YAMLError):
+        return None
+
+
+def _candidates(new: NewValue, place: Place, style: str | None) -> Iterator[str]:
+    """Yield ways to write the value, the best first."""
+    if isinstance(new.node.value, (dict, list)):
+        if new.typed is not None:
+            yield new.typed
+        row = _flow(new.node)
+        if place.flow or len(row) <= _LONGEST_ROW or not new.node.value:
+            yield row
+        else:
+            yield place.newline + place.newline.join(_block(new.node, place.indent))
+        return
+    if new.text is None or new.node.tag:
+        yield new.typed if new.typed is not None else _tagged(new.node)
+        return
+    if style in ("|", ">") and not place.flow:
+        yield _literal(new.text, place) if style == "|" else _folded(new.text, place)
+    if style == '"':
+        yield _double(new.text)
+    if style == "'":
+        yield _single(new.text)
+    if style not in ("'", '"'):
+        yield new.text if new.typed is None or new.typed[:1] in "'\"" else new.typed
+        if new.typed is not None:
+            yield new.typed
+    yield _single(new.text)
+    yield _double(new.text)
+
+
+def _holds(text: str, new: NewValue, place: Place) -> bool:
+    """Return whether ``text`` is read back as the value in its place."""
+    lead = " " * max(place.indent - 2, 0)
+    sample = f"- {{k: {text}, z: 1}}" if place.flow else f"{lead}k: {text.rstrip()}\n{lead}z: 1\n"
+    if not place.flow and text.endswith(("\n", "\r")):
+        sample = f"{lead}k: {text}{lead}z: 1\n"
+    try:
+        node = read_node(sample)
+    except (InvalidTreeError, yaml.YAMLError):
+        return False
+    pairs = node.value[0].value if place.flow else node.value
+    return isinstance(pairs, dict) and list(pairs) == ["k", "z"] and same(pairs["k"], new.node)
+
+
+def same(one: ValueNode, two: ValueNode) -> bool:
+    """Return whether two values mean the same and have the same tags."""
+    if one.tag != two.tag or type(one.value) is not type(two.value):
+        return False
+    if isinstance(one.value, dict):
+        return list(one.value) == list(two.value) and all(same(one.value[key], two.value[key]) for key in one.value)
+    if isinstance(one.value, list):
+        return len(one.value) == len(two.value) and all(map(same, one.value, two.value))
+    if isinstance(one.value, float):
+        return repr(one.value) == repr(two.value)
+    return bool(one.value == two.value)
+
+
+def _tagged(node: ValueNode) -> str:
+    text = node.text if not isinstance(node.value, str) or node.tag == "" else _double(node.text)
+    return f"!<{node.tag}> {text}".rstrip() if node.tag else text
+
+
+def _flow(node: ValueNode) -> str:
+    """Return the node on one line."""
+    tag = f"!<{node.tag}> " if node.tag else ""
+    if isinstance(node.value, dict):
+        inner = ", ".join(f"{_write_name(key)}: {_flow(item)}".rstrip() for key, item in node.value.items())
+        return f"{tag}{{{inner}}}"
+    if isinstance(node.value, list):
+        return f"{tag}[{', '.join(map(_flow, node.value))}]"
+    if isinstance(node.value, str):
+        return tag + write_value(text_value(node.value), Place(flow=True))
+    return tag + (node.text or "null")
+
+
+def _block(node: ValueNode, indent: int) -> Iterator[str]:
+    """Yield the lines of a collection that is too wide for one line."""
+    lead = " " * indent
+    pairs = node.value.items() if isinstance(node.value, dict) else [(None, item) for item in node.value]
+    for key, item in pairs:
+        name = f"{lead}-" if key is None else f"{lead}{_write_name(key)}:"
+        row = _flow(item)
+        if isinstance(item.value, (dict, list)) and item.value and not item.tag and len(row) > _LONGEST_ROW - indent:
+            yield name
+            yield from _block(item, indent + 2)
+        else:
+            yield f"{name} {row}"
+
+
+def _write_name(name: str) -> str:
+    """Return the text of a key from its name in a ``ValueNode``; a string that looks like a number gets quotes."""
+    for text in (name, _single(name), _double(name)):
+        try:
+            if list(read_node(f"{{{text}: 1}}").value) == [name]:
+                return text
+        except (InvalidTreeError, yaml.YAMLError):
+            continue
+    raise InvalidTreeError(f"YAML has no way to write the key {name!r}")
+
+
+def _is_plain_key(key: str) -> bool:
+    tag = _RESOLVER.resolve(yaml.ScalarNode, key, (True, False))
+    return bool(tag.endswith(":str") or (tag.endswith(":int") and key.isdecimal()))
+
+
+def _as_item(typed: str) -> str:
+    """Return the text of a sequence with the one item ``typed``."""
+    first, *rest = typed.split("\n")
+    return "\n".join([f"- {first}", *("  " + line if line else line for line in rest)])
+
+
+def _single(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _double(text: str) -> str:
+    written: str = yaml.dump(text, default_style='"', allow_unicode=True, width=_NO_FOLDING)
+    return written.rstrip("\n")
+
+
+def _literal(text: str, place: Place) -> str:
+    """Return a literal block: ``|`` and the indented lines."""
+    chomp = "-" if not text.endswith("\n") else "+" if text.endswith("\n\n") or text == "\n" else ""
+    lead = " " * place.indent
+    hint = "2" if text[:1] in (" ", "\n") else ""
+    if hint:
+        hint = str(min(place.indent, 9)) if place.indent <= 9 else ""
+    lines = text.split("\n")
+    if text.endswith("\n"):
+        lines.pop()
+    body = place.newline.join(lead + line if line else "" for line in lines)
+    return f"|{chomp}{place.newline}{body}{place.newline}"
+
+
+def _folded(text: str, place: Place) -> str:
+    """Return a folded block, in which each line end is written as an empty line."""
+    chomp = "" if text.endswith("\n") else "-"
+    lead = " " * place.indent
+    body = (place.newline * 2).join(lead + line for line in text.removesuffix("\n").split("\n"))
+    return f">{chomp}{place.newline}{body}{place.newline}"
+
+
+def _key_name(key: object) -> str:
+    if not isinstance(key, (str, int)) or isinstance(key, bool):
+        raise TypeError(f"a key is a str or an int, not {type(key).__name__}")
+    return _name(ValueNode("", key))
+
+
+def _number(value: float) -> str:
+    if isinstance(value, float):
+        if math.isnan(value):
+            return ".nan"
+        if math.isinf(value):
+            return ".inf" if value > 0 else "-.inf"
+        text = repr(value)
+        mantissa, e, exponent = text.partition("e")
+        return (
+            f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}" if e else text
+        )  # YAML 1.1 needs a point before the exponent
+    return str(value)

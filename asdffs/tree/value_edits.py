@@ -1,0 +1,344 @@
+"""Edits of single values in the text of a tree: set, add, remove, rename.
+
+Only the bytes of the value change: comments, order, quotes, anchors, tags and every other byte stay.  An edit is
+refused (``InvalidTreeError``) when it would change more than the caller named, because an alias shares the value.
+Pure functions; offsets count characters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from asdffs.errors import AsdffsError, InvalidTreeError
+from asdffs.tree.events import Path
+from asdffs.tree.locating import Container, Location, behind_properties, locate
+from asdffs.tree.paths import format_path
+from asdffs.tree.snippets import NewValue, Place, read_text, same, write_key, write_value
+from asdffs.tree.values import ValueNode
+
+#: What may follow a value on its line, and its line end.
+_TAIL: Final = re.compile(r"[ \t]*(?:#[^\r\n]*)?")
+_LINE_END: Final = re.compile(r"\r?\n")
+#: The head of a literal or folded block, and the comment on it.
+_BLOCK_HEAD: Final = re.compile(r"[|>][-+\d]*([ \t]+#[^\r\n]*)?")
+#: White space and comments, as they may be between a key and its value.
+_NOTHING: Final = re.compile(r"(?:\s|#[^\r\n]*)*")
+_STEP: Final = 2
+
+
+class MissingValueError(AsdffsError):
+    """A path leads to nothing in the tree."""
+
+
+class SharedValueError(InvalidTreeError):
+    """The value is used in other places too, by an alias or a merge key."""
+
+
+class Edit(NamedTuple):
+    """Characters ``old`` from ``start`` on become ``new``.  ``path``: of the value, with numbers of items as ints."""
+
+    path: Path
+    start: int
+    old: str
+    new: str
+    line: int
+
+    def apply(self, text: str) -> str:
+        """Return ``text`` with the edit."""
+        return text[: self.start] + self.new + text[self.start + len(self.old) :]
+
+
+def set_value(text: str, path: Path, new: NewValue, *, create: bool = False, shared: bool = False) -> Edit | None:
+    """Return the edit that sets the value at ``path`` to ``new``; None if the value is ``new`` already.
+
+    A missing key of a mapping, or the item behind the last one of a sequence, is added.  ``create``: also add missing
+    mappings on the way.  ``shared``: change the value even if aliases share it.
+    Raises ``MissingValueError`` if the parent is missing, else ``InvalidTreeError``.
+    """
+    found = locate(text, path)
+    if found.missing:
+        return _added(text, found, path, new, create=create, shared=shared)
+    if not path:
+        raise InvalidTreeError("the root of the tree cannot be replaced; set the values in it")
+    if _has_already(text, found, new):
+        return None
+    _check_shared(found, path, shared=shared)
+    edit = _replaced(text, found, new)
+    return edit if edit.old != edit.new else None
+
+
+def unset_value(text: str, path: Path, *, shared: bool = False) -> Edit:
+    """Return the edit that removes the value at ``path``, with its key and the comment on its line.
+
+    Raises ``MissingValueError``, ``InvalidTreeError``.
+    """
+    found = _existing(text, path)
+    _check_shared(found, path, shared=shared, removes=True)
+    start, end, new = _extent(text, found)
+    return Edit(found.path, start, text[start:end], new, found.line)
+
+
+def rename_value(text: str, path: Path, key: str, *, shared: bool = False) -> Edit:
+    """Return the edit that gives the value at ``path`` another key in its mapping.
+
+    Raises ``MissingValueError``, and ``InvalidTreeError`` when the mapping has that key already.
+    """
+    found = _existing(text, path)
+    if found.key is None:
+        raise InvalidTreeError(f"{format_path(path)} is an item of a sequence, and has no key", line=found.line)
+    _check_shared(found, path[:-1], shared=shared, parent=True)
+    other = locate(text, (*found.path[:-1], key))
+    if not other.missing:
+        raise InvalidTreeError(f"{format_path((*path[:-1], key))} already exists", line=other.line)
+    start, end = found.key
+    return Edit((*found.path[:-1], key), start, text[start:end], write_key(key), found.line)
+
+
+def _existing(text: str, path: Path) -> Location:
+    found = locate(text, path)
+    if found.missing:
+        raise missing(path, found)
+    if not path:
+        raise InvalidTreeError("the root of the tree cannot be removed or renamed")
+    if found.container is None:
+        raise _shared_error(found, path)
+    return found
+
+
+def missing(path: Path, found: Location) -> MissingValueError:
+    """Return the error for a path that is not in the tree."""
+    have = format_path(path[: len(path) - len(found.missing)])
+    where = "the tree" if have == "." else have
+    sentence = f"{format_path(path)}: there is no such value; {where} has no {_step(found.missing[0])}"
+    return MissingValueError(sentence, line=found.line or None)
+
+
+def _step(step: str | int) -> str:
+    return f"item {step}" if isinstance(step, int) else f"key {step!r}"
+
+
+def _check_shared(found: Location, path: Path, *, shared: bool, removes: bool = False, parent: bool = False) -> None:
+    """Raise ``InvalidTreeError`` if the edit would change more than the value at ``path``.
+
+    ``removes``: the value is removed.  ``parent``: ``path`` is the mapping of the edited key.
+    """
+    if removes and found.anchor and found.kind != "alias":
+        own = [line for line in found.aliases if line > found.line]
+        if own:
+            raise InvalidTreeError(f"{format_path(path)} has the anchor '&{found.anchor}', and {_lines(own)} uses it")
+    if found.inner and not parent:
+        one = found.inner[0]
+        sentence = f"{format_path(path)} has the anchor '&{one.anchor}' in it, and line {one.line} uses that"
+        raise InvalidTreeError(sentence, line=one.anchor_line)
+    if shared or not (found.through or found.aliases):
+        return
+    raise _shared_error(found, path)
+
+
+def _shared_error(found: Location, path: Path) -> InvalidTreeError:
+    if found.through:
+        last = found.through[-1]
+        sentence = f"{format_path(path)} is shared: '*{last.anchor}' means the value of line {last.anchor_line}"
+        return SharedValueError(sentence, line=last.line)
+    sentence = f"{format_path(path)} is shared: {_lines(found.aliases)} has an alias to it"
+    return SharedValueError(sentence, line=found.line)
+
+
+def _lines(lines: list[int]) -> str:
+    return f"line {lines[0]}" if len(lines) == 1 else f"each of the lines {', '.join(map(str, lines[:10]))}"
+
+
+# -- replace ----------------------------------------------------------------------
+
+
+def _has_already(text: str, found: Location, new: NewValue) -> bool:
+    """Return whether the value is ``new``; if ``new`` has no tag, the present tag stays and is not compared."""
+    if found.kind == "alias":
+        return False
+    if new.node.tag and new.node.tag != found.tag:
+        return False
+    have = read_text(found.event if found.kind == "scalar" else _padded(text, found))
+    return have is not None and same(ValueNode("", have.value), ValueNode("", new.node.value))
+
+
+def _padded(text: str, found: Location) -> str:
+    """Return the text of a collection, indented to its column."""
+    column = found.content - text.rfind("\n", 0, found.content) - 1
+    return " " * column + text[found.content : found.end]
+
+
+def _replaced(text: str, found: Location, new: NewValue) -> Edit:
+    box = found.container
+    assert box is not None, "the root is not replaced"
+    start, end, comment = found.content, found.end, ""
+    lead = ""
+    style = found.style
+    if found.kind == "scalar" and style in ("|", ">"):
+        end = _without_blank_lines(text, start, end)
+        head = _BLOCK_HEAD.match(text, start)
+        comment = head[1] or "" if head else ""
+    elif found.kind in ("mapping", "sequence") and not found.flow and "#" not in text[_before(text, found) : start]:
+        start, lead = _before(text, found), " "
+    if new.node.tag or found.kind == "alias":
+        start, lead = found.start, ""
+        if found.anchor and found.kind != "alias":
+            lead = f"&{found.anchor} "
+    elif start == end and not text[start - 1].isspace():
+        lead = " "
+    written = write_value(new, _place(text, found, box), style=style)
+    old = text[start:end]
+    if written[:1] in ("\r", "\n"):
+        lead = lead.rstrip()
+    written = _with_comment(written, comment)
+    if old.endswith("\n") and not written.endswith("\n"):
+        written += newline_of(text, start)
+    return Edit(found.path, start, old, lead + written, found.line)
+
+
+def _place(text: str, found: Location, box: Container) -> Place:
+    indent = box.column + _STEP
+    if found.kind == "scalar" and found.style in ("|", ">"):
+        first = re.search(r"\n( *)[^\s]", text[found.content : found.end])
+        indent = len(first[1]) if first else indent
+    return Place(flow=box.flow, indent=indent, newline=newline_of(text, found.start))
+
+
+def _with_comment(written: str, comment: str) -> str:
+    """Return ``written`` with ``comment``, from the head of the replaced block, on its first line."""
+    first, end, rest = written.partition("\n")
+    if not comment or first.endswith("\r"):
+        return written
+    return f"{first}{comment}{end}{rest}"
+
+
+def _without_blank_lines(text: str, start: int, end: int) -> int:
+    """Return the end of a block scalar without the blank lines behind it, which stay."""
+    kept = text[start:end].rstrip()
+    line_end = _LINE_END.search(text, start + len(kept))
+    return line_end.end() if line_end and line_end.end() <= end else end
+
+
+def _before(text: str, found: Location) -> int:
+    """Return the offset behind the colon, dash or tag of a block collection."""
+    if found.content != found.start:
+        return behind_properties(text, found.start)[0]
+    if found.key is not None:
+        return text.index(":", found.key[1]) + 1
+    return _dash(text, found) + 1
+
+
+def newline_of(text: str, place: int) -> str:
+    """Return the line end of the line at ``place``."""
+    found = _LINE_END.search(text, place)
+    return found[0] if found else "\n"
+
+
+# -- add --------------------------------------------------------------------------
+
+
+def _added(text: str, found: Location, path: Path, new: NewValue, *, create: bool, shared: bool) -> Edit:
+    box = found.container
+    if box is None:
+        raise InvalidTreeError("the file has no tree to add a value to")
+    first, *rest = found.missing
+    wrong = isinstance(first, str) != box.mapping or (not box.mapping and first != box.count)
+    if wrong or (rest and not create) or any(isinstance(step, int) for step in rest):
+        raise missing(path, found)
+    _check_shared(found, path, shared=shared)
+    newline = newline_of(text, box.start)
+    if box.flow:
+        row = _nested_flow([str(step) for step in rest], write_value(new, Place(flow=True)))
+        entry = f"{write_key(str(first))}: {row}" if box.mapping else row
+        start = box.start + 1 if box.count == 0 else box.last_end
+        return Edit(path, start, "", entry if box.count == 0 else f", {entry}", box.line)
+    lines = _nested_block(str(first) if box.mapping else None, [str(step) for step in rest], new, box.column, newline)
+    start = _line_end(text, box.last_end)
+    entry = newline.join(lines)
+    if start == box.last_end and text[start - 1 : start] == "\n":
+        return Edit(path, start, "", entry.rstrip("\r\n") + newline, box.line)
+    return Edit(path, start, "", newline + entry.rstrip("\r\n"), box.line)
+
+
+def _line_end(text: str, place: int) -> int:
+    """Return where the line of ``place`` ends, before its line end; ``place`` itself if a block ended the line."""
+    if text[place - 1 : place] == "\n":
+        return place
+    tail = _TAIL.match(text, place)
+    return tail.end() if tail else place
+
+
+def _nested_flow(keys: list[str], value: str) -> str:
+    for key in reversed(keys):
+        value = f"{{{write_key(key)}: {value}}}"
+    return value
+
+
+def _nested_block(key: str | None, keys: list[str], new: NewValue, column: int, newline: str) -> list[str]:
+    """Return the lines of a new entry, with the mappings that are created for it."""
+    lines = [" " * column + ("-" if key is None else f"{write_key(key)}:")]
+    for name in keys:
+        column += _STEP
+        lines.append(" " * column + f"{write_key(name)}:")
+    written = write_value(new, Place(indent=column + _STEP, newline=newline))
+    lines[-1] += written if written[:1] in ("\r", "\n") else f" {written}"
+    return lines
+
+
+# -- remove -----------------------------------------------------------------------
+
+
+def _extent(text: str, found: Location) -> tuple[int, int, str]:
+    """Return the start and end of the text to remove, and the text that replaces it."""
+    box = found.container
+    assert box is not None, "the root is not removed"
+    start = found.key[0] if found.key else found.start
+    if box.flow:
+        if box.next_start is not None:
+            return start, box.next_start, ""
+        return (box.last_end if box.count else start), found.end, ""
+    if found.key is None:
+        start = _dash(text, found)
+    elif text[:start].rstrip(" ").endswith("?"):
+        raise InvalidTreeError("its key is written with '?'; remove it in an editor", line=found.line)
+    if box.count == 0 and box.next_start is None:
+        return (
+            start,
+            found.end,
+            ("{}" if box.mapping else "[]")
+            + (newline_of(text, start) if text[found.end - 1] == "\n" and found.end > start else ""),
+        )
+    line_start = text.rfind("\n", 0, start) + 1
+    if text[line_start:start].strip(" "):  # the first of a mapping in "- key: value"
+        assert box.next_start is not None
+        end = _line_end(text, found.end)
+        comment = text.find("#", end, box.next_start)
+        return start, comment if comment >= 0 else _item_start(text, box), ""
+    end = _line_end(text, found.end)
+    line_end = _LINE_END.match(text, end)
+    return line_start, line_end.end() if line_end else end, ""
+
+
+def _item_start(text: str, box: Container) -> int:
+    """Return where the next key or dash is."""
+    assert box.next_start is not None
+    if box.mapping:
+        return box.next_start
+    return _dash_before(text, box.next_start, box.column)
+
+
+def _dash(text: str, found: Location) -> int:
+    """Return where the dash of an item of a block sequence is."""
+    box = found.container
+    assert box is not None, "the root is no item"
+    return box.start if box.count == 0 else _dash_before(text, found.start, box.column)
+
+
+def _dash_before(text: str, place: int, column: int) -> int:
+    dash = text.rfind("-", 0, place)
+    while dash >= 0:
+        at = dash - text.rfind("\n", 0, dash) - 1
+        if at == column and _NOTHING.fullmatch(text, dash + 1, place):
+            return dash
+        dash = text.rfind("-", 0, dash)
+    raise InvalidTreeError("the item is written in a way that cannot be edited alone; use an editor")
