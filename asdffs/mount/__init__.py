@@ -1,1 +1,1 @@
-"""The thin FUSE adapter.  Meaning lives in ``vfs``; here calls are decoded and errors encoded."""
+"""The FUSE adapter.  It decodes requests, calls ``vfs``, and turns errors into errno."""

@@ -1,7 +1,8 @@
-"""Chooses the FUSE binding.  Both run the same ``operations`` on the loop of ``scheduler``.
+"""Chooses the FUSE binding, the Python package that calls libfuse.
 
-mfusepy on libfuse 3 first (on libfuse 2 where that is all there is), fusepy on libfuse 2 as the other one.  What they
-leave out is mended in ``mending``.  Called once per process.
+The first choice is mfusepy on libfuse 3, or on libfuse 2 if that is the only one installed.  The second is fusepy on
+libfuse 2.  Both run the same ``operations`` on the same ``loop``; ``mending`` adds the features that they lack.  Used
+once per process.
 """
 
 from __future__ import annotations
@@ -20,21 +21,20 @@ from asdffs.mount.session import Session, main_of
 
 BindingName = Literal["auto", "mfusepy", "fusepy"]
 
-#: Which library the bindings load; read when they are imported.  mfusepy knows the second as well.
+#: Environment variables that name the library to load.  The bindings read them at import; only mfusepy the second.
 _LIBRARY_PATH: Final = "FUSE_LIBRARY_PATH"
 _LIBRARY_NAME: Final = "FUSE_LIBRARY_NAME"
-#: Their names in the dynamic linker's table; of libfuse 3 since 3.17 the second.
+#: Names of the libraries for the dynamic linker.  libfuse 3 has the second name since 3.17.
 _LIBFUSE3: Final = ("libfuse3.so.3", "libfuse3.so.4")
 _LIBFUSE2: Final = ("libfuse.so.2",)
-#: fusepy decodes paths strictly, with an encoding that may be chosen: this one loses nothing.
+#: fusepy decodes paths strictly, but lets us choose the encoding.  This one accepts all bytes.
 _PATH_ENCODING: Final = "asdffs_path"
 
 
 class Binding(NamedTuple):
-    """A binding on the version ``libfuse`` that can serve: ``run(operations, mountpoint, serve, **options)`` returns
-    after the unmount.
+    """A usable FUSE binding, on version ``libfuse`` of the library.
 
-    ``serve(session)`` is called between mount and unmount.
+    ``run(operations, mountpoint, serve, **options)`` mounts, calls ``serve(session)``, unmounts and returns.
     """
 
     name: str
@@ -44,10 +44,13 @@ class Binding(NamedTuple):
 
 
 def load_binding(wanted: BindingName = "auto") -> Binding:
-    """The binding ``wanted``.  Raises ``MountError`` saying what to install."""
+    """Import and return a binding.
+
+    Raises ``UsageError`` for an unknown name, and ``MountError`` with what to install if none can be used.
+    """
     loaders = {"mfusepy": _load_mfusepy, "fusepy": _load_fusepy}
     if wanted not in ("auto", *loaders):
-        raise UsageError(f"the binding is auto, mfusepy or fusepy, not {wanted!r}; see $ASDFFS_BINDING")
+        raise UsageError(f"the binding must be auto, mfusepy or fusepy, not {wanted!r}; change $ASDFFS_BINDING")
     names = list(loaders) if wanted == "auto" else [wanted]
     reasons = []
     for name in names:
@@ -56,13 +59,13 @@ def load_binding(wanted: BindingName = "auto") -> Binding:
         except (ImportError, OSError, AttributeError) as err:  # the bindings raise any of these without libfuse
             reasons.append(f"{name}: {err}")
     raise MountError(
-        "no usable FUSE binding (" + "; ".join(reasons) + "); install libfuse, for example 'apt install fuse3', "
-        "and mfusepy, or libfuse2 and the extra 'asdffs[fusepy]'"
+        "no usable FUSE binding (" + "; ".join(reasons) + "); for libfuse 3 run: sudo apt install fuse3 && "
+        "pip install mfusepy, for libfuse 2: sudo apt install libfuse2 && pip install 'asdffs[fusepy]'"
     )
 
 
 def describe_binding(wanted: BindingName = "auto") -> str:
-    """The versions of the binding that would serve and of its libfuse, or why there is none."""
+    """Return the versions of the usable binding and its libfuse, or the reason why there is none."""
     from importlib import metadata
 
     try:
@@ -73,7 +76,7 @@ def describe_binding(wanted: BindingName = "auto") -> str:
 
 
 def _libfuse_version(library: Any) -> str:
-    """As its package has it; libfuse 2 tells 29 for 2.9 and nothing more."""
+    """Return the version of the library.  libfuse 2 has only two digits: 29 means 2.9."""
     if hasattr(library, "fuse_pkgversion"):
         library.fuse_pkgversion.restype = ctypes.c_char_p
         return str(library.fuse_pkgversion().decode())
@@ -82,7 +85,7 @@ def _libfuse_version(library: Any) -> str:
 
 
 def _load_mfusepy() -> Binding:
-    with _library(*_LIBFUSE3, *_LIBFUSE2):  # by itself it prefers libfuse 2 where both are
+    with _library(*_LIBFUSE3, *_LIBFUSE2):  # if both are installed, mfusepy would prefer libfuse 2
         module: Any = importlib.import_module("mfusepy")
     libfuse2 = module.fuse_version_major == 2
     base = mended2(module, "_fuse_2") if libfuse2 else mended3(module)
@@ -96,9 +99,10 @@ def _load_mfusepy() -> Binding:
 
 @contextlib.contextmanager
 def _library(*names: str) -> Iterator[None]:
-    """Inside, a binding that is imported takes the first of these that there is, unless the user has chosen another.
+    """Make a binding load the first of these libraries, while it is imported inside the block.
 
-    By itself it would run ``ldconfig``, and a compiler where that knows nothing, before it knows.
+    Libraries that are not installed are skipped.  A choice of the user in the environment takes precedence.  Without
+    this, the binding would search by running ``ldconfig``, and even a compiler.
     """
     found = next(filter(_can_load, names), None)
     if found is None or _LIBRARY_PATH in os.environ or _LIBRARY_NAME in os.environ:
@@ -147,7 +151,10 @@ def _find_path_encoding(name: str) -> codecs.CodecInfo | None:
 
 
 class _Called:
-    """fusepy calls ``operations(name, *arguments)``; mfusepy warns about objects that can be called."""
+    """Makes ``operations`` callable for fusepy, which calls ``operations(name, *arguments)``.
+
+    ``Operations`` itself is not callable, because mfusepy warns about callable objects.
+    """
 
     def __init__(self, operations: Any) -> None:
         self._operations = operations

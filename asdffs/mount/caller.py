@@ -1,7 +1,7 @@
-"""Whether the program behind a FUSE request was killed, or is gone.
+"""Tells whether the program behind a FUSE request was killed or is gone.
 
-A killed editor still closes its files, with partial and perhaps valid YAML; such a close
-must not commit.  PF_EXITING alone is a normal exit.
+The kernel closes the files of a killed editor, too, and the YAML written by then may be incomplete and still valid.
+Such a close must not commit.  The kernel flag PF_EXITING alone means a normal exit.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-#: Flag of the kernel's task: killed by a signal (field 9 of /proc/PID/stat, see proc(5)).
+#: Flag of a kernel task: killed by a signal (field 9 of /proc/PID/stat, see proc(5)).
 _PF_SIGNALED: Final = 0x400
 _FLAGS_AFTER_COMM: Final = 6
-#: In the masks of proc(5), status.
+#: Bit of SIGKILL in the signal masks of /proc/PID/status (proc(5)), and the names of these masks.
 _SIGKILL: Final = 1 << (signal.SIGKILL - 1)
 _MASKS: Final = (b"SigPnd", b"ShdPnd", b"SigBlk", b"SigIgn", b"SigCgt")
-#: Signals whose default is to dump core: the kernel makes no SIGKILL of them, as it does of other deadly ones.
+#: Signals that dump core by default.  The kernel turns other deadly signals into SIGKILL, but not these.
 _CORE_DUMPS: Final = sum(
     1 << (number - 1)
     for number in (
@@ -30,10 +30,10 @@ _CORE_DUMPS: Final = sum(
 
 
 def is_dying(pid: int) -> bool:
-    """Whether process ``pid`` is gone, or will be as soon as it is answered; False when that cannot be known.
+    """Return whether process ``pid`` is gone or dies as soon as its request is answered; False if unknown.
 
-    A process that waits for an answer that was already asked for dies only when it has it: until then the
-    signal is pending (proc(5), status).  /proc may hide the processes of others.
+    A process that waits for the answer to a FUSE request cannot die before it has the answer.  Until then the signal
+    is pending (proc(5), status).  It is unknown if /proc hides the processes of other users.
     """
     if pid == 0:
         return False
@@ -41,7 +41,7 @@ def is_dying(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except OSError:  # not ours to signal, but there
+    except OSError:  # it exists, but belongs to another user
         pass
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
@@ -54,13 +54,13 @@ def is_dying(pid: int) -> bool:
 
 
 def was_killed(pid: int) -> bool:
-    """Whether process ``pid`` is dying of a signal; False when that cannot be known."""
+    """Return whether a signal is killing process ``pid``; False if unknown."""
     if pid == 0:
-        logger.info("a save by a program in another PID namespace: whether it was killed cannot be known")
+        logger.info("a program in another PID namespace saved a file: asdffs cannot tell whether it was killed")
         return False
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
-        return False  # gone already: it was waited for, so it had closed its files
+        return False  # gone already: its parent has waited for it, so it had closed its files
     return bool(int(fields[_FLAGS_AFTER_COMM]) & _PF_SIGNALED)

@@ -1,8 +1,8 @@
 """Serves one mount from start to end, in the foreground or as a daemon.
 
-The child opens the document, so that every reason not to mount is printed before the parent returns; the parent waits
-for "ready" or for the child's exit status.  After the unmount the daemon finishes the file, still holding the lock,
-and leaves a report.
+For a daemon, the child process opens the document and prints every reason not to mount.  The parent returns when the
+child is ready or has exited.  After the unmount, the daemon finishes the file while it still holds the file lock, and
+leaves a report.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ logger = logging.getLogger(__name__)
 
 _READY = b"ready"
 _STANDARD = (0, 1, 2)
-#: When the cyclic garbage collector runs (``gc.set_threshold``): it stops everybody, for a second where there are
-#: millions of objects.  So young ones are looked at in small portions, and all of them almost never.
+#: Thresholds of the cyclic garbage collector (``gc.set_threshold``).  It stops all threads, for a second if there are
+#: millions of objects.  So young objects are collected in small portions, and full collections are very rare.
 _COLLECTIONS = (20_000, 5, 1_000)
-#: How the name of the room for a report ends; its size in bytes.
+#: Suffix of the file that reserves disk space for the report, and its size in bytes.
 _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
-#: Bytes of a tree that is looked at when the mount is ready already, beside the first requests.
+#: A tree with more bytes than this is checked after the mount is ready, beside the first requests.
 _LARGE_TREE = 1 << 20
 #: How long another program's open waits for the file to be finished, in seconds.
 _LEASE_PATIENCE = 1.0
-#: When to look again at a change by another program that came during one of ours, in seconds.
+#: Delay before the next look, in seconds, if another program changed the file during a change of ours.
 _AGAIN = 0.2
 
 
@@ -67,11 +67,11 @@ def serve(
     leaving: Callable[[], None] = lambda: None,
     released: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve ``document``, whose scheduler is ``loop``, until it is unmounted, then finish it; the caller closes it.
+    """Serve ``document`` until it is unmounted, then finish it.  The caller closes it.
 
-    ``ready`` is called when it can be used, ``leaving`` when it cannot any more, ``released`` when all that was typed
-    is in the file or beside it.  Raises ``MountError`` when FUSE
-    refuses, ``KeptEditsError`` or ``UnfinishedError`` when not everything that was typed is in the file.
+    ``loop`` must be the scheduler of ``document``.  ``ready`` is called when programs can use the mount, ``leaving``
+    when they no longer can, and ``released`` when all edits are in the file or beside it.  Raises ``MountError`` if
+    FUSE refuses the mount, and ``KeptEditsError`` or ``UnfinishedError`` if not all edits are in the file.
     """
     raise_descriptor_limit()
     gc.set_threshold(*_COLLECTIONS)
@@ -96,7 +96,7 @@ def serve(
         leaving()
         others.stop()
         invalidator.stop()
-        with contextlib.suppress(OSError):  # the note is information for others, the end is not
+        with contextlib.suppress(OSError):  # the note only informs other programs; ending must go on without it
             document.note_owner({**note, "state": "finishing"})
         if vfs.end():
             released()
@@ -118,17 +118,18 @@ def serve(
 
 
 def _look_at_tree(document: Document) -> None:
-    """Warnings about it go into the report; a disk that fails in that is no reason to end the mount."""
+    """Check the tree; warnings go into the report.  A disk error here does not end the mount."""
     try:
         document.check_tree()
     except OSError as err:
-        logger.warning("the tree could not be looked at: %s", err.strerror)
+        logger.warning("the tree could not be checked: %s", err.strerror)
 
 
 class _OtherWriters:
-    """Has the loop look when the directory changes; with ``lease`` others' opens wait until the file is finished.
+    """Watches for other programs that change the file.
 
-    ``changed`` is called after each look.
+    The loop looks at the file when its directory changes, and calls ``changed`` after each look.  With ``lease``,
+    opens by other programs wait until the file is finished.
     """
 
     def __init__(self, vfs: Vfs, loop: Loop, changed: Callable[[], None], *, lease: bool) -> None:
@@ -139,28 +140,28 @@ class _OtherWriters:
         self._lease = Lease(vfs.document.descriptor, self._finish_soon, loop.post) if lease else None
 
     def start(self) -> None:
-        """Once the mount is ready."""
+        """Start to watch.  Call it once the mount is ready."""
         self._watch.start()
         if self._lease is not None:
             self._lease.start()
 
     def stop(self) -> None:
-        """When the mount is gone."""
+        """Stop to watch.  Call it when the mount is gone."""
         self._watch.stop()
         if self._lease is not None:
             self._lease.stop()
 
     def _look(self) -> None:
-        """With the main lock held."""
+        """Look for changes by other programs.  The caller holds the main lock."""
         settled = self._vfs.foreign.look()
         self._changed()
-        if not settled:  # a change of ours is under way: look again when it is over
+        if not settled:  # a change of ours is under way: look again afterwards
             again = threading.Timer(_AGAIN, self._loop.post, (self._look,))
             again.daemon = True
             again.start()
 
     def _finish_soon(self) -> None:
-        """From another thread: have the loop finish the file; another program's open waits as long as this."""
+        """Let the loop finish the file, and wait for it.  Runs in another thread; another program's open waits."""
         done = threading.Event()
 
         def finish() -> None:
@@ -176,24 +177,24 @@ class _OtherWriters:
 
 
 def _conclude(document: Document, places: Places) -> None:
-    """Leave a report for whoever asks, and raise what it says."""
+    """Leave a report, and raise ``KeptEditsError`` or ``UnfinishedError`` if not all edits are in the file."""
     outcome = document.report.outcome
     logger.info("%s was unmounted and finished; kept beside it: %d", document.path, len(outcome.kept))
     if outcome.note:
         logger.warning("%s: %s", document.path, outcome.note)
-    if places.report:  # also when all went well: a daemon that left none did not come to its end
+    if places.report:  # even if all went well: a missing report means that the daemon died
         _leave_report(places.report, {"file": document.path, **outcome._asdict()})
     raise_outcome(document.path, outcome)
 
 
 def _reserve_report(report: str) -> None:
-    """Have room for the report, which matters most when the disk is full."""
+    """Reserve disk space for the report, because it matters most when the disk is full."""
     with contextlib.suppress(OSError, AttributeError), open(report + _ROOM, "wb") as file:
         os.posix_fallocate(file.fileno(), 0, _REPORT_ROOM)
 
 
 def _leave_report(report: str, facts: dict[str, Any]) -> None:
-    """Write the report into the room for it, and give it its name.  Raises ``OSError``."""
+    """Write the report into the reserved file, and rename that to ``report``.  Raises ``OSError``."""
     text = json.dumps(facts).encode()
     fd = os.open(report + _ROOM, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(fd, "wb") as file:
@@ -205,11 +206,11 @@ def _leave_report(report: str, facts: dict[str, Any]) -> None:
 def run_in_background(
     work: Callable[[Callable[[], None]], int], log: Callable[[], None], *, keep: Collection[int]
 ) -> int:
-    """Run ``work(ready)`` in a daemon; return 0 when it called ``ready``, else its exit status.
+    """Run ``work(ready)`` in a daemon; return 0 when it calls ``ready``, else its exit status.
 
-    ``log`` is called in the daemon when it is ready, to take the log away from the terminal.  ``keep``: descriptors
-    that the daemon needs.  It closes all others: they are of the program that started this one, and would keep
-    another mount busy, or a pipe open.
+    ``log`` is called in the daemon when it is ready, and must redirect the log away from the terminal.  ``keep``:
+    file descriptors that the daemon needs.  It closes all others, which it inherited: they would keep another mount
+    busy or a pipe open.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -226,27 +227,27 @@ def run_in_background(
 def _close_all_but(keep: Collection[int]) -> None:
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in keep:
-            with contextlib.suppress(OSError):  # that of the list itself is closed already
+            with contextlib.suppress(OSError):  # the file descriptor of listdir itself is closed already
                 os.close(int(name))
 
 
 def raise_descriptor_limit() -> None:
-    """Let this process have as many descriptors open as the hard limit says: each open file of a mount needs one."""
+    """Raise the limit of open file descriptors to the hard limit, because each open file of a mount needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # above what the kernel allows: then it stays as it is
+    with contextlib.suppress(ValueError, OSError):  # the hard limit may be above what the kernel allows
         if soft != hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _become_daemon(work: Callable[[Callable[[], None]], int], log: Callable[[], None], writer: int) -> None:
-    """Never returns."""
+    """Turn this process into a daemon, run ``work`` and exit.  Never returns."""
     status = 1
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     try:
         os.setsid()
         status = work(lambda: _say_ready(log, writer))
-    except Exception:  # the process ends here, and nobody else would say why
+    except Exception:  # the process ends here, so this is the last chance to log the reason
         logger.exception("internal error; please report it")
     finally:
         logging.shutdown()

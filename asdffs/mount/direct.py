@@ -1,11 +1,13 @@
-"""Answers reads, writes that concern nobody else, and flushes of what was not written, without libfuse.
+"""Answers the most frequent requests without libfuse.
 
-And the opens of helper processes, which are about the kernel's pages and no file of ours (``dropper``).
+These are reads, writes that affect no other view or request, flushes of files without changes, and opens by the
+helper processes of ``dropper``, which concern only the kernel's pages.
 
-libfuse and the bindings take three quarters of the time of a small read, and a third of that of a small write; and
-libfuse 2 cannot answer with an extent.
-These requests name an open file, whose number is ours, so nothing that libfuse knows is needed, and all that it would
-do is to send the answer: ``struct fuse_out_header`` (16 bytes: 4 length, 4 minus errno, 8 unique) and the bytes.
+libfuse and its bindings take three quarters of the time of a small read, and a third of that of a small write.  And
+libfuse 2 cannot answer with an extent.  These requests name an open file by our own number, so we need no state of
+libfuse.  An answer is a ``struct fuse_out_header`` (16 bytes: 4 length, 4 minus errno, 8 unique) and the bytes.
+
+Each thread of ``loop`` has one ``Direct``.  The methods take the main lock where they need it (``operations``).
 """
 
 from __future__ import annotations
@@ -35,42 +37,45 @@ from asdffs.storage.backend import Extent, read_bytes
 logger = logging.getLogger(__name__)
 
 _HEADER: Final = struct.Struct("=IiQ")
-#: What is shorter is copied: to fill a pipe and to empty it are two calls more.
+#: A shorter answer is copied, because splicing needs two more system calls, to fill a pipe and to empty it.
 _LEAST_SPLICE: Final = 32 << 10
-#: Bytes of a pipe that holds the largest answer, of 1 MiB that is no whole number of pages, where that is allowed.
+#: Size of the pipe in bytes, if this user may have such a large one.
 _PIPE: Final = 1 << 20
 _PAGE: Final = 4096
-#: The header, and ``struct fuse_write_out``: 4 size, 4 that are not used.
+#: The header, and ``struct fuse_write_out``: 4 size, 4 unused.
 _WRITTEN: Final = struct.Struct("=IiQII")
-#: ``struct fuse_open_out``: 8 handle, 4 flags, 4 that are not used.
+#: ``struct fuse_open_out``: 8 handle, 4 flags, 4 unused.
 _OPENED: Final = struct.Struct("=QII")
-#: Of linux/fuse.h: without the first the kernel drops its pages; with the second a close is not asked about.
+#: Flags of linux/fuse.h.  Without the first, the kernel drops its pages.  With the second, it sends no FUSE_FLUSH.
 _KEEP_CACHE: Final = 1 << 1
 _NO_FLUSH: Final = 1 << 5
-#: The handle of every open of a helper.
+#: The handle of all opens by helpers.
 _HELPERS: Final = (1 << 64) - 1
-#: The program was interrupted, or the mount is gone: nobody waits for the answer.
+#: Errors that mean: the program was interrupted, or the mount is gone, so the answer is not needed any more.
 _UNWANTED: Final = (errno.ENOENT, errno.ENODEV)
 
 
 class OpenFiles(Protocol):
-    """Open files by the numbers that the kernel has for them (``operations``)."""
+    """Access to open files by their handles (``operations``)."""
 
     def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes | Extent:
-        """Bytes, fewer only at the end, or where they are, when nothing moves them meanwhile.  Raises ``OSError``."""
+        """Return bytes, fewer only at the end of the file.
+
+        Returns an extent if nothing can move the bytes before they are sent.  Raises ``OSError``.
+        """
 
     def overwrite(self, fh: int, offset: int, data: memoryview) -> bool:
-        """Write, where that concerns nobody else; False, and nothing is done, where it may.  Raises ``OSError``."""
+        """Write if that affects no other view or request, else return False and do nothing.  Raises ``OSError``."""
 
     def is_clean(self, fh: int) -> bool:
-        """Whether nothing was written through it since its last flush."""
+        """Return whether no program wrote through the handle since its last flush."""
 
     def is_helper(self, pid: int) -> bool:
-        """Whether a process only opens files for the kernel's pages of them."""
+        """Return whether process ``pid`` is a helper of ``dropper``."""
 
 
 class Direct:
-    """Answers through ``device``, the descriptor of the kernel's queue."""
+    """Answers requests through ``device``, the file descriptor of /dev/fuse."""
 
     def __init__(self, device: int, files: OpenFiles) -> None:
         self._device = device
@@ -79,7 +84,7 @@ class Direct:
         self._room = 0
 
     def answer(self, request: memoryview) -> bool:
-        """Answer a request; False when that is libfuse's business."""
+        """Answer a request, or return False if libfuse must do it."""
         opcode, unique, handle, offset, size, how = read_of(request)
         if opcode == FUSE_READ:
             self._read(unique, handle, offset, size)
@@ -96,13 +101,13 @@ class Direct:
         return False
 
     def _open(self, unique: int, flags: int) -> bool:
-        """The kernel keeps its pages of the file for an open with O_NONBLOCK, and drops them for another one."""
+        """Answer an open by a helper: with O_NONBLOCK the kernel keeps its pages of the file, else it drops them."""
         kept = _NO_FLUSH | (_KEEP_CACHE if flags & os.O_NONBLOCK else 0)
         self._send(_HEADER.pack(_HEADER.size + _OPENED.size, 0, unique), _OPENED.pack(_HELPERS, kept, 0))
         return True
 
     def close(self) -> None:
-        """Give the pipe back."""
+        """Close the pipe."""
         if self._pipe is not None:
             for end in self._pipe:
                 os.close(end)
@@ -121,7 +126,7 @@ class Direct:
                 self._send(_HEADER.pack(_HEADER.size + len(found), 0, unique), found)
 
     def _write(self, unique: int, handle: int, offset: int, payload: memoryview) -> bool:
-        """Of write(2); a mapped write concerns pages of other views, and goes the long way."""
+        """Answer a write(2) if the fast path can, else return False.  Mapped writes never come here."""
         try:
             if not self._files.overwrite(handle, offset, payload):
                 return False
@@ -135,7 +140,7 @@ class Direct:
         return True
 
     def _fetched(self, unique: int, found: bytes | Extent) -> bytes | None:
-        """The bytes of an answer, or None when it was sent.  Raises ``OSError``."""
+        """Return the bytes of an answer, or None if it was already sent.  Raises ``OSError``."""
         if not isinstance(found, Extent):
             return found
         if found.length < _LEAST_SPLICE:
@@ -151,12 +156,12 @@ class Direct:
                 logger.error("an answer could not be sent: %s", err.strerror)
 
     def _splice(self, unique: int, found: Extent) -> bool:
-        """Have the kernel copy from the file to the answer; False when that cannot be: then nothing was sent."""
+        """Let the kernel copy from the file to the answer; return False if it cannot and nothing was sent."""
         try:
             pipe = self._pipe or self._open_pipe()
-        except OSError:  # no descriptors are left: it is copied
+        except OSError:  # no file descriptors are left: copy the bytes instead
             return False
-        if found.length + 2 * _PAGE > self._room:  # at an odd offset one page more, and one for the header
+        if found.length + 2 * _PAGE > self._room:  # one page more for an unaligned offset, and one for the header
             return False
         total = _HEADER.size + found.length
         os.write(pipe[1], _HEADER.pack(total, 0, unique))
@@ -165,14 +170,14 @@ class Direct:
                 return os.splice(pipe[0], self._device, total) == total
         except OSError as err:
             if err.errno in _UNWANTED:
-                self.close()  # with what is in it
+                self.close()  # and with it the bytes in the pipe
                 return True
             logger.info("an answer could not be spliced: %s", err.strerror)
         self.close()
         return False
 
     def _fill(self, end: int, found: Extent) -> bool:
-        """Whether all of it is in the pipe: not when another program cut the file."""
+        """Fill the pipe; return False if the bytes ended early, because another program cut the file."""
         filled = 0
         while filled < found.length:
             count = os.splice(found.fd, end, found.length - filled, offset_src=found.offset + filled)
@@ -183,7 +188,7 @@ class Direct:
 
     def _open_pipe(self) -> tuple[int, int]:
         self._pipe = os.pipe2(os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # as large as this user may have it
+        with contextlib.suppress(OSError):  # without the right to a large pipe, keep the default size
             fcntl.fcntl(self._pipe[1], fcntl.F_SETPIPE_SZ, _PIPE)
         self._room = fcntl.fcntl(self._pipe[1], fcntl.F_GETPIPE_SZ)
         return self._pipe

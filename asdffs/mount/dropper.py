@@ -1,15 +1,17 @@
-"""Helper processes that have the kernel write and drop the pages that it keeps of files of the mount.
+"""Helper processes that make the kernel write back and drop its pages of files in the mount.
 
-A helper opens a file, and the kernel then drops all pages of it: dirty ones it writes first.  That may wait for
-pages that are being read or written, that is, for the daemon: a thread of the daemon that waits there could not be
-killed, and would keep the connection, and with it every program in the mount, for good.  A helper has no descriptor
-of the mount; when the daemon dies the kernel ends its wait.  The daemon answers these opens itself (``direct``).
+A helper opens a file.  The kernel then writes back the dirty pages of the file and drops all pages.  That may wait
+for pages that are being read or written, that is, for the daemon.  So the daemon must not do it itself: a thread that
+waits there cannot be killed, and would block the FUSE connection and every program in the mount forever.  A helper
+has no file descriptor of the FUSE connection, so the kernel ends its wait when the daemon dies.  The daemon answers
+these opens without libfuse (``direct``).
 
-Of a part of a file that nobody maps a helper drops only that part, which waits for nothing; whether pages are left
-it asks mincore(2), because a page that is being written for the first time is locked, but is no old one.
+For a part of a file that no program maps, a helper drops only that part, which never waits.  It asks mincore(2)
+whether pages are left.  An open would wait for a page that is just being filled for the first time; such a page is
+locked but not old, and mincore(2) knows that.
 
-There is one helper; while it is stuck at a page that is long in coming, more are started.  Each is fed by a thread of
-its own.  All methods may be called from any thread.
+Usually there is one helper.  While it is stuck, because a page takes long to come, more are started.  A thread of its
+own feeds each helper.  All methods may be called from any thread.
 """
 
 from __future__ import annotations
@@ -23,19 +25,20 @@ from typing import Final, NamedTuple
 
 logger = logging.getLogger(__name__)
 
-#: How long the first helper may take to start, in seconds.
+#: How long a change waits for the first helper to start, in seconds.
 _START: Final = 1.0
-#: A helper that takes longer, in seconds, is stuck: another one is started, up to so many.
+#: A helper that is busy with one order for longer, in seconds, is stuck: another one is started, up to this number.
 _STUCK: Final = 0.02
 _MOST: Final = 4
-#: How often it is looked whether helpers are stuck, in seconds.
+#: Interval between checks for stuck helpers, in seconds.
 _TICK: Final = 0.005
-#: A helper that is killed is started anew; one that does nothing, so often.
+#: How often a helper is restarted after it ended without having done anything.
 _RESTARTS: Final = 5
 #: How long the helpers may take to end, in seconds.
 _END: Final = 1.0
-#: Reads orders, each a path, an offset and a length, ended by NUL; obeys; answers each with a byte.  An open with
-#: O_NONBLOCK is answered so that the kernel keeps its pages, another one so that it drops them all (``direct``).
+#: The program of a helper.  It reads orders: path, offset and length, each ended by NUL.  It writes a byte when it is
+#: ready, and one after each order.  With O_NONBLOCK its open makes the kernel keep the pages, else drop them all
+#: (``direct``).
 _HELPER: Final = """
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -76,7 +79,7 @@ while chunk := os.read(0, 65536):
 
 
 class Order(NamedTuple):
-    """Pages of the file at ``path`` to drop, from ``start`` on, ``length`` bytes; 0: all of them."""
+    """An order to drop the pages of ``length`` bytes from ``start`` on of the file at ``path``; 0: all its pages."""
 
     path: bytes
     start: int = 0
@@ -84,7 +87,7 @@ class Order(NamedTuple):
 
 
 class PageDropper:
-    """What helpers are to drop, in the order of asking."""
+    """The queue of orders for the helpers, first in, first out, and the threads that feed them."""
 
     def __init__(self) -> None:
         self._state = threading.Condition(threading.Lock())
@@ -99,20 +102,20 @@ class PageDropper:
         self._pids: set[int] = set()
 
     def is_helper(self, pid: int) -> bool:
-        """Whether process ``pid`` is a helper.  Cheap."""
+        """Return whether process ``pid`` is a helper.  Cheap."""
         return pid in self._pids
 
     def start(self) -> None:
-        """Have a helper run.  Cheap when one does."""
+        """Start a helper unless one runs already.  Cheap."""
         if not self._threads:
             with self._state:
                 self._add_helper()
 
     def add(self, order: Order) -> int:
-        """Have a helper drop pages, after now; a ticket to wait for."""
+        """Queue an order; return a ticket for ``wait``."""
         self.start()
         with self._state:
-            if order not in self._queue:  # else it will be done after now
+            if order not in self._queue:  # else it is queued and not begun: it will drop today's pages as well
                 self._asked += 1
                 self._queue[order] = self._asked
                 self._undone.add(self._asked)
@@ -121,7 +124,7 @@ class PageDropper:
             return self._queue[order]
 
     def wait(self, tickets: set[int], patience: float) -> set[int]:
-        """Wait until these are done, ``patience`` seconds at most; those that are."""
+        """Wait at most ``patience`` seconds for these tickets; return those whose orders are done."""
         began = time.monotonic()
         with self._state:
             while not self._undone.isdisjoint(tickets) and not self._stopping:
@@ -133,7 +136,7 @@ class PageDropper:
             return tickets - self._undone if not self._stopping else set()
 
     def stop(self) -> None:
-        """End the helpers; one that waits for the mount ends with that."""
+        """End the helpers.  One that waits for the mount ends with the mount."""
         with self._state:
             self._stopping = True
             self._state.notify_all()
@@ -143,7 +146,7 @@ class PageDropper:
             thread.join(_END)
 
     def _widen(self) -> None:
-        """Under the lock: have one more helper when all are stuck."""
+        """Start one more helper if all are stuck.  The caller holds ``_state``."""
         stuck = time.monotonic() - _STUCK
         if not self._queue or not self._ready or len(self._threads) >= _MOST or self._stopping:
             return
@@ -166,11 +169,11 @@ class PageDropper:
                 logger.debug("helper %d ended: %s", number, err)
             failures = 0 if self._asked - len(self._undone) > before else failures + 1
         if not self._stopping:
-            logger.warning("mmaps will not follow writes through other views: the helper cannot run")
+            logger.warning("mmaps may show old data after writes through other views: the helper process cannot run")
             self._stopping = True
 
     def _serve(self, number: int) -> None:
-        """Start a helper and feed it until the end, or its own.  Raises ``OSError``."""
+        """Start a helper and feed it until ``stop`` or until it ends.  Raises ``OSError``."""
         command = [sys.executable, "-I", "-S", "-c", _HELPER]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", bufsize=0) as process:
             self._processes[number] = process
@@ -182,7 +185,7 @@ class PageDropper:
             finally:
                 self._put_back(number)
                 process.kill()
-                self._pids.discard(process.pid)  # before it is reaped: another process may get its number then
+                self._pids.discard(process.pid)  # before it is reaped: then another process may get its number
 
     def _give(self, number: int, process: subprocess.Popen[bytes], order: Order, ticket: int) -> None:
         if process.stdin is not None:
@@ -199,7 +202,7 @@ class PageDropper:
         return bool(process.stdout is not None and process.stdout.read(1))
 
     def _next(self, number: int) -> tuple[Order, int] | None:
-        """What waits longest; None at the end."""
+        """Wait for and take the oldest order and its ticket; None after ``stop``."""
         with self._state:
             self._state.wait_for(lambda: self._queue or self._stopping)
             if self._stopping:
@@ -210,9 +213,9 @@ class PageDropper:
             return order, ticket
 
     def _put_back(self, number: int) -> None:
-        """The helper is gone: what it was at is done by the next one."""
+        """Queue the unfinished order of an ended helper again for the next one."""
         with self._state:
             order, ticket, _ = self._current.pop(number, (Order(b""), 0, 0.0))
             if ticket and self._queue.setdefault(order, ticket) != ticket:
-                self._undone.discard(ticket)  # it was asked for again meanwhile
+                self._undone.discard(ticket)  # the same order was queued again meanwhile
             self._state.notify_all()

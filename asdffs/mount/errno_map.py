@@ -1,6 +1,6 @@
-"""The one table from errors to errno (docs/semantics.md, Errors).
+"""The table that maps errors to errno (docs/semantics.md, Errors).
 
-A test fails when a class of ``asdffs.errors`` is missing here.
+A test fails if a class of ``asdffs.errors`` is missing here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from asdffs import errors
 
-#: Error class -> errno.  The nearest class in the hierarchy counts.
+#: Errno of each error class.  For a subclass that is not listed, the nearest base class counts.
 ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.AsdffsError: errno.EIO,
     errors.NotAsdfError: errno.EIO,
@@ -50,7 +50,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.UnfinishedError: errno.EIO,
 }
 
-#: Answers to everyday questions, not refusals: they are neither logged nor shown.
+#: Everyday results such as ENOENT.  They are not refusals, so they are neither logged nor shown.
 SILENT: Final = (
     errors.NoSuchNameError,
     errors.NameTooLongError,
@@ -63,5 +63,5 @@ SILENT: Final = (
 
 
 def errno_of(error: errors.AsdffsError) -> int:
-    """The errno of the nearest class of ``error`` in the table."""
+    """Return the errno of ``error``, by its nearest class in the table."""
     return next(ERRNO[kind] for kind in type(error).__mro__ if kind in ERRNO)

@@ -1,4 +1,4 @@
-"""A lock for the main lock: handed over in the order of asking."""
+"""The fair lock that is used as the main lock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class FairLock:
-    """A lock that is handed over in the order of asking, so that nobody starves."""
+    """A first-in, first-out lock: no thread starves."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()

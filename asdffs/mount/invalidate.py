@@ -1,10 +1,10 @@
-"""Has the kernel forget what it knows of files that changed through another name: views of the same block.
+"""Invalidates the kernel's caches of files that changed through another name (another view of the same block).
 
-Attributes are forgotten by a notification that waits for nothing; every read(2) then asks for them, sees another
-mtime, and drops its pages.  An mmap asks nobody, so for files that are open a helper process (``dropper``) has the
-kernel drop its pages, before a change (``drop``) or after it (``tell``); see decisions 15 and 24.
+A notification drops cached attributes and waits for nothing.  The next read(2) then asks for the attributes, sees a
+new mtime, and drops the pages.  Reads through an mmap do not ask.  So for open files, a helper process (``dropper``)
+makes the kernel drop its pages, before a change (``drop``) or after it (``tell``).  See decisions 15 and 24.
 
-Called with the main lock held.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from asdffs.mount.loop import Loop
 from asdffs.vfs.namespace import Node
 from asdffs.vfs.shared_pages import PageRange
 
-#: How long the writer of a byte waits for mmaps that only read it, in seconds; then they follow by themselves.
+#: How long a write waits for read-only mmaps of the same bytes, in seconds.  They may be updated after it, too.
 _PATIENCE: Final = 0.05
 
 
 class Invalidator:
-    """Tells the kernel about one mount at ``mountpoint``."""
+    """Notifies the kernel of changes in the mount at ``mountpoint``."""
 
     def __init__(self, loop: Loop, mountpoint: str) -> None:
         self._loop = loop
@@ -32,27 +32,27 @@ class Invalidator:
         self.is_helper = self._dropper.is_helper
 
     def prepare(self) -> None:
-        """Two nodes that show the same are open: the helper will be needed."""
+        """Start the helper, because two open nodes show the same bytes."""
         self._dropper.start()
 
     def tell(self, nodes: Mapping[Node, bool], author: Node | None, *, wait: bool) -> None:
-        """These nodes changed, through ``author``; of some the kernel may have old pages.
+        """Drop cached attributes of ``nodes``, and pages of those whose value is True.
 
-        ``wait``: give mmaps of them a moment to follow.
+        ``author``: the node through which the change came.  ``wait``: wait a moment until mmaps show the change.
         """
         tickets = set()
         for node, has_pages in nodes.items():
             self._forget(node)
             if has_pages and node.opens and node.path:
                 ticket = self._dropper.add(Order(self._path(node)))
-                # the author's own pages are locked until it is answered
+                # never wait for the author: its pages are locked until its request is answered
                 tickets |= {ticket} if node is not author else set()
         if wait and tickets:
             with self._loop.waiting(soon=True):
                 self._dropper.wait(tickets, _PATIENCE)
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
-        """Have the kernel write and drop its pages of ``regions``; see ``shared_pages.Dropper``."""
+        """Make the kernel write back and drop its pages of ``regions``; see ``shared_pages.Dropper``."""
         tickets = {
             self._dropper.add(Order(self._path(region.node), region.start, region.length)): region.node
             for region in regions
@@ -65,7 +65,7 @@ class Invalidator:
         return {tickets[ticket] for ticket in done}
 
     def stop(self) -> None:
-        """The mount is gone."""
+        """End the helpers.  Call it when the mount is gone."""
         self._dropper.stop()
 
     def _path(self, node: Node) -> bytes:
@@ -75,5 +75,5 @@ class Invalidator:
         if node.inode and self._loop.forget_inode(node.inode):
             return
         node.inode = 0
-        if not node.opens and node.path:  # never opened under another number: it has no pages to wait for
+        if not node.opens and node.path:  # it was never open, so the kernel has no pages that this could wait for
             self._loop.forget_path(node.path)

@@ -1,18 +1,19 @@
-"""The loop that serves a mount, with scheduler: no slow operation holds up the others.
+"""The loop that serves a mount, and its scheduler, by which slow requests do not block others.
 
-One thread at a time *leads*: it takes requests from the kernel and answers them.  A callback
-that must wait (``Loop.waiting``) gives up the main lock; when its thread has been busy for a tick,
-an idle thread takes the lead, and the old leader joins the idle ones when it is done.  So the
-usual case is one thread (threads make a Python file system slower), and a second one works
-only while somebody waits.
+One thread at a time *leads*: it takes requests from the kernel and answers them.  A callback that must wait
+(``Loop.waiting``) releases the main lock.  After its thread has been busy for a tick, an idle thread takes the lead.
+The old leader becomes idle when it is done.  So usually there is one thread, because threads make a Python file
+system slower, and a second one works only while the first waits.
 
-Rules.  1. Callbacks, posted calls and ``resumed`` sections hold the *turn*, a fair lock.
-2. One thread leads; only the leader receives.
-3. ``alone`` is true for a leader while nobody else answers a request: only then may an answer
-refer to bytes of the file (an extent), because nothing can move them before it is sent.
+Rules:
 
-A request that libfuse itself holds up (its locks on paths) makes its thread busy as well, and the next idle thread
-takes the lead.
+1. Callbacks, posted calls and ``resumed`` sections hold the main lock, which is a fair lock.
+2. One thread leads; only the leader receives requests.
+3. ``alone`` is true for a leader while no other thread answers a request.  Only then may an answer refer to bytes of
+   the file (an extent), because nothing can move them before it is sent.
+
+libfuse may hold up a request itself, by its locks on paths.  The thread then counts as busy as well, and the next
+idle thread takes the lead.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from asdffs.mount.session import Session
 
 logger = logging.getLogger(__name__)
 
-#: A leader that is busy for longer, in seconds, is relieved while somebody waits.
+#: While a callback waits, another thread takes the lead from a leader that is busy for longer than this, in seconds.
 _TICK: Final = 0.005
-#: As good as ever, for a leader that is to be relieved at once.
+#: A time in the distant past: a leader that is busy since then is replaced at once.
 _LONG_AGO: Final = 1e-9
-#: How often a thread looks whether the program that it works for still lives, in seconds.
+#: How often a thread checks whether the program that made its request is still alive, in seconds.
 _LOOK: Final = 0.2
-#: Idle threads beyond these end.
+#: More idle threads than this end.
 _SPARES: Final = 4
-#: How long a request waits until a computing thread hands it the interpreter, in seconds: several times a request.
-#: Who computes is asked only while somebody waits, so a short time costs nothing otherwise.
+#: The interpreter's switch interval, in seconds: how long a request waits, several times, for a computing thread.
+#: Python interrupts a thread only while another one waits, so a short interval costs nothing otherwise.
 _SWITCH: Final = 0.0002
 
 
@@ -72,35 +73,35 @@ class Loop:
 
     @property
     def alone(self) -> bool:
-        """Whether no other thread is at work on a request, or can begin with one before this one's answer is sent."""
+        """Whether no other thread works on a request, or can start one before this thread's answer is sent."""
         return len(self._answering) <= 1 and not self._posting and self._leader == threading.get_ident()
 
     @property
     def request(self) -> memoryview:
-        """The bytes of the request that this thread is answering (``request``)."""
+        """The bytes of the request that this thread is answering; module ``request`` decodes them."""
         return self._serving.request(self._answering[threading.get_ident()])
 
     def forget_inode(self, inode: int) -> bool:
-        """See ``Session``.  Any thread of the loop."""
+        """See ``Session``.  Any thread of the loop may call it."""
         return self._serving.forget_inode(inode)
 
     def forget_path(self, path: str) -> None:
-        """See ``Session``.  Any thread of the loop."""
+        """See ``Session``.  Any thread of the loop may call it."""
         self._serving.forget_path(path)
 
     def post(self, call: Callable[[], object]) -> None:
-        """Have ``call`` run between requests, with the main lock held.  Any thread may ask."""
+        """Let ``call`` run between requests, with the main lock held.  Any thread may call this."""
         self._calls.append(call)
         self._nudge()
 
     def stop(self) -> None:
-        """Serve no more requests than those in work.  Any thread, and signal handlers."""
+        """Complete the current requests and serve no more.  Any thread and signal handlers may call it."""
         self._stopping = True
         self._nudge()
 
     # -- Scheduler -------------------------------------------------------------
 
-    #: See ``Scheduler``: whoever answers a request, or is posted, has it.
+    #: See ``Scheduler``: code that answers a request or was posted holds the main lock.
     held = True
 
     def entered(self) -> contextlib.AbstractContextManager[None]:
@@ -109,8 +110,8 @@ class Loop:
 
     @contextlib.contextmanager
     def waiting(self, *, soon: bool = False) -> Iterator[None]:
-        """See ``Scheduler``; ``soon``: what it waits for needs the loop, so another thread leads at once."""
-        if self._session is None:  # nobody to serve: before the first request and after the last
+        """See ``Scheduler``.  ``soon``: let another thread lead at once, because the wait depends on the loop."""
+        if self._session is None:  # before the first request and after the last
             yield
             return
         me = threading.get_ident()
@@ -141,12 +142,12 @@ class Loop:
 
     @property
     def stopping(self) -> bool:
-        """See ``Scheduler``: requests that are at work when the end comes get no answer that anybody reads."""
+        """See ``Scheduler``: no program waits for the answers to requests that are under way at the end."""
         return self._stopping and self._session is not None
 
     @property
     def wanted(self) -> bool:
-        """See ``Scheduler``: not when the program that asked is dead or dying."""
+        """See ``Scheduler``: false if the program that made the request is dead or dying, or the loop ends."""
         me = threading.get_ident()
         if self.stopping:
             return False
@@ -168,9 +169,9 @@ class Loop:
     # -- serving ------------------------------------------------------------
 
     def serve(self, session: Session, new_shortcut: Callable[[], Shortcut] = NoShortcut) -> None:
-        """Serve until the mount is gone or a signal ends it.  In the main thread.
+        """Serve until the mount is gone or a signal ends it.  Runs in the main thread.
 
-        ``new_shortcut``: makes what answers without libfuse, for one thread.
+        ``new_shortcut``: makes a ``Shortcut`` for one thread.
         """
         self._new_shortcut = new_shortcut
         self._queue = RequestQueue(session)
@@ -178,7 +179,7 @@ class Loop:
         interval = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH)
         with ended_by_signals(self.stop):
-            if interrupts.is_noted():  # it came while the mount was made
+            if interrupts.is_noted():  # a signal came during the set-up of the mount
                 self.stop()
             try:
                 self._work(self._queue)
@@ -188,7 +189,7 @@ class Loop:
                 sys.setswitchinterval(interval)
 
     def _work(self, queue: RequestQueue) -> None:
-        """Lead, or be idle, until the end."""
+        """Lead or be idle, until the end.  Each thread runs this."""
         session = self._serving
         buffer, shortcut = session.new_buffer(), self._new_shortcut()
         try:
@@ -200,7 +201,7 @@ class Loop:
     @property
     def _serving(self) -> Session:
         if self._session is None:
-            raise RuntimeError("nothing is served")
+            raise RuntimeError("the loop does not serve a session")
         return self._session
 
     def _serve_requests(self, session: Session, queue: RequestQueue, buffer: Any, shortcut: Shortcut) -> None:
@@ -228,9 +229,9 @@ class Loop:
             self._looked.pop(me, None)
 
     def _lead(self, me: int) -> bool:
-        """Become or stay the leader, waiting for it as an idle thread; False when there is nothing to do any more."""
+        """Become or stay the leader, and wait for that as an idle thread.  Return False if the thread should end."""
         if self._leader == me and not self._answering and not self._stopping:
-            self._busy_since = 0.0  # nobody else is at work, so nobody can take the lead
+            self._busy_since = 0.0  # no other thread is at work, so none can take the lead
             return True
         with self._state:
             self._idle += 1
@@ -248,37 +249,37 @@ class Loop:
         return False
 
     def _is_overdue(self) -> bool:
-        """Whether requests may be queueing behind the one that the leader is at."""
+        """Return whether the leader's request takes so long that others may be queueing behind it."""
         if not self._waiting or not 0 < self._busy_since < time.monotonic() - _TICK:
             return False
         return not self._is_writing()
 
     def _is_writing(self) -> bool:
-        """Whether the leader is at a write that has not come to wait: a read behind it must not overtake it."""
+        """Return whether the leader is at a write and does not wait in it: a later read must not overtake it."""
         buffer = self._answering.get(self._leader)
         if buffer is None or self._parked[self._leader]:
             return False
         return opcode_of(self._serving.request(buffer)) == FUSE_WRITE
 
     def _take_lead(self, me: int) -> None:
-        """Under the lock: a leader that is not busy keeps the lead."""
+        """Make this thread the leader, which keeps the lead until it is busy.  The caller holds ``_state``."""
         self._leader = me
         self._busy_since = 0.0
         if self._waiting:
-            self._have_a_spare(least=2)  # this thread is still counted
+            self._have_a_spare(least=2)  # this thread still counts as idle
 
     def _have_a_spare(self, least: int = 1) -> None:
         if self._idle < least and not self._stopping:
             thread = threading.Thread(target=self._work_quietly, name="scheduler", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system gives no more threads: others wait until this one is done
-                logger.warning("no thread could be started; others wait")
+            except RuntimeError:  # the system has no more threads: other requests wait until this one is done
+                logger.warning("cannot start another thread; other requests wait")
                 return
             self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
     def _work_quietly(self) -> None:
-        """Signals are for the main thread."""
+        """Run ``_work`` with signals blocked, so that the main thread gets them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         if self._queue is not None:
             self._work(self._queue)

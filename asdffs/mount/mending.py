@@ -1,9 +1,8 @@
-"""What the bindings leave out: writes without copies, offsets in directories, handles, flags.
+"""Adds features that the bindings lack: writes without copies, offsets in directories, handles and flags.
 
-mfusepy on libfuse 3 drops the flags of rename and the handles of truncate, chmod, chown and
-utimens.  Both bindings copy what is written once more than needed, and start directories anew
-at every request.  (Reads do not come here: ``direct``.)
-The callbacks run in whichever thread serves the request.
+mfusepy on libfuse 3 drops the flags of rename, and the handles of truncate, chmod, chown and utimens.  Both bindings
+copy written bytes once more than necessary, and list a directory from its start at every request.  Reads do not come
+here (``direct``).  A callback runs in the thread that serves the request.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from asdffs.vfs.attributes import Attributes
 
 # fuse_common.h
 _SPLICE_READ: Final = 1 << 9
-#: Else attributes come with the names only of the first entries of a directory.
+#: With this flag, the kernel would ask for attributes only with the first names of a directory.
 _READDIRPLUS_AUTO: Final = 1 << 14
 _READDIR_PLUS: Final = 1 << 0
 _FILL_DIR_PLUS: Final = 1 << 1
 _KINDS: Final = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "link": stat.S_IFLNK}
-#: Bytes of a unit of ``st_blocks`` (stat(2)); ns of a second.
+#: Unit of ``st_blocks`` in bytes (stat(2)), and nanoseconds in a second.
 _BLOCK: Final = 512
 _SECOND: Final = 10**9
-#: fuse_i.h: of an entry whose inode is not known.
+#: Inode number of an entry whose inode is unknown (fuse_i.h).
 _UNKNOWN_NUMBER: Final = 0xFFFFFFFF
 _UNCHANGED_ID: Final = 0xFFFFFFFF
 _UTIME_NOW: Final = (1 << 30) - 1
@@ -36,13 +35,13 @@ _UTIME_OMIT: Final = (1 << 30) - 2
 
 
 def _window(pointer: Any, size: int) -> memoryview:
-    """libfuse's own buffer, valid during the callback."""
+    """Return ``size`` bytes of libfuse's own buffer without a copy.  They are valid during the callback."""
     address = ctypes.cast(pointer, c_void_p).value
     return memoryview((c_char * size).from_address(address or 0)).cast("B") if size else memoryview(b"")
 
 
 def _list(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
-    """Fill a directory from entry ``start`` until ``add(name, stat, next)`` says that it is full."""
+    """List a directory from entry ``start`` until ``add(name, stat, next)`` returns non-zero: its buffer is full."""
     for position, name in enumerate(operations.readdir_from(handle, start), start + 1):
         status = module.c_stat()
         status.st_ino = operations.number_of(handle, name) or _UNKNOWN_NUMBER
@@ -52,7 +51,7 @@ def _list(module: Any, operations: Any, handle: int, start: int, add: Any) -> in
 
 
 def _list_with_attributes(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
-    """The same with what stat shows: ``add(name, stat, next, flags)``.  The kernel then asks for none of it."""
+    """List a directory with attributes by ``add(name, stat, next, flags)``, so the kernel need not ask for them."""
     for position, (name, shown) in enumerate(operations.readdir_plus(handle, start), start + 1):
         status, flags = None, 0
         if shown is not None:
@@ -64,7 +63,7 @@ def _list_with_attributes(module: Any, operations: Any, handle: int, start: int,
 
 
 def _show(shown: Attributes, status: Any) -> None:
-    """Fill a ``struct stat`` of zeros."""
+    """Write attributes into a ``struct stat`` that is filled with zeros."""
     status.st_mode = _KINDS[shown.kind] | shown.mode
     status.st_nlink = shown.links
     status.st_ino = shown.number
@@ -85,7 +84,7 @@ def _handle(info: Any) -> int | None:
 
 
 def _mended(base: Any) -> Any:
-    """What both libraries need."""
+    """Return a subclass of the binding's class ``base`` with the features that both versions of libfuse need."""
 
     class Mended(base):  # type: ignore[misc]
         def fgetattr(self, path: bytes | None, pointer: Any, info: Any) -> int:
@@ -98,7 +97,7 @@ def _mended(base: Any) -> Any:
             super().open(path, info)
             about = info.contents
             about.direct_io = self.operations.is_direct(about.fh)
-            about.noflush = about.flags & os.O_ACCMODE == os.O_RDONLY  # libfuse 3 has it
+            about.noflush = about.flags & os.O_ACCMODE == os.O_RDONLY  # only libfuse 3 knows it
             return 0
 
         def write(self, path: bytes, buffer: Any, size: int, offset: int, info: Any) -> int:
@@ -108,7 +107,10 @@ def _mended(base: Any) -> Any:
 
 
 def mended2(module: Any, suffix: str = "") -> Any:
-    """The class of either binding for libfuse 2; ``suffix``: of its names for callbacks that libfuse 3 changed."""
+    """Return the extended class of either binding for libfuse 2.
+
+    ``suffix``: added by the binding to the names of callbacks that differ between libfuse 2 and 3.
+    """
     mended = _mended(module.FUSE)
 
     def readdir(self: Any, path: bytes, buffer: Any, filler: Any, offset: int, info: Any) -> int:
@@ -124,13 +126,13 @@ def mended2(module: Any, suffix: str = "") -> Any:
 
 
 def mended3(module: Any) -> Any:
-    """mfusepy's class for libfuse 3."""
+    """Return the extended class of mfusepy for libfuse 3."""
 
     class Mended(_mended(module.FUSE)):  # type: ignore[misc]
         def init_fuse_3(self, connection: Any, config: Any) -> None:
             wanted = connection.contents
             wanted.want &= ~(_SPLICE_READ | _READDIRPLUS_AUTO)
-            self.operations.configuration = config.contents  # libfuse's own, read at every answer
+            self.operations.configuration = config.contents  # libfuse reads it at every answer
             super().init_fuse_3(connection, config)
 
         def readdir_fuse_3(self, path: bytes, buffer: Any, filler: Any, offset: int, info: Any, flags: int) -> int:
@@ -171,12 +173,12 @@ def _times(times: Any) -> tuple[int | None, int | None] | None:
 
 
 def _time(spec: Any) -> int | None:
-    """Nanoseconds since the epoch; None for "keep" (utimensat(2))."""
+    """Return nanoseconds since the epoch; None means "keep" (utimensat(2))."""
     if spec.tv_nsec == _UTIME_OMIT:
         return None
     return time.time_ns() if spec.tv_nsec == _UTIME_NOW else int(spec.tv_sec * 10**9 + spec.tv_nsec)
 
 
 def _signed(number: int) -> int:
-    """A user or group; -1 for "keep"."""
+    """Return a user or group number; -1 means "keep"."""
     return -1 if number == _UNCHANGED_ID else number

@@ -1,8 +1,7 @@
-"""Protocol adapter only: decode a FUSE request, call the vfs, encode the answer or the errno.
+"""The FUSE operations: decode a request, call the vfs, encode the answer or the errno.
 
-Any thread of the
-loop, one at a time: every method has the loop's turn.  Paths are absolute within the mount, or
-None where there is a handle; sizes and offsets in bytes, times in ns.
+Any thread of the loop calls the methods; each takes the main lock.  Paths are absolute within the mount, or None if
+there is a handle.  Sizes and offsets are in bytes, times in ns.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ Method = Callable[Concatenate["Operations", P], R]
 
 
 def _answered(method: Method[P, R], *, changing: bool = False) -> Method[P, R]:
-    """Has the main lock; domain errors become errno, refusals are remembered with their sentence.
+    """Decorate a method: it holds the main lock, domain errors become errno, and the report records refusals.
 
-    What changed meanwhile is told to the kernel, by an operation that is ``changing`` something before its answer.
+    Afterwards the kernel is notified of changes.  With ``changing``, the answer waits a moment until mmaps show them.
     """
 
     @functools.wraps(method)
@@ -77,18 +76,21 @@ def _answered(method: Method[P, R], *, changing: bool = False) -> Method[P, R]:
 
 
 def _changing(method: Method[P, R]) -> Method[P, R]:
-    """``_answered``, by an operation that changes what others may see."""
+    """Decorate a method as ``_answered``, for an operation with changes for other programs to see."""
     return _answered(method, changing=True)
 
 
 class Operations:
-    """One mount.  ``ready`` is called when the kernel is served, ``ended`` after the unmount."""
+    """The operations of one mount.
+
+    ``ready`` is called when the loop serves requests, ``ended`` after the unmount.
+    """
 
     use_ns = True
-    # Requests on open files come without a path: it may be gone, and libfuse locks no path for them.
+    # Requests on open files come without a path: the path may be gone, and so libfuse does not lock it.
     flag_nullpath_ok = 1
     flag_nopath = 1
-    # One of the two times may be set alone (libfuse 2; libfuse 3 always can).
+    # A program may set only one of the two times (for libfuse 2; libfuse 3 always allows it).
     flag_utime_omit_ok = 1
 
     def __init__(
@@ -101,32 +103,32 @@ class Operations:
         ended: Callable[[], None],
     ) -> None:
         self.vfs = vfs
-        self.configuration: Any = None  # libfuse 3's, live
+        self.configuration: Any = None  # that of libfuse 3, which reads it at every answer
         self._loop = loop
         self._invalidator = invalidator
         self._ready = ready
         self._ended = ended
 
     def init(self, path: str) -> None:
-        """The kernel is answered right after this."""
+        """Post ``ready``: libfuse answers the kernel right after this callback."""
         self._loop.post(self._ready)
 
     def destroy(self, path: str) -> None:
-        """The mount is gone; finish the file."""
+        """Finish the file, because the mount is gone."""
         self._ended()
 
     def tell_changes(self, *, wait: bool) -> None:
-        """Have the kernel forget what it knows of nodes that changed.  With the main lock held."""
+        """Make the kernel drop its caches of nodes that changed.  The caller holds the main lock."""
         stale, author = self.vfs.take_stale()
         if stale:
             self._invalidator.tell(stale, author, wait=wait)
 
     @_answered
     def getattr(self, path: str | None, fh: int | None = None) -> Attributes:
-        """What stat shows, and whether the kernel may keep it.
+        """Return the attributes, and choose whether the kernel may cache them.
 
-        The choice holds for the answer to this request, because libfuse reads its configuration
-        after it; beside other threads' requests nothing is kept.
+        The choice holds for the answer to this request, because libfuse reads its configuration afterwards.  While
+        other threads answer requests, nothing is cached.
         """
         shown = self.vfs.attributes(path, fh, inode=inode_of(self._loop.request))
         return self._shown(shown)
@@ -138,33 +140,34 @@ class Operations:
 
     @_answered
     def opendir(self, path: str) -> int:
-        """Open a directory."""
+        """Open a directory and return the number of the handle."""
         return self.vfs.opendir(path)
 
     @_answered
     def readdir(self, path: str | None, fh: int) -> list[str]:
-        """All names of an open directory."""
+        """Return all names of an open directory."""
         return list(self.vfs.entries_from(fh, 0))
 
     @_answered
     def readdir_from(self, fh: int, start: int) -> Iterator[str]:
-        """Names of an open directory from entry ``start``; those of one reading stay what they are."""
+        """Return the names of an open directory from entry ``start``.  They do not change during one listing."""
         return self.vfs.entries_from(fh, start)
 
     @_answered
     def number_of(self, fh: int, name: str) -> int:
-        """What stat would show as the inode of an entry of an open directory; 0 where that is not known."""
+        """Return the inode number of an entry of an open directory; 0 if unknown."""
         return self.vfs.number_of(fh, name)
 
     def readdir_plus(self, fh: int, start: int) -> Iterator[tuple[str, Attributes | None]]:
-        """Names from entry ``start`` and what stat shows of each, None where that cannot be said.
+        """Yield the names from entry ``start``, each with its attributes or None if they are unknown.
 
-        Each entry is made when libfuse has taken the one before it: whether the kernel may keep it is read then.
+        Each entry is made after libfuse has taken the one before it, because libfuse reads then whether the kernel
+        may cache the attributes.
         """
         for name in self.readdir_from(fh, start):
             try:
                 yield name, self._entry(fh, name)
-            except OSError:  # who asks for this one is told why
+            except OSError:  # a program that asks for this entry gets the error then
                 yield name, None
 
     @_answered
@@ -179,12 +182,15 @@ class Operations:
 
     @_answered
     def readlink(self, path: str) -> str:
-        """Target of a symbolic link."""
+        """Return the target of a symbolic link."""
         return self.vfs.metadata.readlink(path)
 
     @_answered
     def open(self, path: str, flags: int) -> int:
-        """Open; O_TRUNC arrives here on libfuse 3, as a truncate of its own on libfuse 2."""
+        """Open a file; return the number of the handle.
+
+        O_TRUNC arrives here on libfuse 3, and as a separate truncate on libfuse 2.
+        """
         write = flags & os.O_ACCMODE != os.O_RDONLY
         inode = inode_of(self._loop.request)
         handle = self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC), inode=inode)
@@ -197,32 +203,32 @@ class Operations:
         return User(*user_of(self._loop.request))
 
     def is_direct(self, fh: int) -> bool:
-        """Whether the kernel must not keep what is read through ``fh``."""
+        """Return whether the kernel must not cache pages that are read through ``fh``."""
         return self.vfs.is_direct(fh)
 
     def is_helper(self, pid: int) -> bool:
-        """Whether a process only opens files for the kernel's pages of them (``dropper``)."""
+        """Return whether process ``pid`` is a helper of ``dropper``."""
         return self._invalidator.is_helper(pid)
 
     @_changing
     def create(self, path: str, mode: int, fi: Any = None) -> int:
-        """Create and open."""
+        """Create and open a file; return the number of the handle."""
         return self.vfs.create(path, mode, self._user)
 
     @_answered
     def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes | Extent:
-        """Bytes, fewer only at the end; or where they are, when nothing can move them meanwhile."""
+        """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""
         found = self.vfs.read(fh, offset, size)
         return found if self._loop.alone else read_bytes(found)
 
     @_changing
     def write(self, path: str | None, data: memoryview, offset: int, fh: int) -> int:
-        """Bytes written: all of them.  ``data`` is valid during the call."""
+        """Write all of ``data``, which is valid during the call; return its length."""
         return self.vfs.write(fh, offset, data, mapped=is_mapped_write(self._loop.request))
 
     @_changing
     def overwrite(self, fh: int, offset: int, data: memoryview) -> bool:
-        """``write`` by a fast path; False, and nothing is done, where there is none (``vfs/fast_paths``)."""
+        """Write through the fast path; return False and do nothing if there is none (``vfs/fast_paths``)."""
         return self.vfs.overwrite(fh, offset, data)
 
     @_changing
@@ -232,11 +238,11 @@ class Operations:
 
     @_changing
     def flush(self, path: str | None, fh: int) -> None:
-        """A descriptor was closed: the moment at which a save is judged."""
+        """Handle the close of a file descriptor.  This is the moment at which a save is committed or rejected."""
         self.vfs.flush(fh, killed=self.vfs.is_dirty(fh) and was_killed(process_of(self._loop.request)))
 
     def is_clean(self, fh: int) -> bool:
-        """Whether nothing was written through ``fh`` since its last flush: to flush it then means nothing."""
+        """Return whether no program wrote through ``fh`` since its last flush, so that a flush has no effect."""
         return not self.vfs.is_dirty(fh)
 
     @_changing
@@ -246,38 +252,38 @@ class Operations:
 
     @_answered
     def fsyncdir(self, path: str | None, datasync: int, fh: int) -> None:
-        """``sync MNT``: finish the file; other directories have nothing to sync."""
+        """Finish the file if ``fh`` is the root (``sync MNT``).  Other directories have nothing to sync."""
         if self.vfs.is_root(fh):
             self.vfs.finish()
 
     @_answered
     def release(self, path: str | None, fh: int) -> None:
-        """The last descriptor is gone."""
+        """Close a handle after its last file descriptor."""
         self.vfs.release(fh)
 
     @_answered
     def mkdir(self, path: str, mode: int) -> None:
-        """A directory in scratch."""
+        """Create a directory."""
         self.vfs.names.mkdir(path, mode, self._user)
 
     @_answered
     def mknod(self, path: str, mode: int, dev: int) -> None:
-        """Regular files are made by create; there are no others."""
+        """Raise ``EPERM``: ``create`` makes regular files, and there are no other kinds."""
         raise NotPermittedError("only regular files, directories and symbolic links can be created here")
 
     @_answered
     def rmdir(self, path: str) -> None:
-        """Remove an empty directory of scratch."""
+        """Remove an empty directory."""
         self.vfs.names.rmdir(path)
 
     @_changing
     def unlink(self, path: str) -> None:
-        """Take a name away."""
+        """Remove a name."""
         self.vfs.names.unlink(path)
 
     @_changing
     def rename(self, old: str, new: str, flags: int = 0) -> None:
-        """Rename; of the flags only RENAME_NOREPLACE is supported."""
+        """Rename.  RENAME_NOREPLACE is the only supported flag."""
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
         if is_hidden(new):
@@ -286,21 +292,21 @@ class Operations:
         self.vfs.names.rename(old, new, replace=not flags)
 
     def _is_replacing(self) -> bool:
-        """Whether libfuse hides a name because another takes it, not because it was unlinked."""
+        """Return whether libfuse hides a file because it is being replaced, and not because it is unlinked."""
         if opcode_of(self._loop.request) not in (FUSE_RENAME, FUSE_RENAME2):
             return False
         if is_hidden(os.fsdecode(rename_target_of(self._loop.request))):
-            raise NameRefusedError("names that begin with .fuse_hidden are libfuse's own")
+            raise NameRefusedError("names that begin with .fuse_hidden are reserved for libfuse")
         return True
 
     @_answered
     def symlink(self, target: str, source: str) -> None:
-        """``target`` is the new name, ``source`` what it leads to: the bindings' names."""
+        """Create a symbolic link with the name ``target`` that leads to ``source``.  The bindings name them so."""
         self.vfs.names.symlink(target, source, self._user)
 
     @_answered
     def link(self, target: str, source: str) -> None:
-        """``target`` is the new name, ``source`` the existing one."""
+        """Give the file ``source`` the additional name ``target``."""
         self.vfs.names.link(source, target)
 
     @_answered
@@ -317,37 +323,40 @@ class Operations:
     def utimens(
         self, path: str | None, times: tuple[int | None, int | None] | None = None, fh: int | None = None
     ) -> None:
-        """Set the times; None is now, or for one of the two: keep it."""
+        """Set the times.  None for ``times`` means now; None for one of the two keeps it."""
         now = time.time_ns()
         self.vfs.metadata.utimens(path, *(times or (now, now)), fh)
 
     @_answered
     def listxattr(self, path: str) -> list[str]:
-        """Names of extended attributes."""
+        """Return the names of the extended attributes."""
         return self.vfs.metadata.xattrs(path)
 
     @_answered
     def getxattr(self, path: str, name: str, position: int = 0) -> bytes:
-        """One extended attribute.  No file has any of another namespace: ls asks once for them, not of each file."""
+        """Return an extended attribute.
+
+        ENOTSUP for all other namespaces than ``user`` makes ls ask for them once, and not for each file.
+        """
         if not name.startswith("user."):
             raise ForeignAttributeError(f"the attribute {name!r} is not supported")
         return self.vfs.metadata.xattr(path, name)
 
     @_changing
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> None:
-        """Ours recompress a block or reserve room; all others are refused."""
+        """Set an extended attribute.  Ours recompress a block or reserve space; all others are refused."""
         self.vfs.metadata.set_xattr(path, name, value)
 
     @_answered
     def removexattr(self, path: str, name: str) -> None:
-        """Nothing can be removed: ours tell what is in the file."""
+        """Refuse to remove an extended attribute, because ours describe the file."""
         if name in self.vfs.metadata.xattrs(path):
-            raise NotPermittedError(f"{name} tells what is in the file and cannot be removed", path=path)
+            raise NotPermittedError(f"{name} describes the file and cannot be removed", path=path)
         raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
 
     @_changing
     def fallocate(self, path: str | None, mode: int, offset: int, length: int, fh: int) -> None:
-        """Reserve room, or with PUNCH_HOLE and ZERO_RANGE write zeros."""
+        """Reserve space, or with PUNCH_HOLE or ZERO_RANGE write zeros."""
         if mode & ~_FALLOCATE_MODES:
             raise NotSupportedError("this kind of fallocate is not supported")
         zero = bool(mode & ~FALLOC_KEEP_SIZE)
@@ -355,7 +364,7 @@ class Operations:
 
     @_answered
     def statfs(self, path: str) -> dict[str, int]:
-        """The file system that holds the ASDF file."""
+        """Return the statistics of the file system that holds the ASDF file."""
         found = os.statvfs(os.path.dirname(self.vfs.document.path))
         fields = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail")
         return {**{name: getattr(found, name) for name in fields}, "f_namemax": _NAME_MAX}

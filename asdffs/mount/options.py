@@ -1,6 +1,7 @@
-"""Mount options: what ``-o`` accepts and what of it libfuse is told.
+"""Mount options: parses ``-o`` and makes the options for libfuse.
 
-A new option is one line of ``_FLAGS`` or ``_VALUES``; each array format has one of its own, ``NAME=on|off``.
+To add an option, add a line to ``_FLAGS`` or ``_VALUES``.  Each array format has an option ``NAME=on|off``.  Pure
+functions, for any thread.
 """
 
 from __future__ import annotations
@@ -16,33 +17,34 @@ from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.gap import AUTO, STRATEGIES
 from asdffs.vfs.attributes import Shown
 
-#: mount(8) and fstab pass these; they mean nothing here or are the kernel's.
+#: Options that mount(8) and fstab may pass.  They are ignored: they mean nothing here, or the kernel handles them.
 _TOLERATED: Final = (
     *("dev", "nodev", "suid", "nosuid", "exec", "atime", "relatime", "strictatime", "lazytime", "nolazytime"),
     *("diratime", "nodiratime", "async", "auto", "noauto", "user", "nouser", "users", "_netdev", "defaults"),
     *("nofail", "group", "owner", "silent", "loud", "mand", "nomand", "nosymfollow"),
 )
-#: What libfuse gives to the kernel, which sees to it.
+#: Options that libfuse passes on to the kernel.
 _KERNEL: Final = ("noexec", "noatime", "sync", "dirsync")
-#: Of users and groups; the last one means none.
+#: Largest number of a user or group.  The next one means "none".
 _LARGEST_ID: Final = (1 << 32) - 2
-#: A part of a block that can only be decoded as a whole, and what lies around a reader, must fit.
+#: Smallest ``spool_max`` in bytes.  A part of a block that can only be decoded as a whole, and the surroundings of a
+#: reader, must fit.
 _LEAST_SPOOL: Final = 16 << 20
-#: How long the kernel keeps names, and attributes of what changes only through it, in seconds (libfuse 3):
-#: what another program does to the file is to be seen within a second.
+#: How long the kernel caches names, and attributes of files that change only through it, in seconds (libfuse 3).
+#: Less than a second, so that changes of the ASDF file by other programs are seen within a second.
 KEPT_SECONDS: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class MountOptions:
-    """Parsed options.
+    """Parsed mount options.
 
-    ``fsname``: the source shown by mount(8), or None for the file; ``spool``: directory for
-    scratch and decoded blocks, or None; ``log``: a file, ``syslog``, or None for the default; ``growth``: how
-    blocks are moved; ``schema``: whether trees must fit their schemas; ``nonempty``: whether the mount point may have
-    files; ``kernel``: flags for it; ``journal``: whether there is one; ``lease``: whether others' opens of the file
-    wait; ``spool_max``: bytes that decoded blocks may take, or None; ``keep_checksums``: whether
-    changed blocks get a new one; ``verify``: whether checksums are looked at before the first read.
+    ``schema``: whether trees must fit their schemas.  ``nonempty``: whether the mount point may contain files.
+    ``fsname``: the source that mount(8) shows, or None for the file.  ``spool``: directory for scratch and decoded
+    blocks, or None.  ``log``: a file, ``syslog``, or None for the default.  ``growth``: how blocks are moved.
+    ``journal``: whether changes are journaled.  ``lease``: whether opens by other programs wait.  ``spool_max``: most
+    bytes of decoded blocks, or None.  ``keep_checksums``: whether changed blocks get a new checksum.
+    ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.
     """
 
     read_only: bool = False
@@ -70,7 +72,7 @@ Setter = Callable[[MountOptions, str], MountOptions]
 
 
 def parse_options(texts: list[str]) -> MountOptions:
-    """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` naming what is not known."""
+    """Parse ``-o`` texts, each a comma-separated list.  Raises ``UsageError`` for an unknown or malformed option."""
     chosen = MountOptions()
     values = {name: ("on|off", _set_format(name)) for name in registry.names("formats")}
     values = _VALUES | {name: value for name, value in values.items() if name not in _VALUES}
@@ -84,7 +86,7 @@ def parse_options(texts: list[str]) -> MountOptions:
             chosen = values[name][1](chosen, value)
         elif name in _FLAGS or name in values:
             usage = name if name in _FLAGS else f"{name}={values[name][0]}"
-            raise UsageError(f"the mount option is written '{usage}', not '{word}'")
+            raise UsageError(f"'{word}' is not a valid mount option; write '{usage}'")
         elif word not in _TOLERATED and not word.startswith(("x-", "comment=")):
             known = (*_FLAGS, *(f"{name}={usage}" for name, (usage, _) in values.items()))
             raise UsageError(f"unknown mount option '{word}'; known are {', '.join(known)}")
@@ -128,7 +130,7 @@ def _set_checksum(options: MountOptions, value: str) -> MountOptions:
 
 
 def _set_format(name: str) -> Setter:
-    """Show arrays in the format ``name``, or hide that."""
+    """Return the setter of ``name=on|off``, which shows or hides the arrays in format ``name``."""
 
     def set_it(options: MountOptions, value: str) -> MountOptions:
         if value not in ("on", "off"):
@@ -141,7 +143,7 @@ def _set_format(name: str) -> Setter:
 
 def _set_layout(options: MountOptions, value: str) -> MountOptions:
     if value not in registry.names("views"):
-        raise UsageError(f"layout={value}: there is no such view; there are {', '.join(registry.names('views'))}")
+        raise UsageError(f"layout={value}: no such view; choose one of {', '.join(registry.names('views'))}")
     return _with_views(options, layout=value)
 
 
@@ -193,11 +195,11 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
 
 
 def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> dict[str, Any]:
-    """Keyword arguments for the binding.
+    """Return the keyword arguments for the binding.
 
-    libfuse 3: the kernel keeps names, and per answer the attributes of what is steady
-    (``operations.getattr``); content until its mtime or size moves.  libfuse 2 has one choice for
-    all files, so nothing but content is kept, and that until an open finds that mtime or size moved.
+    libfuse 3: the kernel caches names, content until its mtime or size changes, and attributes of steady nodes.  Each
+    answer decides about its attributes (``operations.getattr``).  libfuse 2 has one choice for all files.  So the
+    kernel caches only content, until an open finds another mtime or size.
     """
     kept = 0 if libfuse2 else KEPT_SECONDS
     source = options.fsname or path
@@ -208,7 +210,7 @@ def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> dict[st
         "entry_timeout": kept,
         "negative_timeout": 0,
         "auto_cache": True,
-        "use_ino": True,  # hard links have one number
+        "use_ino": True,  # so that hard links have the same inode number
         "ac_attr_timeout": 0,
         "ro": options.read_only,
         "allow_other": options.allow_other,
@@ -217,6 +219,6 @@ def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> dict[st
     }
     chosen |= dict.fromkeys(options.kernel, True)
     if libfuse2:
-        chosen["big_writes"] = True  # else writes arrive in pieces of 4 KiB
-        chosen["nonempty"] = options.nonempty  # libfuse 3 has no such check
+        chosen["big_writes"] = True  # otherwise writes arrive in pieces of 4 KiB
+        chosen["nonempty"] = options.nonempty  # libfuse 3 does not check this
     return chosen

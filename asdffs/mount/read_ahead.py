@@ -1,4 +1,4 @@
-"""Raises the kernel's read-ahead of a mount, where that is allowed: fewer, larger requests."""
+"""Raises the kernel's read-ahead of a mount if allowed, for fewer and larger requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from asdffs.storage.mount_table import topmost
 
 logger = logging.getLogger(__name__)
 
-#: In KiB.  More collapses with splice: a pipe takes 1 MiB, and the answer has a header.
+#: Read-ahead in KiB.  More makes splice fail: a pipe holds 1 MiB, and the answer has a header.
 _READ_AHEAD: Final = 896
 
 
 def raise_read_ahead(mountpoint: str) -> None:
-    """Only root may; others read at the kernel's default, which is slower and as correct."""
+    """Raise the read-ahead.  Only root may do this; for others, the kernel's default stays, which is only slower."""
     mount = topmost(mountpoint)
     if mount is None:
         return

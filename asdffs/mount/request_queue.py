@@ -1,6 +1,6 @@
 """Takes requests from the kernel's queue, and sleeps while there are none.
 
-Any thread may wake the one that sleeps.  Signals that end a mount are handled here as well: they only stop the loop.
+Any thread may wake the sleeping one.  This module also handles the signals that end a mount: they only stop the loop.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any, Final, Protocol
 
 from asdffs.mount.session import Session
 
-#: Looks for the next request right after an answer, about 50 us: to fall asleep and to be woken takes longer than a
-#: small read, and more of the processor (docs/performance.md).  Not where the program would have to wait for that.
+#: Number of busy polls for the next request right after an answer, about 50 us in all.  To fall asleep and wake up
+#: takes longer than a small read, and more processor time (docs/performance.md).  None on a single processor, where
+#: they would delay the program.
 _LOOKS: Final = 30 if len(os.sched_getaffinity(0)) > 1 else 0
-#: What ends a mount, for the main thread; others block them.
+#: Signals that end a mount.  Only the main thread receives them; the others block them.
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -25,14 +26,14 @@ class Shortcut(Protocol):
     """Answers some requests without libfuse (``direct``), for one thread."""
 
     def answer(self, request: memoryview) -> bool:
-        """Answer a request; False when that is libfuse's business."""
+        """Answer a request, or return False if libfuse must do it."""
 
     def close(self) -> None:
-        """No more requests come."""
+        """Free resources, because no more requests come."""
 
 
 class NoShortcut:
-    """All is libfuse's business."""
+    """A shortcut that leaves all requests to libfuse."""
 
     def answer(self, request: memoryview) -> bool:
         """See ``Shortcut``."""
@@ -43,46 +44,46 @@ class NoShortcut:
 
 
 class RequestQueue:
-    """The requests of ``session``, for all threads that take some; each has a ``poller`` of its own."""
+    """The queue of requests of ``session``.  All threads share it; each has its own ``poller``."""
 
     def __init__(self, session: Session) -> None:
-        os.set_blocking(session.fd, False)  # a request may be withdrawn between poll and receive
+        os.set_blocking(session.fd, False)  # else receive would block if a request is withdrawn after the poll
         self._session = session
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def poller(self) -> select.poll:
-        """Return what one thread waits with."""
+        """Return a new poller, with which one thread waits."""
         poller = select.poll()
         poller.register(self._session.fd, select.POLLIN)
         poller.register(self._wake, select.POLLIN)
         return poller
 
     def take(self, buffer: Any, *, busy: bool) -> bool:
-        """Take a request into ``buffer``; return False where there is none.
+        """Take a request into ``buffer``; return False if there is none.
 
-        ``busy``: one was just answered, so look a few times.  The program that had the answer may ask again before
-        this thread could sleep.
+        ``busy``: a request was just answered, so poll a few times: the program may ask again before this thread could
+        fall asleep.
         """
         return self._session.receive(buffer) or (busy and any(self._session.receive(buffer) for _ in range(_LOOKS)))
 
     def wait(self, poller: select.poll) -> None:
-        """Sleep until there is a request, or somebody wakes this thread."""
+        """Sleep until there is a request or another thread calls ``wake``."""
         for fd, _ in poller.poll():
             if fd == self._wake:
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._wake)
 
     def wake(self) -> None:
-        """Any thread, and signal handlers; also after the end, so the eventfd is never closed.
+        """Wake the sleeping thread.  Any thread and signal handlers may call it, even after the end.
 
-        Who is late, such as a watch that begins, must not write into another file.
+        The eventfd is never closed: a late caller, such as the watch, would otherwise write into another file.
         """
         os.eventfd_write(self._wake, 1)
 
 
 @contextlib.contextmanager
 def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Inside, in the main thread, have signals call ``stop``."""
+    """Make the signals that end a mount call ``stop`` inside the block.  Runs in the main thread."""
     before = {number: signal.signal(number, lambda *_: stop()) for number in SIGNALS}
     try:
         yield

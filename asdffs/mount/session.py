@@ -1,11 +1,11 @@
-"""One FUSE session of libfuse 2 or 3: receive a request, answer it.
+"""A FUSE session of libfuse 2 or 3: receives requests and answers them.
 
-libfuse's own loop has no place where another thread could take over (``loop``), so the binding's ``fuse_main_real``
-is replaced by ``main_of``, which sets the session up with libfuse's documented functions, lets ``Loop`` serve it, and
-takes it down.  Each function of libfuse that is used here may be called from any thread.
+libfuse's own loop does not let another thread take over (``loop``).  So ``main_of`` replaces the binding's
+``fuse_main_real``: it sets up the session with libfuse's documented functions, lets ``Loop`` serve it, and takes it
+down.  All functions of libfuse that are used here may be called from any thread.
 
-Nothing here, and nothing else in the daemon, may touch its own mount or have the kernel wait for
-its pages or names: a thread that waits for a lock in there keeps even SIGKILL from ending it.
+The daemon must never access its own mount or make the kernel wait for pages or names of it.  A thread that waits for
+a lock there keeps even SIGKILL from ending the daemon.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Final, Protocol
 
-#: An offset that means: attributes only (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
+#: Offset that means "only attributes" (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
 _NO_PAGES: Final = -1
 _FAILED: Final = 1
-#: Bytes of a request that are looked at, at least: two names of 4 KiB.  libfuse always has room for more.
+#: How many bytes of a request are accessible, at least: enough for two names of 4 KiB.  libfuse's buffer is larger.
 _WINDOW: Final = 16 << 10
 
 _libc = ctypes.CDLL(None)
@@ -28,40 +28,40 @@ _libc.free.restype = None
 
 
 class Session(Protocol):
-    """What ``scheduler`` needs of libfuse.  ``fd``: the descriptor of the kernel's queue."""
+    """The part of libfuse that ``loop`` needs.  ``fd``: the file descriptor of /dev/fuse."""
 
     fd: int
 
     def new_buffer(self) -> Any:
-        """A buffer for one thread's requests."""
+        """Return a buffer for the requests of one thread."""
 
     def receive(self, buffer: Any) -> bool:
-        """Take one request; False when there was none."""
+        """Take one request into ``buffer``; return False if there was none."""
 
     def request(self, buffer: Any) -> memoryview:
-        """The bytes of the request that was taken last, and rubbish behind them (``request``)."""
+        """Return the bytes of the last request, followed by garbage.  Module ``request`` decodes them."""
 
     def process(self, buffer: Any) -> None:
         """Run the request's callback and send the answer."""
 
     def exited(self) -> bool:
-        """Whether the mount is gone."""
+        """Return whether the mount is gone."""
 
     def forget_inode(self, inode: int) -> bool:
-        """Have the kernel ask again for the attributes of a file; whether it knows that number.
+        """Make the kernel drop its cached attributes of a file; return whether it knows that number.
 
-        Never blocks: it concerns no page and no name.
+        Never blocks, because it affects no pages and no names.
         """
 
     def forget_path(self, path: str) -> None:
-        """The same for a file that has never been open: it has no pages, so this does not block either."""
+        """Do the same for a file that was never open.  It has no pages, so this does not block either."""
 
     def free(self, buffer: Any) -> None:
-        """Give a buffer back."""
+        """Free a buffer."""
 
 
 class _Buffer(ctypes.Structure):
-    """``struct fuse_buf``, and room for what later versions add."""
+    """``struct fuse_buf``, with space for fields of later versions."""
 
     _fields_ = (
         ("size", c_size_t),
@@ -83,7 +83,10 @@ Main = Callable[[int, Any, Any, int, Any], int]
 
 
 def main_of(library_name: str, *, libfuse2: bool, serve: Callable[[Session], None]) -> Main:
-    """What replaces ``fuse_main_real``: set up, ``serve``, take down; 0, or non-zero when the mount failed."""
+    """Return a replacement for ``fuse_main_real``, which sets up a session, calls ``serve``, and takes it down.
+
+    It returns 0, or non-zero if the mount failed.
+    """
     library = ctypes.CDLL(library_name)
     return _main2(library, serve) if libfuse2 else _main3(library, serve)
 
@@ -92,7 +95,7 @@ def main_of(library_name: str, *, libfuse2: bool, serve: Callable[[Session], Non
 
 
 class _Buffer3:
-    """Its memory libfuse allocates at the first request, and uses again for all others."""
+    """A buffer of libfuse 3, which allocates the memory at the first request and reuses it for all others."""
 
     def __init__(self) -> None:
         self.buffer = _Buffer()
@@ -101,7 +104,7 @@ class _Buffer3:
         self._place = 0
 
     def look(self) -> memoryview:
-        """A window on that memory, in which the request is, and rubbish behind it."""
+        """Return a view of this memory: the request, followed by garbage."""
         buffer = self.buffer
         if self.request is None or self._place != buffer.mem or len(self.request) < buffer.size:
             self._place = buffer.mem
@@ -181,7 +184,7 @@ def _main3(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
 
 
 class _Buffer2:
-    """The memory that libfuse 3 would allocate."""
+    """A buffer for libfuse 2, which does not allocate the memory itself."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -224,14 +227,14 @@ class _Session2:
         return bool(self._exited(self._session))
 
     def forget_inode(self, inode: int) -> bool:
-        """Nothing to do: on libfuse 2 the kernel keeps no attributes (``options``)."""
+        """Do nothing: with libfuse 2 the kernel caches no attributes (``options``)."""
         return True
 
     def forget_path(self, path: str) -> None:
-        """Nothing to do."""
+        """Do nothing, as ``forget_inode``."""
 
     def free(self, buffer: Any) -> None:
-        """Its memory is Python's."""
+        """Do nothing: Python frees the memory."""
 
 
 def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:

@@ -1,1 +1,1 @@
-"""What the mount looks like, without FUSE and without errno."""
+"""The directory tree of a mount: nodes, names, handles and drafts.  Knows neither FUSE nor errno."""

@@ -1,6 +1,6 @@
-"""What stat shows of a node, and whose the nodes are.
+"""Attributes of nodes, as stat(2) shows them, and their owner.
 
-One thread.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from asdffs.views.base import Options
 
 
 class Attributes(NamedTuple):
-    """What stat shows.  ``size`` in bytes, times in ns, ``mode`` permission bits.
+    """The attributes that stat(2) shows.  ``size`` in bytes, times in ns, ``mode``: permission bits.
 
-    ``number``: the inode.  ``steady``: the kernel is told when it changes through another name.
+    ``number``: the inode number.  ``steady``: the kernel is notified when the node changes through another name, so
+    it may cache these attributes.
     """
 
     kind: Literal["file", "directory", "link"]
@@ -34,7 +35,7 @@ class Attributes(NamedTuple):
 
 
 class User(NamedTuple):
-    """Whose a program is."""
+    """The user and group of a program."""
 
     uid: int
     gid: int
@@ -42,7 +43,11 @@ class User(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How nodes are shown: user and group instead of the file's, permission bits taken away, and which views."""
+    """The user's choices for how nodes are shown.
+
+    ``uid`` and ``gid`` replace those of the ASDF file; ``umask`` removes permission bits; ``views``: options of the
+    views.
+    """
 
     uid: int | None = None
     gid: int | None = None
@@ -51,9 +56,9 @@ class Shown:
 
 
 class Owner(NamedTuple):
-    """Whose the nodes are: permission bits, user and group of the ASDF file, its mtime in ns.
+    """The owner of the nodes: permission bits, user and group of the ASDF file, and its mtime in ns.
 
-    ``chosen``: the user and the group that the mount shows of every node; None for one that was not chosen.
+    ``chosen``: the user and group that the mount options set for all nodes; None for each that they do not set.
     """
 
     mode: int
@@ -63,14 +68,14 @@ class Owner(NamedTuple):
     chosen: tuple[int | None, int | None] = (None, None)
 
     def of_new(self, by: User | None) -> User:
-        """Whose a node is that ``by`` creates; None: the mount itself."""
+        """Return the owner of a new node that program ``by`` creates.  None means the mount itself creates it."""
         uid, gid = self.chosen
         by = by or User(self.uid, self.gid)
         return User(by.uid if uid is None else uid, by.gid if gid is None else gid)
 
 
 def attributes_of(node: Node) -> Attributes:
-    """What stat shows of ``node``.  Raises as its file does."""
+    """Return the attributes of ``node``.  Raises whatever its file raises."""
     if isinstance(node, LinkNode):
         return _shown(node, "link", len(os.fsencode(node.target)), 1)
     if isinstance(node, DirectoryNode):
@@ -83,7 +88,7 @@ def attributes_of(node: Node) -> Attributes:
 
 
 def owner_of(document: Document, shown: Shown) -> Owner:
-    """Whose the nodes of the mount of ``document`` are.  Raises ``OSError``."""
+    """Return the owner of the nodes in the mount of ``document``.  Raises ``OSError``."""
     status = os.stat(document.path)
     mask = (0o777 if document.writable else 0o555) & ~shown.umask
     return Owner(

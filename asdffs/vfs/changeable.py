@@ -1,7 +1,7 @@
-"""Names in directories of views that are changed as any other: the view does it, here nodes follow their files.
+"""Changes of names in the directories of a view that supports them (``ChangeableDirectory``).
 
-A node is of a file whatever it is called, so who has it open, and its times, stay when it is renamed or linked.
-The caller holds the main lock.
+The view changes the names; this module makes the nodes follow their files.  A node belongs to a file, not to a name,
+so its open handles and its times survive a rename or a link.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from asdffs.views.base import ChangeableDirectory
 
 
 def changeable(folder: DirectoryNode) -> ChangeableDirectory | None:
-    """The directory of a view, if it is one of these."""
+    """Return the view's directory if programs may change its names, else None."""
     return folder.view if isinstance(folder.view, ChangeableDirectory) else None
 
 
 def create(view: ChangeableDirectory, folder: DirectoryNode, name: str, mode: int) -> FileNode:
-    """A new empty file.  Raises as ``ChangeableDirectory.create``."""
+    """Create an empty file and return its node.  Raises as ``ChangeableDirectory.create``."""
     view.create(name)
     node = folder.find(name)
     if not isinstance(node, FileNode):
@@ -32,22 +32,22 @@ def create(view: ChangeableDirectory, folder: DirectoryNode, name: str, mode: in
 
 
 def mkdir(view: ChangeableDirectory, folder: DirectoryNode, name: str) -> None:
-    """A new directory."""
+    """Create a directory.  Raises as ``ChangeableDirectory.mkdir``."""
     view.mkdir(name)
     folder.find(name).touch()
     folder.touch()
 
 
 def rmdir(view: ChangeableDirectory, folder: DirectoryNode, name: str, node: Node) -> None:
-    """Remove an empty directory.  Raises as ``ChangeableDirectory.rmdir``."""
+    """Remove an empty directory.  Raises ``NotDirectoryError``, and as ``ChangeableDirectory.rmdir``."""
     if not isinstance(node, DirectoryNode):
-        raise NotDirectoryError("is no directory", path=name)
+        raise NotDirectoryError("is not a directory", path=name)
     view.rmdir(name)
     _lose(folder, name, node)
 
 
 def unlink(view: ChangeableDirectory, folder: DirectoryNode, name: str, node: Node) -> None:
-    """Take a name away.  Raises as ``ChangeableDirectory.unlink``."""
+    """Remove the name of a file.  Raises ``FileExpectedError``, and as ``ChangeableDirectory.unlink``."""
     if isinstance(node, DirectoryNode):
         raise FileExpectedError("is a directory", path=name)
     view.unlink(name)
@@ -55,10 +55,10 @@ def unlink(view: ChangeableDirectory, folder: DirectoryNode, name: str, node: No
 
 
 def link(node: Node, folder: DirectoryNode, name: str) -> None:
-    """Another name for a file.  Raises ``CrossViewError``, as ``ChangeableDirectory.link``."""
+    """Give a file another name (hard link).  Raises ``CrossViewError``, and as ``ChangeableDirectory.link``."""
     view = changeable(folder)
     if view is None or not isinstance(node, FileNode):
-        raise CrossViewError("a file of a view and one outside cannot be one file", path=name)
+        raise CrossViewError("a hard link cannot lead into or out of this view", path=name)
     view.link(node.file, name)
     folder.seen[name] = node
     node.names += 1
@@ -66,13 +66,13 @@ def link(node: Node, folder: DirectoryNode, name: str) -> None:
 
 
 def rename(folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, new_name: str, there: Node) -> None:
-    """Give an entry another name.  ``there``: what has that name, the entry itself when nothing has.
+    """Rename an entry.  ``there``: the node that has the new name, or ``node`` itself if the name is free.
 
-    Raises ``CrossViewError``, as ``ChangeableDirectory.rename``.
+    Raises ``CrossViewError``, and as ``ChangeableDirectory.rename``.
     """
     view, other = changeable(folder), changeable(target)
     if view is None or other is None:
-        raise CrossViewError("what is in a view is copied out of it, not renamed", path=name)
+        raise CrossViewError("cannot be renamed into or out of this view; copy it instead", path=name)
     view.rename(name, other, new_name)
     if there is not node:
         _lose(target, new_name, there)
@@ -89,5 +89,5 @@ def _lose(folder: DirectoryNode, name: str, node: Node) -> None:
 
 
 def refuse_link(name: str) -> None:
-    """Raise ``NotPermittedError`` for a symbolic link."""
-    raise NotPermittedError("no symbolic link can be created in this view", path=name)
+    """Raise ``NotPermittedError``: these views have no symbolic links."""
+    raise NotPermittedError("symbolic links cannot be created in this view", path=name)

@@ -1,8 +1,8 @@
-"""Which nodes show the same bytes, so that a change through one of them is told of all.
+"""Cache coherence: finds the nodes with the same bytes, so that a change through one invalidates the others.
 
-The kernel keeps attributes and content of what it was told about (``learn``).  When a subject changes, the nodes that
-show it and of which the kernel knows something are *stale*, except the one through which it was changed: that one the
-kernel minds itself.  ``mount/invalidate`` tells the kernel of them.  One thread.
+The kernel caches attributes and content of each node that it asked about (``learn``).  When a subject changes, every
+cached node that shows the subject becomes *stale*.  The node through which the change came does not: the kernel keeps
+that one up to date itself.  ``mount/invalidate`` notifies the kernel of stale nodes.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from asdffs.vfs.namespace import Node
 
 
 class Coherence:
-    """The nodes of one mount of which the kernel knows something."""
+    """The nodes of one mount that the kernel may have cached."""
 
     def __init__(self) -> None:
         self._known: dict[Subject, dict[ref[Node], None]] = {}
@@ -23,7 +23,10 @@ class Coherence:
         self._author: Node | None = None
 
     def learn(self, node: Node, path: str | None, inode: int) -> None:
-        """The kernel is being told of ``node``; ``inode``: its number for it, 0 when the request does not say."""
+        """Record that the kernel is about to receive data of ``node``.
+
+        ``inode``: the kernel's number for the node, 0 if the request does not have it.
+        """
         node.path = path or node.path
         node.inode = inode or node.inode
         self._learn(node)
@@ -33,7 +36,7 @@ class Coherence:
             self._known.setdefault(subject, {})[ref(node)] = None
 
     def forget(self, node: Node) -> None:
-        """The kernel knows nothing of ``node`` any more."""
+        """Record that the kernel has nothing of ``node`` in its caches."""
         for subject in node.subjects() or ():
             nodes = self._known.get(subject, {})
             nodes.pop(ref(node), None)
@@ -41,7 +44,10 @@ class Coherence:
                 self._known.pop(subject, None)
 
     def note(self, news: Iterable[Subject], author: Node | None = None, seen_to: Collection[Node] = ()) -> None:
-        """These subjects changed, through ``author`` or by themselves; no old pages are left of ``seen_to``."""
+        """Record that the subjects ``news`` changed, through the node ``author`` or (None) in another way.
+
+        ``seen_to``: nodes without old pages in the kernel; only their attributes become stale.
+        """
         self._author = author
         for subject in news:
             known = self._known.get(subject)
@@ -53,11 +59,11 @@ class Coherence:
                 if node is not None and node is not author:
                     self._stale[node] = self._stale.get(node, False) or node not in seen_to
                     others = True
-            if others:  # what is open may be mapped, and so read without a question
+            if others:  # an open node may be mapped, and mmap reads do not ask us: keep it known
                 self._known[subject] = {each: None for each in known if (node := each()) is not None and node.opens}
 
     def has_open_sibling(self, node: Node) -> bool:
-        """Whether another node that shows some of the same is open."""
+        """Return whether another open node shows some of the same bytes."""
         for subject in node.subjects() or ():
             for each in self._known.get(subject, ()):
                 other = each()
@@ -66,22 +72,22 @@ class Coherence:
         return False
 
     def note_all(self) -> None:
-        """Everything may be another."""
+        """Record that anything may have changed."""
         self.note(list(self._known))
 
     def put_back(self, nodes: list[Node]) -> None:
-        """The kernel has old pages of these."""
+        """Mark these nodes as stale again: the kernel still has old pages of them."""
         self._stale.update(dict.fromkeys(nodes, True))
 
     def take(self) -> tuple[dict[Node, bool], Node | None]:
-        """The stale nodes, which are none afterwards, and the node through which something changed last.
+        """Return the stale nodes and the node that caused the last change, and clear the list.
 
-        Of each node: whether the kernel may have old pages of it, too.
+        The value of each node tells whether the kernel may also have old pages of it, not only old attributes.
         """
         if not self._stale:
             return {}, None
         taken, self._stale = self._stale, {}
         for node in taken:
-            if node.opens:  # a commit may have given it other subjects, and nobody asks about an mmap
+            if node.opens:  # a commit may have changed its subjects, and an mmap would never ask for it again
                 self._learn(node)
         return taken, self._author

@@ -1,7 +1,7 @@
-"""ViewEntries of views that come, go, and are written over by a rename: blocks.
+"""Entries of views that programs can create, remove, and overwrite by a rename: blocks.
 
-What they are and may be called is the view's; here they meet nodes and scratch.  One thread at a time, whoever has
-the main lock.
+The view decides which names are allowed and what they mean.  This module connects them with nodes and scratch.  The
+caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COPY_PIECE = 1 << 20
 
 
 class ViewEntries:
-    """The entries of ``views``, by the node of each view's directory."""
+    """The entries of ``views``, which are keyed by the node of each view's directory."""
 
     def __init__(
         self, views: dict[DirectoryNode, View], scheduler: Scheduler, coherence: Coherence, pages: SharedPages
@@ -31,17 +31,17 @@ class ViewEntries:
         self._scheduler = scheduler
 
     def takes(self, folder: DirectoryNode, name: str) -> bool:
-        """Whether ``name``, which is not there, would be an entry of a view."""
+        """Return whether ``name`` is free, and a file created there would be an entry of a view."""
         view = self._views.get(folder)
         return view is not None and _find(folder, name) is None and view.takes(name)
 
     def has(self, folder: DirectoryNode, name: str) -> bool:
-        """Whether ``name`` is an entry of a view."""
+        """Return whether ``name`` exists and is an entry of a view."""
         node = _find(folder, name)
         return node is not None and name not in folder.scratch and name not in folder.fixed
 
     def add(self, folder: DirectoryNode, name: str) -> FileNode:
-        """A new entry of the view.  Raises as ``View.add``."""
+        """Create an entry of the view and return its node.  Raises as ``View.add``."""
         self._views[folder].add(name)
         node = folder.find(name)
         if not isinstance(node, FileNode):
@@ -54,8 +54,8 @@ class ViewEntries:
         """Remove an entry of a view.  Raises ``InUseError``, or as ``View.remove``."""
         view = self._views.get(folder)
         if view is None or node.opens or self._coherence.has_open_sibling(node):
-            raise InUseError("is in use, or a part of the mount", path=name)
-        folder.leaving.add(name)  # nobody opens it while this waits
+            raise InUseError("is in use, or is a fixed part of the mount", path=name)
+        folder.leaving.add(name)  # no other request may open it while this one waits
         try:
             view.remove(name)
             folder.seen.pop(name, None)
@@ -63,7 +63,11 @@ class ViewEntries:
             folder.leaving.discard(name)
 
     def become(self, node: Node, target: DirectoryNode, name: str) -> None:
-        """Scratch becomes an entry of a view, by a copy; a new one that cannot be filled is removed again."""
+        """Copy a scratch file onto a view entry, which is created if necessary.
+
+        A new entry is removed again if the copy fails.  Raises ``NotPermittedError``, and as ``View.add`` and the
+        methods of its file.
+        """
         if not isinstance(node, FileNode):
             raise NotPermittedError("only a file can become a block")
         if not self.takes(target, name):
@@ -73,19 +77,19 @@ class ViewEntries:
         try:
             self._copy_onto(node, added)
         except (AsdffsError, OSError):
-            with contextlib.suppress(InUseError):  # another block follows by now
+            with contextlib.suppress(InUseError):  # another block was added after it meanwhile
                 self.remove(target, name, added)
             raise
 
     def _copy_onto(self, source: Node, target: Node) -> None:
-        """A rename onto a block is a copy: not atomic (docs/semantics.md, Blocks)."""
+        """Copy ``source`` onto ``target``.  This is not atomic (docs/semantics.md, Blocks)."""
         if not isinstance(source, FileNode) or not isinstance(target, FileNode):
             raise NotPermittedError("only a file can be renamed onto a block")
         target.file.open_for_writing()
         size = source.file.size()
         with self._pages.changing(target, 0, max(size, target.file.size()), own=True):
-            target.touch()  # also for a copy that fails half-way
-            if target.file.commits_late:  # what it holds need not be decoded
+            target.touch()  # here, because the copy may fail half-way
+            if target.file.commits_late:  # so that its old content is not decoded for nothing
                 target.file.truncate(0)
             target.file.truncate(size)
         try:
@@ -94,7 +98,7 @@ class ViewEntries:
             if not target.writers:
                 target.file.revert()
             raise
-        target.touch()  # what was written by now is told; the times that follow stay
+        target.touch()  # marks the writes as seen, so that they do not move the times set below
         target.atime_ns, target.mtime_ns = source.atime_ns, source.mtime_ns  # rsync set them; the kernel shows them
 
     def _copy(self, source: FileNode, target: FileNode, size: int) -> None:

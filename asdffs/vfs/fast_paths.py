@@ -1,8 +1,8 @@
-"""fast paths: reads and writes of a file that shows a block as it is, while nothing about it changes.
+"""Fast paths: reads and writes of a file that shows the stored bytes of a block, while nothing about it changes.
 
-The first read or write through a handle asks everybody: the view, the tree, the locks, the pages of other views.
-What they answered holds until one of the numbers that a ``FastPath`` remembers is another, or a lock is taken; until
-then nothing is asked again.  Whatever is not known to be the same goes the long way.  The caller holds the main lock.
+The first read or write through a handle asks the view, the tree, the locks and the pages of other views.  A
+``FastPath`` remembers the answer together with version numbers.  The answer holds until one of these numbers changes
+or a lock is taken.  Everything else takes the slow path.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from asdffs.vfs.namespace import FileNode
 
 
 class FastPath:
-    """Where the bytes of ``node`` are.  ``window`` is None: there is no fast path while the numbers are the same.
+    """The place of the bytes of ``node``.  If ``window`` is None, there is no fast path until something changes.
 
-    ``head``: bytes of the file before those of the block; ``size``: of the file; ``shift``: what makes an offset one
-    of the block when added; ``table``, ``epoch``, ``version``: of the blocks and the tree, when it was found.
+    ``_head``: bytes at the start of the file that do not come from the block.  ``_size``: size of the file in bytes.
+    ``_shift``: added to an offset in the file, gives the offset in the block.  ``_table``, ``_epoch``, ``_version``
+    and ``_mode``: the blocks, the tree and the state of the document when the place was found.
     """
 
     __slots__ = ("_document", "_epoch", "_head", "_mode", "_modes", "_shift", "_size", "_table", "_version", "window")
@@ -30,27 +31,27 @@ class FastPath:
         self._modes, self._mode = document.mode, document.mode.mode
         self._head = self._shift = self._size = 0
         found = self._find(node)
-        self.window = found if self.current else None  # what was asked first may be other since: another time
+        self.window = found if self.current else None  # something changed during the search: try again next time
 
     def _find(self, node: FileNode) -> Window | None:
         file = node.file
         shown = file.window() if file.steady_window else None
-        if shown is None or content(shown[0]) not in (file.subjects() or ()):  # or it is a block of another file
+        if shown is None or content(shown[0]) not in (file.subjects() or ()):  # or of a linked file
             return None
         self._head, self._shift, self._size = file.head_size(), shown[1], file.size()
         return self._document.contents.window(shown[0])
 
     @property
     def current(self) -> bool:
-        """Whether blocks and tree are what they were when it was found."""
+        """Whether blocks, tree and state of the document are unchanged since the place was found."""
         document = self._document
         table = document.table
-        if self._modes.mode is not self._mode:  # after a failure other bytes than those of the file may be shown
+        if self._modes.mode is not self._mode:  # after a failure the mount may have to show other bytes than the file
             return False
         return table is self._table and table.epoch == self._epoch and document.tree.version == self._version
 
     def read(self, offset: int, length: int) -> Extent | None:
-        """Where these bytes are, fewer at the end; None: ask the file."""
+        """Return the extent that holds these bytes, shorter at the end of the file; None: take the slow path."""
         window = self.window
         length = min(length, self._size - offset)
         if window is None or offset < self._head or length <= 0 or window.moving.taken:
@@ -58,9 +59,9 @@ class FastPath:
         return Extent(window.fd, window.start + offset + self._shift, length)
 
     def write(self, offset: int, payload: bytes | memoryview) -> int:
-        """Write these bytes; return the stamp of the change.  0, and nothing is done, where the file must be asked.
+        """Write these bytes and return the stamp of the change in ns.
 
-        Raises as ``Transaction.write_content``.
+        Returns 0 without writing anything if the slow path must be taken.  Raises as ``Transaction.write_content``.
         """
         window = self.window
         if window is None or offset < self._head or offset + len(payload) > self._size:

@@ -1,4 +1,7 @@
-"""Open files and directories: numbers that the kernel gives back to us.  One thread at a time."""
+"""The table of open files and directories.  The kernel refers to each by its number.
+
+The caller holds the main lock.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from asdffs.vfs.namespace import DirectoryNode, FileNode
 
 @dataclass(slots=True, eq=False)
 class Handle:
-    """One open file.  ``dirty``: written through since its last flush, fsync or release.
+    """One open file.
 
-    ``snapshot``: what it reads, if that is made when it is opened.  ``generation``: of the document then.
-    ``direct``: the kernel keeps no pages of what is read and written through it, and does not map it.  ``way``: the
-    fast path to its bytes, as ``fast_paths`` found it last.  ``wrote``: the version of the tree at the last write
-    by the long way since its file was settled: so the file knows what must be settled; -1: there was none.
+    ``dirty``: a program wrote through it since its last flush, fsync or release.  ``snapshot``: the content, if it is
+    fixed when the file is opened.  ``generation``: that of the document at the open.  ``direct``: direct I/O: the
+    kernel keeps no pages for this handle and refuses mmap(2).  ``way``: the last fast path that ``fast_paths`` found.
+    ``wrote``: the version of the tree at the last write by the slow path since the last flush of the file, or -1 if
+    there was none.  Only after such a write may the fast path write, because the file then knows that it is dirty.
     """
 
     node: FileNode
@@ -30,13 +34,13 @@ class Handle:
 
     @property
     def mappable(self) -> bool:
-        """Whether a program may store through an mmap of it."""
+        """Whether a program may write through an mmap of it."""
         return self.writable and not self.direct
 
 
 @dataclass(slots=True, eq=False)
 class DirectoryHandle:
-    """One open directory and its names as they were when the reading began."""
+    """One open directory, with the names it had when the program began to list it."""
 
     node: DirectoryNode
     names: list[str] = field(default_factory=list)
@@ -50,7 +54,7 @@ class Handles:
         self._next = 1
 
     def add(self, handle: Handle | DirectoryHandle) -> int:
-        """Number of a new handle."""
+        """Add a handle and return its number."""
         number, self._next = self._next, self._next + 1
         self._open[number] = handle
         handle.node.opens += 1
@@ -61,25 +65,25 @@ class Handles:
         return number
 
     def get(self, number: int) -> Handle:
-        """The handle of a file.  Raises ``KeyError``."""
+        """Return the handle of an open file.  Raises ``KeyError``."""
         handle = self._open[number]
         if not isinstance(handle, Handle):
             raise KeyError(number)
         return handle
 
     def directory(self, number: int) -> DirectoryHandle:
-        """The handle of a directory.  Raises ``KeyError``."""
+        """Return the handle of an open directory.  Raises ``KeyError``."""
         handle = self._open[number]
         if not isinstance(handle, DirectoryHandle):
             raise KeyError(number)
         return handle
 
     def find(self, number: int | None) -> Handle | DirectoryHandle | None:
-        """The handle, if there is one."""
+        """Return the handle with that number, or None."""
         return self._open.get(number) if number is not None else None
 
     def remove(self, number: int) -> Handle | DirectoryHandle:
-        """Forget the handle.  Raises ``KeyError``."""
+        """Remove the handle from the table and return it.  Raises ``KeyError``."""
         handle = self._open.pop(number)
         handle.node.opens -= 1
         if isinstance(handle, Handle):
@@ -89,5 +93,5 @@ class Handles:
         return handle
 
     def of(self, node: FileNode) -> Iterator[Handle]:
-        """All handles on ``node``."""
+        """Return all handles on ``node``."""
         return (handle for handle in self._open.values() if isinstance(handle, Handle) and handle.node is node)

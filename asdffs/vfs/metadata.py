@@ -1,6 +1,7 @@
-"""What stat(2) and its relatives change and show besides the content: modes, owners, times, attributes, link targets.
+"""Metadata of nodes: modes, owners, times, extended attributes and link targets.
 
-Modes and owners of scratch are kept; elsewhere they are those of the ASDF file, and to set them changes nothing.
+Scratch keeps its own modes and owners.  All other nodes have those of the ASDF file, and setting them has no effect.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from asdffs.vfs.staging import Staging
 
 
 class Metadata:
-    """Of the nodes of ``names``.
+    """The metadata of the nodes in ``names``.
 
-    ``changeable(path, handle)`` returns a node that is to be changed, and raises where nothing may be.
+    ``changeable(path, handle)`` returns the node that is about to change, or raises if changes are not allowed.
     """
 
     def __init__(self, names: Names, staging: Staging, changeable: Callable[[str | None, int | None], Node]) -> None:
@@ -26,21 +27,21 @@ class Metadata:
         self._changeable = changeable
 
     def readlink(self, path: str) -> str:
-        """Target of a symbolic link.  Raises ``NameRefusedError``."""
+        """Return the target of a symbolic link.  Raises ``NameRefusedError``."""
         node = self._names.find(path)
         if not isinstance(node, LinkNode):
-            raise NameRefusedError("is no symbolic link", path=path)
+            raise NameRefusedError("is not a symbolic link", path=path)
         return node.target
 
     def chmod(self, path: str | None, mode: int, handle: int | None = None) -> None:
-        """Set the mode of scratch; elsewhere it succeeds and changes nothing."""
+        """Set the mode of scratch.  For other nodes, succeed without an effect."""
         node = self._changeable(path, handle)
         if self._is_scratch(node):
             node.mode = mode & 0o7777
         node.note_change()
 
     def chown(self, path: str | None, uid: int, gid: int, handle: int | None = None) -> None:
-        """Set the owner of scratch (-1: keep); elsewhere it succeeds and changes nothing."""
+        """Set the owner of scratch; -1 keeps a number.  For other nodes, succeed without an effect."""
         node = self._changeable(path, handle)
         if self._is_scratch(node):
             node.uid = node.uid if uid == -1 else uid
@@ -50,29 +51,29 @@ class Metadata:
     def utimens(
         self, path: str | None, atime_ns: int | None, mtime_ns: int | None, handle: int | None = None
     ) -> None:
-        """Set the times of a node; None: keep."""
+        """Set the times of a node in ns; None keeps a time."""
         node = self._changeable(path, handle)
         if isinstance(node, FileNode):
-            node.look()  # what changed before this does not move the time that is set now
+            node.look()  # notes earlier changes, which would move the new mtime otherwise
         node.atime_ns = node.atime_ns if atime_ns is None else atime_ns
         if mtime_ns is not None:
             node.mtime_ns = node.set_ns = mtime_ns
         node.note_change()
 
     def xattrs(self, path: str) -> list[str]:
-        """Names of the extended attributes."""
+        """Return the names of the extended attributes."""
         node = self._names.find(path)
         return list(node.file.attributes()) if isinstance(node, FileNode) else []
 
     def xattr(self, path: str, name: str) -> bytes:
-        """One extended attribute.  Raises ``NoAttributeError``."""
+        """Return the value of an extended attribute.  Raises ``NoAttributeError``."""
         node = self._names.find(path)
         if not isinstance(node, FileNode):
             raise NoAttributeError("only files have attributes", path=path)
         return node.file.attribute(name)
 
     def set_xattr(self, path: str, name: str, value: bytes) -> None:
-        """Set an extended attribute.  Raises ``ForeignAttributeError``, or as the file does."""
+        """Set an extended attribute.  Raises ``ForeignAttributeError``, and whatever the file raises."""
         node = self._changeable(path, None)
         if not isinstance(node, FileNode):
             raise ForeignAttributeError("only files have attributes", path=path)

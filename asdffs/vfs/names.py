@@ -1,8 +1,7 @@
 """Names of the mount: look up, create, rename, link and remove them.
 
-Three kinds of names: entries of views (fixed), ``tree.yaml`` (its node may change; a rename
-onto it is a save), and scratch (anything else in the root and in ``blocks/``).  One thread at a time, whoever has the
-turn.
+There are three kinds of names: entries of views (fixed), ``tree.yaml`` (its node may change; a rename onto it is a
+save), and scratch (anything else in the root and in ``blocks/``).  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from asdffs.vfs.tree_name import TreeName
 from asdffs.views.base import Options, View
 
 _LONGEST_NAME = 255
-#: The view that is there, though not listed, also where another is the root.
+#: The directory of a view that is always reachable.  If another view is the root, it is not listed.
 STATUS = ".asdffs"
-#: Hidden names of replaced files that may still be asked for.
+#: How many hidden names of replaced files are remembered, because the kernel may still ask for them.
 _REMEMBERED = 64
 
 
@@ -67,7 +66,10 @@ class Names:
         self._tree = TreeName(self.root, staging, shown=not (options and options.layout))
 
     def _show(self, options: Options) -> DirectoryNode:
-        """Make the views' directories; return the root, in which they are, or which is the only one that is shown."""
+        """Create the directories of the views and return the root.
+
+        The root contains these directories, or is the directory of the only view that is shown (``layout``).
+        """
         views = views_of(self._document, options)
         nodes = {name: self._directory(view) for name, view in views.items()}
         self._views.update((nodes[name], view) for name, view in views.items())
@@ -82,21 +84,21 @@ class Names:
 
     @property
     def views(self) -> Collection[View]:
-        """All views."""
+        """All views of the mount."""
         return self._views.values()
 
     def find(self, path: str) -> Node:
-        """The node at ``path``.  Raises ``NoSuchNameError``, ``NotDirectoryError``, ``NameTooLongError``."""
+        """Return the node at ``path``.  Raises ``NoSuchNameError``, ``NotDirectoryError``, ``NameTooLongError``."""
         try:
             return walk(self.root, [part for part in path.split("/") if part])
         except KeyError:
-            if path in self._replaced:  # the kernel asked by it before it knew of the replacement
+            if path in self._replaced:  # the kernel asked with the old name before it knew of the replacement
                 return self.find(self._replaced[path])
             self._check_length(*path.split("/"))
             raise NoSuchNameError("no such file in the mount", path=path) from None
 
     def create(self, path: str, mode: int, by: User | None = None) -> FileNode:
-        """A new empty file of ``by``: scratch, or the tree after an unlink.
+        """Create an empty file that belongs to ``by``: scratch, an entry of a view, or the tree after an unlink.
 
         Raises ``NameExistsError``, ``NotPermittedError``, ``NameRefusedError``, ``ReadOnlyError``, ``OSError``.
         """
@@ -119,7 +121,7 @@ class Names:
         return node
 
     def mkdir(self, path: str, mode: int, by: User | None = None) -> None:
-        """A directory in scratch, or in a view that has such.  Raises as ``create``."""
+        """Create a directory in scratch, or in a view that supports it.  Raises as ``create``."""
         folder, name = self._place(path)
         view = changeable(folder)
         if view is not None:
@@ -130,7 +132,7 @@ class Names:
         folder.touch()
 
     def rmdir(self, path: str) -> None:
-        """Remove an empty directory of scratch.
+        """Remove an empty directory of scratch, or of a view that supports it.
 
         Raises ``NotDirectoryError``, ``NotPermittedError``, ``NotEmptyError``, ``ReadOnlyError``.
         """
@@ -144,7 +146,7 @@ class Names:
         folder.touch()
 
     def symlink(self, path: str, target: str, by: User | None = None) -> None:
-        """A symbolic link in scratch.  Raises as ``create``."""
+        """Create a symbolic link in scratch.  Raises as ``create``."""
         folder, name = self._place(path)
         if changeable(folder) is not None:
             changing.refuse_link(name)
@@ -153,7 +155,10 @@ class Names:
         folder.touch()
 
     def link(self, existing: str, path: str) -> None:
-        """Another name for a scratch file or the tree.  Raises as ``create``."""
+        """Give a scratch file, the tree, or a file of a view that supports it another name.
+
+        Raises ``CrossViewError``, and as ``create``.
+        """
         with self._tree.guard(existing):
             self._link(self.find(existing), path)
 
@@ -167,7 +172,7 @@ class Names:
         folder.touch()
 
     def unlink(self, path: str) -> None:
-        """Take a name away.  The ASDF file is never touched by it.
+        """Remove a name.  Removing the name of the tree does not change the ASDF file.
 
         Raises ``InUseError``, ``NotPermittedError``, ``FileExpectedError``, ``ReadOnlyError``.
         """
@@ -190,7 +195,7 @@ class Names:
         folder.touch()
 
     def rename(self, old: str, new: str, *, replace: bool = True) -> None:
-        """Give ``old`` the name ``new``; onto the tree or a block it is a save.
+        """Rename ``old`` to ``new``.  A rename onto the tree or a block is a save.
 
         Raises as ``create``, ``unlink``, ``rmdir`` and ``Staging.adopt``.
         """
@@ -202,9 +207,9 @@ class Names:
         target, new_name = self._split(new)
         found = self._try_find(target, new_name)
         if not replace and found is not None:
-            raise NameExistsError("exists", path=new)
+            raise NameExistsError("already exists", path=new)
         if node is found:
-            return  # two names of one file: rename(2) does nothing
+            return  # two names of one file: rename(2) must do nothing
         if changeable(folder) is not None or changeable(target) is not None:
             self._check_length(new_name)
             changing.rename(folder, name, node, target, new_name, node if found is None else found)
@@ -224,7 +229,7 @@ class Names:
         elif self.entries.has(target, new_name) or self.entries.takes(target, new_name):
             if is_tree:
                 raise NotPermittedError(f"{TREE} cannot become a block")
-            if node.writers:  # what it still writes would go nowhere
+            if node.writers:  # the block is a copy: later writes of the program would be lost
                 raise InUseError(f"{name} is open for writing; close it before it becomes a block")
             self.entries.become(node, target, new_name)
             node.names -= 1
@@ -242,9 +247,9 @@ class Names:
         (folder.fixed if is_tree else folder.scratch).pop(name)
 
     def hide(self, path: str, hidden: str, *, replaced: bool) -> None:
-        """libfuse asks for this when an open file is unlinked or replaced: the node gets a hidden name.
+        """Give an open file a hidden name, before it is unlinked or replaced.  libfuse calls this.
 
-        With ``replaced`` the visible one stays until the rename that follows, which may be refused.
+        With ``replaced`` the file keeps its visible name until the rename that follows, which may be refused.
         Raises ``InUseError``, ``ReadOnlyError``.
         """
         with self._tree.guard(path):
@@ -268,15 +273,15 @@ class Names:
                 folder.touch()
 
     def discard(self, node: Node) -> None:
-        """Give the spool file of ``node`` back if nothing leads to it any more."""
+        """Delete the spool file of ``node`` if no name and no handle leads to it any more."""
         self._scratch.discard(node)
 
     def scratch_files(self) -> list[tuple[str, str]]:
-        """Path within its directory, and path in the spool, of every scratch file that has bytes."""
+        """Return each scratch file that has bytes: its path within its directory, and its path in the spool."""
         return self._scratch.files((self.root, *self._views))
 
     def unsaved_files(self) -> list[tuple[str, str]]:
-        """The same of the files of views that the ASDF file does not have."""
+        """Return the files of views that are not in the ASDF file yet: path in the mount, and path in the spool."""
         return [(f"{view.directory}/{path}", file) for view in self.views for path, file in view.unsaved()]
 
     def _directory(self, view: View | None) -> DirectoryNode:
@@ -289,16 +294,16 @@ class Names:
         above, _, name = path.rpartition("/")
         folder = self.find(above)
         if not isinstance(folder, DirectoryNode):
-            raise NotDirectoryError("is no directory", path=above)
+            raise NotDirectoryError("is not a directory", path=above)
         if not self._document.writable:
             raise ReadOnlyError("the mount is read-only")
         return folder, name
 
     def _place(self, path: str, *, of_view: bool = False) -> tuple[DirectoryNode, str]:
-        """Where something new goes; ``of_view``: it may be an entry of a view."""
+        """Return the directory and the name for something new.  ``of_view``: it may be an entry of a view."""
         folder, name = self._split(path)
         if self._exists(folder, name):
-            raise NameExistsError("exists", path=path)
+            raise NameExistsError("already exists", path=path)
         if not self._tree.is_at(folder, name):
             self._check_new(folder, name)
         if not of_view and self.entries.takes(folder, name):
@@ -310,7 +315,7 @@ class Names:
         return folder, name, self.find(path)
 
     def _check_new(self, folder: DirectoryNode, name: str) -> None:
-        """Whether ``name`` may be scratch in ``folder``."""
+        """Raise unless ``name`` may be created as scratch in ``folder``."""
         self._check_length(name)
         if changeable(folder) is not None:
             return
@@ -339,5 +344,5 @@ class Names:
 
 
 def _is_of_changeable(node: Node) -> bool:
-    """Whether a node is of a view that is changed as any other: it has its scratch itself."""
+    """Return whether the file belongs to a view that changes its names itself (``ChangeableDirectory``)."""
     return isinstance(node, FileNode) and not isinstance(node.file, SpoolFile) and node.file.linkable

@@ -1,6 +1,6 @@
-"""Nodes and names: directories, files and symbolic links of the mount.
+"""Nodes: directories, files and symbolic links of the mount.
 
-A node is what an open file refers to; names come and go.  One thread.
+A node is like an inode: an open file refers to it, and its names may change.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -22,37 +22,39 @@ from asdffs.views.base import ChangeableDirectory, ViewDirectory, ViewFile
 
 logger = logging.getLogger(__name__)
 
-#: libfuse gives an open file that is unlinked or replaced such a name until its last close.
+#: libfuse gives a file a name with this prefix when it is unlinked or replaced while open, until its last close.
 _HIDDEN_PREFIX = ".fuse_hidden"
 
 
-#: Numbers of nodes that are no entries of a view; 1 is the root's.
+#: Inode numbers of nodes that are not entries of a view.  The root has 1.
 _numbers: Final = itertools.count(2)
-#: Those of entries of views, which are made of their names, are all larger.
+#: Entries of views have larger numbers, which are made from their names.
 _OF_VIEWS: Final = 1 << 62
 
 
 def _number_of(folder: int, name: str) -> int:
-    """The number of an entry of a view: always the same one, so that nodes can be forgotten."""
+    """Return the inode number of a view entry.
+
+    It depends only on directory and name, so a node may be dropped and made anew.
+    """
     digest = hashlib.blake2b(b"%d/%s" % (folder, os.fsencode(name)), digest_size=8).digest()
     return _OF_VIEWS | (int.from_bytes(digest, "big") >> 2)
 
 
 def is_hidden(path: str) -> bool:
-    """Whether ``path`` is such a name."""
+    """Return whether libfuse made this name for an open file without a name."""
     return path.rpartition("/")[2].startswith(_HIDDEN_PREFIX)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Node:
-    """What all nodes have.  ``mode``: permission bits.  Times in ns.
+    """The state that all nodes have.
 
-    ``opens``: handles on it, ``writers``: those that may write, ``mappers``: those of them that may be mapped;
-    ``names``: names that lead to it.
-    ``number``: what stat shows as its inode; ``changed_ns``: when anything but the content last changed;
-    ``set_ns``: the mtime that somebody has set.
-    ``path``: where the kernel last asked for it; ``inode``: the kernel's number for it, 0 when it is not known.
-    ``identity``: of what the view shows under its name.
+    ``mode``: permission bits.  Times are in ns.  ``opens``: number of handles on the node.  ``writers``: those of
+    them that may write.  ``mappers``: those of the writers that may be mapped.  ``names``: number of names that lead
+    to the node.  ``number``: the inode number that stat(2) shows.  ``changed_ns``: time of the last change of
+    metadata.  ``set_ns``: the mtime that a program has set.  ``path``: the path with which the kernel last asked for
+    the node.  ``inode``: the kernel's number for it, 0 if unknown.  ``identity``: that of the view's file.
     """
 
     mode: int
@@ -72,36 +74,38 @@ class Node:
     set_ns: int = 0
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """What of the document it shows; None: the kernel keeps nothing of it."""
+        """Return the parts of the document that the node shows.  None: the kernel must not cache the node."""
         return ()
 
     def is_present(self) -> bool:
-        """Whether the name that leads to it is there now."""
+        """Return whether the node exists at present."""
         return True
 
     @property
     def ctime_ns(self) -> int:
-        """When anything of it last changed: later than an mtime that somebody has set."""
+        """Time of the last change of content or metadata, in ns.  It ignores an mtime that a program has set."""
         return self.changed_ns if self.mtime_ns == self.set_ns else max(self.changed_ns, self.mtime_ns)
 
     def note_change(self) -> None:
-        """Something but the content changed now: mode, owner, times, or a name."""
+        """Record a change of metadata now: mode, owner, times, or a name."""
         self.changed_ns = max(time.time_ns(), self.ctime_ns + 1)
 
     def touch(self) -> None:
-        """The content changed now; the mtime always moves, because it tells the kernel."""
+        """Record a change of the content now.  The mtime always moves, because the kernel compares it."""
         self.mtime_ns = max(time.time_ns(), self.mtime_ns + 1)
 
 
 @dataclass(slots=True, eq=False)
 class FileNode(Node):
-    """A regular file; ``file`` is what it shows.
+    """A regular file; ``file`` provides its content.
 
-    ``version``: of the file when it was last looked at; ``born_ns``: the mtime that a node of a view begins with.
-    ``changing``: who changes its bytes now; None until somebody first does. For ``shared_pages``, which alone
-    sets them: ``gate``: who changes its bytes through any view, None while it is not open for writing with pages;
-    ``fetches``: how often the kernel was given bytes since; ``mapped_written``: whether a mapped write came;
-    ``moved``: whether the kernel's pages may be of other bytes of the file.
+    ``version``: version of ``file`` at the last ``look``.  ``born_ns``: the first mtime of a node of a view.
+    ``changing``: lock that is held while a request changes the bytes through this node; None before the first change.
+
+    Only ``shared_pages`` sets the others.  ``gate``: lock that is held while a request changes these bytes through
+    any view; None unless the node is open for writing with pages.  ``fetches``: number of reads that filled kernel
+    pages since then.  ``mapped_written``: whether a mapped write came.  ``moved``: whether the kernel's pages may
+    belong to other bytes of the ASDF file.
     """
 
     file: ViewFile = field(default_factory=ViewFile)
@@ -114,17 +118,17 @@ class FileNode(Node):
     born_ns: int = 0
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """As the file; drafts and scratch may have several names, each a file of its own for the kernel."""
+        """See ``Node``.  None for drafts and scratch: each of their names is a file of its own for the kernel."""
         return self.file.subjects()
 
     @property
     def renewable(self) -> bool:
-        """Whether a new node would show the same."""
+        """Whether a new node for the same name would look the same."""
         kept = self.opens or self.changing is not None or self.gate is not None or self.changed_ns
         return not kept and self.mtime_ns in (self.born_ns, self.version)
 
     def look(self) -> None:
-        """Have the mtime move when the file changed since the last look: to the time of the change, if known."""
+        """Move the mtime if the file changed since the last look: to the time of the change, if known."""
         version = self.file.version()
         if version == self.version:
             return
@@ -135,13 +139,13 @@ class FileNode(Node):
         self.version = version
 
     def touched(self, version: int) -> None:
-        """As ``touch``, where the version that the file has now is known: the stamp of the change."""
+        """Do the same as ``touch`` with a known new version of the file: the stamp of the change in ns."""
         self.mtime_ns = max(version, self.mtime_ns + 1)
         self.version = version
 
     def touch(self) -> None:
-        """It was changed through this node: what the file tells of that is no news."""
-        Node.touch(self)  # super() does not know a class with slots
+        """Record a change through this node, so that the next ``look`` does not move the mtime for it again."""
+        Node.touch(self)  # super() without arguments fails in a dataclass with slots
         self.version = self.file.version()
 
 
@@ -154,11 +158,12 @@ class LinkNode(Node):
 
 @dataclass(slots=True, eq=False)
 class DirectoryNode(Node):
-    """A directory: entries of a view, and what was created in it (``scratch``).
+    """A directory: entries of a view, and the scratch that programs created in it.
 
-    ``created``: whether it is scratch itself.  ``fixed``: entries that no view lists; ``hidden``: nodes that are not
-    listed: open ones that have lost their name; ``seen``: nodes of the view; ``born_ns``: the mtime that these begin
-    with; ``leaving``: entries of the view that are being removed; ``recent``: what gives nodes of the view back.
+    ``created``: whether the directory itself is scratch.  ``born_ns``: the first mtime of nodes of the view.
+    ``fixed``: entries that no view lists.  ``hidden``: nodes that are not listed, such as open files without a name.
+    ``seen``: nodes of the view.  ``leaving``: entries of the view that are being removed.  ``recent``: drops nodes of
+    the view that are not needed any more.
     """
 
     view: ViewDirectory | None = None
@@ -173,41 +178,44 @@ class DirectoryNode(Node):
 
     @property
     def renewable(self) -> bool:
-        """Whether a new node would show the same."""
+        """Whether a new node for the same name would look the same."""
         busy = self.opens or self.seen or self.scratch or self.hidden or self.fixed or self.leaving
         return not busy and self.mtime_ns == self.born_ns and not self.changed_ns
 
     def is_present(self) -> bool:
-        """A view may have nothing to show."""
+        """Return whether the directory exists at present.  That of a view with nothing to show does not."""
         present = getattr(self.view, "present", None)
         try:
             return present is None or bool(present())
         except (AsdffsError, OSError):
             raise
-        except Exception:  # a view of another package: the others are shown all the same
-            logger.exception("a view does not say whether it is present")
+        except Exception:  # a bug in a view of another package must not break the other views
+            logger.exception("a view failed to tell whether it has anything to show; it is left out")
             return False
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """As the view."""
+        """See ``Node``: as the view says."""
         return self.view.subjects() if self.view is not None else ()
 
     def entries(self) -> Iterator[str]:
-        """Names to list."""
+        """Return the names to list."""
         yield from (name for name, node in self.fixed.items() if node.is_present())
         if self.view is not None:
             yield from self.view.names()
         yield from self.scratch
 
     def links(self) -> int:
-        """Itself, its name, and a name in each directory in it; 1 when these are not counted, as find(1) knows it."""
+        """Return the number of links: 2 and one for each subdirectory.
+
+        1 means "not counted", as find(1) understands it: the view would have to work for the number.
+        """
         nodes = (*self.fixed.values(), *self.scratch.values())
         own = sum(isinstance(node, DirectoryNode) and node.is_present() for node in nodes)
         below = self.view.directories() if self.view is not None else 0
         return 1 if below is None else 2 + own + below
 
     def look(self) -> None:
-        """Have the mtime move when entries of the view came or went; forget those that went."""
+        """Move the mtime if entries of the view came or went; forget the nodes of those that went."""
         version = self.view.version() if self.view is not None else 0
         if version > self.mtime_ns and self.view is not None:
             self.mtime_ns = version
@@ -215,7 +223,7 @@ class DirectoryNode(Node):
             self.seen = {name: node for name, node in self.seen.items() if name in names}
 
     def find(self, name: str) -> Node:
-        """The node of that name.  Raises ``KeyError``."""
+        """Return the node of that name.  Raises ``KeyError``, and whatever the view raises."""
         for names in (self.fixed, self.scratch, self.hidden):
             if name in names and names[name].is_present():
                 return names[name]
@@ -239,12 +247,12 @@ class DirectoryNode(Node):
         return node
 
     def forget(self) -> None:
-        """The document was read again: nodes of the view start anew."""
+        """Drop all nodes of the view, because the document was read again."""
         self.seen.clear()
         self.born_ns = self.mtime_ns
 
     def number_of(self, name: str) -> int:
-        """What stat would show as the inode of the entry of that name.  Raises ``KeyError``."""
+        """Return the inode number that stat(2) would show for an entry.  Raises ``KeyError``."""
         for nodes in (self.fixed, self.scratch):
             if name in nodes:
                 return nodes[name].number
@@ -252,7 +260,7 @@ class DirectoryNode(Node):
 
     @property
     def _is_changeable(self) -> bool:
-        """Whether entries may get other names, and so keep their numbers."""
+        """Whether entries can be renamed.  Their numbers then must not depend on their names."""
         return isinstance(self.view, ChangeableDirectory)
 
     def _node(self, name: str, child: ViewFile | ViewDirectory) -> Node:
@@ -267,10 +275,10 @@ class DirectoryNode(Node):
 
 
 def walk(root: DirectoryNode, parts: list[str]) -> Node:
-    """The node that ``parts`` lead to from ``root``.  Raises ``KeyError``, ``NotDirectoryError``."""
+    """Return the node that ``parts`` lead to from ``root``.  Raises ``KeyError``, ``NotDirectoryError``."""
     node: Node = root
     for part in parts:
         if not isinstance(node, DirectoryNode):
-            raise NotDirectoryError(f"{part!r} is looked for in a file")
+            raise NotDirectoryError(f"cannot look up {part!r} inside a file")
         node = node.find(part)
     return node

@@ -1,8 +1,7 @@
-"""Files that live in the spool directory: drafts, and whatever editors and tools create.
+"""Files in the spool directory: drafts, and the scratch files of editors and tools.
 
-``SpoolFile`` keeps its bytes in a named file of the spool, so that they outlive a daemon
-that is killed; as the clean tree it has no spool file and shows the committed text.
-One thread.
+``SpoolFile`` keeps its bytes in a named file of the spool, so that they survive if the daemon is killed.  A clean
+``tree.yaml`` has no spool file and shows the committed text.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _CUT_ESCAPE = re.compile(r"%[0-9A-F]?\Z")
 
 
 class Spool:
-    """The directory of one mount, which exists already.  ``path`` is absolute."""
+    """The spool directory of one mount.  ``path`` is absolute; the directory exists already."""
 
     def __init__(self, path: str, scheduler: Scheduler | None = None) -> None:
         self.path = path
@@ -30,24 +29,24 @@ class Spool:
         self._descriptors = Descriptors()
 
     def create(self, name: str) -> ScratchFile:
-        """A new empty file whose path tells which ``name`` it was made for.  Raises ``OSError``."""
+        """Create an empty file.  Its path contains ``name``, so it can be recognized.  Raises ``OSError``."""
         path = self.new_path(name)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return ScratchFile(path, self._descriptors)
 
     def new_path(self, name: str) -> str:
-        """A path that no file has, and that tells which ``name`` it is for."""
+        """Return an unused path that contains ``name``, quoted and shortened if necessary."""
         self._count += 1
         quoted = _CUT_ESCAPE.sub("", quote(os.fsencode(name), safe="")[:_LONGEST_QUOTED])
         return os.path.join(self.path, f"{self._count}-{quoted}")
 
     def close(self) -> None:
-        """Close descriptors; files stay."""
+        """Close all file descriptors.  The files stay."""
         self._descriptors.close_all()
 
 
 class SpoolFile(ViewFile):
-    """A file in the spool, or, as long as it has none, the bytes of ``committed``."""
+    """A file in the spool.  As long as it has no spool file, it shows the bytes of ``committed``."""
 
     writable = True
 
@@ -63,57 +62,60 @@ class SpoolFile(ViewFile):
 
     @property
     def path(self) -> str:
-        """Of its spool file; empty without one."""
+        """Path of the spool file; empty without one."""
         return self._own.path if self._own is not None else ""
 
     def subjects(self) -> None:
-        """The kernel asks each time: it may have several names."""
+        """Return None: the kernel must ask each time, because the file may have several names."""
 
     @property
     def spooled(self) -> bool:
-        """Whether it has bytes of its own."""
+        """Whether there is a spool file."""
         return self._own is not None
 
     def size(self) -> int:
-        """Size in bytes."""
+        """Return the size in bytes."""
         return self._own.size if self._own is not None else self._source.size()
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """An extent of the spool file, or the committed bytes."""
+        """Return an extent of the spool file, or the committed bytes."""
         return self._own.read(offset, length) if self._own is not None else self._source.read(offset, length)
 
     def content(self) -> bytes:
-        """All bytes.  Raises ``OSError``."""
+        """Return all bytes.  Raises ``OSError``."""
         return read_bytes(self.read(0, self.size()))
 
     def open_for_writing(self) -> None:
-        """Always allowed."""
+        """Allow it: these files are always writable."""
 
     def version(self) -> int:
-        """Another number when the content changed other than by a write."""
+        """Return a number that changes when the content changes in another way than by a write."""
         if self._committed is None:
             return self._version
         return self._version + (self._committed.version() or 0) - self._shown
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write; raises ``OSError`` when the spool is full."""
+        """Write ``payload`` at ``offset``.  Raises ``OSError`` if the spool is full."""
         self.take(None).write(offset, payload)
 
     def truncate(self, size: int) -> None:
-        """Cut or extend with zeros."""
+        """Cut the file to ``size`` bytes, or extend it with zeros."""
         self.take(b"" if size == 0 else None).truncate(size)
 
     def flush(self, *, durable: bool) -> None:
-        """With ``durable``: fsync."""
+        """Sync the spool file to disk if ``durable``, else do nothing."""
         if durable and self._own is not None:
             self._own.sync(self._spool.scheduler)
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
-        """What the spool's file system does."""
+        """Call fallocate(2) on the spool file."""
         self.take(None).allocate(offset, length, keep_size=keep_size, zero=zero)
 
     def take(self, content: bytes | None) -> ScratchFile:
-        """Have bytes of its own from now on: ``content``, or the committed ones as they are now; return the file."""
+        """Return the spool file; create it if there is none.
+
+        A new one gets ``content``, or for None a copy of the committed bytes.
+        """
         if self._own is None:
             own = self._made(self.content() if content is None else content)
             self._version = self.version()
@@ -121,19 +123,19 @@ class SpoolFile(ViewFile):
         return self._own
 
     def give(self, committed: ViewFile, *, same: bool) -> None:
-        """Show ``committed`` from now on, and drop its own bytes; ``same``: they are the same bytes."""
+        """Show ``committed`` from now on, and delete the spool file.  ``same``: both have the same bytes."""
         self._version = self.version() + (not same)
         self.drop()
         self._committed, self._shown = committed, committed.version() or 0
 
     def drop(self) -> None:
-        """Remove the spool file."""
+        """Delete the spool file, if there is one."""
         own, self._own = self._own, None
         if own is not None:
             own.drop()
 
     def rename(self, name: str) -> None:
-        """The node is called ``name`` now; its spool file tells so, for whoever finds it after a crash."""
+        """Rename the spool file, because the node is called ``name`` now.  After a crash the path tells the name."""
         self._name = name
         if self._own is not None:
             self._own.rename(self._spool.new_path(name))
@@ -145,7 +147,7 @@ class SpoolFile(ViewFile):
         return self._committed
 
     def _made(self, content: bytes = b"") -> ScratchFile:
-        """A spool file with ``content``; nothing has changed when it fails."""
+        """Create a spool file with ``content``.  Leaves nothing behind if it raises ``OSError``."""
         made = self._spool.create(self._name)
         try:
             if content:

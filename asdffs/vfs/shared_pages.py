@@ -1,20 +1,22 @@
-"""Several views of one block, open for writing: a write(2), a mapped write and a commit lose nothing of each other.
+"""Shared pages: keeps writes through several views of one block from overwriting each other.
 
-Each view is a file of its own for the kernel, which keeps pages of each.  It sends a dirty page of an mmap as a
-whole, when it pleases: a page that is older than a change through another view would take that change back.
+Each view is a separate file for the kernel, with its own pages in the page cache.  The kernel writes a dirty page of
+an mmap back as a whole, at any time.  A page that is older than a change through another view would undo that change.
 Invariants (docs/design/decisions/0024):
 
-1. Before bytes change through one view, the kernel drops the pages that have them in every other view that may be
-   mapped for writing; dirty ones are written first, so they are older than the change.
-2. While they change, reads through these views wait.  A page that was read after the kernel dropped it and before
-   the change is dropped again before the change is answered.
-3. Until that is done the mount keeps a copy of each page that the kernel may have (``stale_pages``): what a program
-   stored in it is told from old bytes by that copy, never by a guess.
-4. Whoever waits for the pages of a view is not waited for by a mapped write of that view.
-5. A view that is opened for writing beside one that is known to be mapped for writing gets no pages (direct I/O):
-   read(2) and write(2) work, mmap(2) says ENODEV.  So two programs cannot store into two mmaps of one byte.
+1. Before bytes change through one view, the kernel drops the pages with these bytes in every other view that may be
+   mapped for writing.  It writes dirty pages back first, so they count as older than the change.
+2. While bytes change, reads through these views wait.  A page that was read after the drop and before the change is
+   dropped again before the request is answered.
+3. Until that is done, the mount keeps a copy of each page that the kernel may have (``stale_pages``).  Only this copy
+   decides which bytes of a page a program wrote and which are old.  Nothing is guessed.
+4. A mapped write does not wait for pages of other views while another request waits for pages of its own view: it is
+   what that request waits for.
+5. While a view is known to be mapped for writing, other views of its bytes are opened for writing without pages
+   (direct I/O): read(2) and write(2) work, mmap(2) fails with ENODEV.  So two programs cannot write the same byte
+   through two mmaps.
 
-Offsets and lengths in bytes of the file that a view shows.  The caller holds the main lock.
+Offsets and lengths are in bytes of the file that a view shows.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -35,16 +37,16 @@ from asdffs.vfs.stale_pages import PAGE, StalePages
 
 logger = logging.getLogger(__name__)
 
-#: How long a change waits until the kernel dropped the pages of other views, in seconds.
+#: How long a change waits for the kernel to drop the pages of other views, in seconds.
 _PATIENCE: Final = 1.0
-#: The same where another change waits for pages of this view: each may hold what the other one waits for.
+#: The same, while another change waits for pages of this view: both could block each other.
 _SHORT_PATIENCE: Final = 0.05
-#: Bytes of a change beyond which no copies are kept: a truncate, not a write(2).
+#: A change of more bytes is a truncate, not a write(2): no copies of its pages are kept.
 _MOST_COPIED: Final = 4 << 20
 
 
 class PageRange(NamedTuple):
-    """A part of the file of ``node``; ``length`` 0: all of it."""
+    """A part of the file of ``node``, in bytes.  ``length`` 0 means the whole file."""
 
     node: Node
     start: int
@@ -52,21 +54,21 @@ class PageRange(NamedTuple):
 
 
 class Dropper(Protocol):
-    """Has the kernel write and drop its pages of ``regions``."""
+    """Makes the kernel write back and drop its pages of ``regions``."""
 
     def __call__(self, regions: list[PageRange], patience: float) -> set[Node]:
-        """The nodes whose pages are gone, after ``patience`` seconds at most."""
+        """Wait at most ``patience`` seconds, and return the nodes whose pages are gone."""
 
 
 class PageChange(NamedTuple):
-    """A change under way.  ``payload``: the bytes to write; ``siblings``: other views whose pages are seen to."""
+    """A change under way.  ``payload``: bytes to write.  ``siblings``: other views, whose old pages are dropped."""
 
     payload: bytes | memoryview
     siblings: tuple[FileNode, ...]
 
 
 def drop_nothing(regions: list[PageRange], patience: float) -> set[Node]:
-    """There is no kernel."""
+    """Do nothing: the ``Dropper`` of a ``Vfs`` without a kernel."""
     return set()
 
 
@@ -85,34 +87,37 @@ class SharedPages:
     # -- open files -----------------------------------------------------------
 
     def opening(self, node: FileNode) -> bool:
-        """A program opens ``node`` for writing; whether it must do without pages."""
+        """Record that a program opens ``node`` for writing; return whether it must use direct I/O."""
         window = _window(node)
         gate = self._gate(window[0]) if window is not None else None
         if (
             gate is not None and gate.taken
-        ):  # the kernel asks then whether its pages are old: not half-way in a change
+        ):  # at an open the kernel checks whether its pages are old: not in the middle of a change
             with gate.entered(patiently=True):
                 pass
         mapped = [other for other in self._siblings(node, 0, node.file.size()) if other.mapped_written]
         if mapped:
-            logger.info("%s cannot be mapped: %s is mapped for writing", node.path, mapped[0].path)
+            logger.info("mmap of %s will fail: %s is mapped for writing", node.path, mapped[0].path)
             return True
         self._open[node] = None
         return False
 
     def is_alone(self, node: FileNode) -> bool:
-        """Whether no other file is open for writing: then nobody else's pages may have old bytes."""
+        """Return whether no other file is open for writing, so that no other view can have old pages."""
         return len(self._open) == 1 and node in self._open
 
     def closed(self, node: Node) -> None:
-        """A handle on it is gone."""
+        """Record that a handle on ``node`` was closed."""
         if isinstance(node, FileNode) and node in self._open and not node.mappers:
             del self._open[node]
             self._stale.forget(node)
             node.gate, node.mapped_written, node.moved = None, False, False
 
     def reading(self, node: FileNode, offset: int, length: int, *, cached: bool) -> None:
-        """The kernel is about to be given bytes of a view that has a gate; ``cached``: it may keep them as pages."""
+        """Wait for changes before the kernel reads a view that has a gate.
+
+        ``cached``: the kernel may keep the bytes as pages.
+        """
         gate = node.gate
         if gate is not None and gate.taken:
             with gate.entered(patiently=True):
@@ -127,10 +132,11 @@ class SharedPages:
     def writing(
         self, node: FileNode, offset: int, payload: bytes | memoryview, *, mapped: bool = False, cached: bool = True
     ) -> Iterator[PageChange]:
-        """Inside, write ``PageChange.payload``: all of ``payload``, but of a mapped write only what was stored.
+        """Prepare a write; inside the block, the caller writes ``PageChange.payload``.
 
-        ``cached``: the kernel puts what write(2) wrote into its pages of ``node``.  Raises ``StaleFileError`` for
-        a mapped write of pages that showed something else.
+        That is all of ``payload``.  Of a mapped write, bytes that the program did not change are replaced by the
+        current ones.  ``cached``: the kernel puts the bytes of write(2) into its pages of ``node``.  Raises
+        ``StaleFileError`` for a mapped write of pages that belonged to other bytes of the file.
         """
         if mapped:
             node.mapped_written = True
@@ -142,17 +148,18 @@ class SharedPages:
     def changing(
         self, node: FileNode, offset: int, length: int, *, mapped: bool = False, own: bool = False
     ) -> Iterator[tuple[FileNode, ...]]:
-        """Inside, change these bytes; the other views, whose pages are seen to.
+        """Prepare a change; inside the block, the caller changes these bytes.  Yields the other views of the bytes.
 
-        ``own``: the kernel does not bring its pages of ``node`` up to date itself, as it does for a write(2).
+        Their pages are dropped.  ``own``: drop those of ``node``, too, because the kernel does not update them itself
+        as it does for a write(2).
         """
         window = _window(node)
-        if window is None:  # it shows no block as it is
+        if window is None:  # it does not show the stored bytes of a block: no other view has its pages
             yield ()
             return
         dropped = self._drop(node, self._siblings(node, offset, length, own=own), offset, length, mapped=mapped)
         with self._gate(window[0]).entered():
-            siblings = self._siblings(node, offset, length, own=own)  # somebody may have opened another one meanwhile
+            siblings = self._siblings(node, offset, length, own=own)  # another view may have been opened meanwhile
             for other in siblings:
                 self._keep(other, *self._region(node, other, offset, length)[1:])
             yield siblings
@@ -160,7 +167,7 @@ class SharedPages:
         self._drop(node, late, offset, length, mapped=mapped)
 
     def truncated(self, node: Node, size: int) -> None:
-        """The file of ``node`` has another size now; the kernel cuts its pages of it itself."""
+        """Record that the file of ``node`` has a new size.  The kernel cuts its own pages itself."""
         self._stale.cut(node, size)
 
     def _merged(
@@ -181,10 +188,10 @@ class SharedPages:
 
     @contextlib.contextmanager
     def committing(self) -> Iterator[None]:
-        """Inside, the tree changes, and with it the bytes that an array means.
+        """Prepare a commit; inside the block, the tree changes, and arrays may get other bytes of the file.
 
-        What was stored before belongs to the array as it was.  What is stored meanwhile in pages of an array that
-        is other bytes afterwards is refused.
+        Mapped writes from before the commit go to the old bytes of the array.  Mapped writes during the commit are
+        refused if the array has other bytes afterwards.
         """
         siblings = [node for node in list(self._open) if TREE in (node.subjects() or ())]
         if not siblings:
@@ -206,7 +213,7 @@ class SharedPages:
     @staticmethod
     def _check_moved(node: FileNode) -> None:
         if node.moved:
-            raise StaleFileError("the tree gave this array other bytes since it was mapped; open it again")
+            raise StaleFileError("the tree moved this array to other bytes after it was mapped; open the file again")
 
     # -- the kernel -----------------------------------------------------------
 
@@ -214,7 +221,7 @@ class SharedPages:
         return self._gates.setdefault(block, RankedLock(self._scheduler, Rank.PAGES))
 
     def _siblings(self, node: FileNode, offset: int, length: int, *, own: bool = False) -> tuple[FileNode, ...]:
-        """The other views that show these bytes and may be mapped for writing; ``own``: and ``node`` itself."""
+        """Return the other views of these bytes that may be mapped for writing.  ``own``: include ``node`` itself."""
         found = (other for other in list(self._open) if other.mappers and (own or other is not node))
         siblings = tuple(other for other in found if self._region(node, other, offset, length).length)
         for other in siblings:
@@ -224,7 +231,7 @@ class SharedPages:
 
     @staticmethod
     def _region(node: FileNode, other: FileNode, offset: int, length: int) -> PageRange:
-        """The bytes of ``other`` that are these of ``node``; length 0: none."""
+        """Return the range of ``other`` that shows these bytes of ``node``; length 0 if there is none."""
         here, there = _window(node), _window(other)
         if here is None or there is None or here[0] != there[0]:
             return PageRange(other, 0, 0)
@@ -239,13 +246,16 @@ class SharedPages:
             return
         first = start // PAGE * PAGE
         end = -(-(start + length) // PAGE) * PAGE
-        with contextlib.suppress(AsdffsError, OSError):  # of what cannot be read nothing can be mapped
+        with contextlib.suppress(AsdffsError, OSError):  # the kernel cannot have pages that cannot be read
             self._stale.keep(other, first, read_bytes(other.file.read(first, end - first)))
 
     def _drop(
         self, node: FileNode, siblings: tuple[FileNode, ...], offset: int, length: int, *, mapped: bool
     ) -> dict[FileNode, int]:
-        """Have the kernel drop these bytes of ``siblings``; how often each that has none any more was read before."""
+        """Make the kernel drop its pages of these bytes in ``siblings``.
+
+        Returns the nodes without such pages now, each with its number of ``fetches`` before the drop.
+        """
         if not siblings or (mapped and self._awaited[node]):  # invariant 4
             return {}
         before = {other: other.fetches for other in siblings}
@@ -266,5 +276,5 @@ class SharedPages:
 def _window(node: FileNode) -> tuple[int, int] | None:
     try:
         return node.file.window()
-    except (AsdffsError, OSError):  # the tree has no such array any more
+    except (AsdffsError, OSError):  # the array is no longer in the tree
         return None

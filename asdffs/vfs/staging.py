@@ -1,20 +1,21 @@
-"""Staging: when a draft of the tree becomes the tree of the file (docs/semantics.md, Saving).
+"""Staging: decides when a draft of the tree is committed to the file (docs/semantics.md, Saving).
 
-Which node is the tree is decided by node, never by path: ``node`` is the one that the
-name ``tree.yaml`` leads to now, or None between an unlink and the create that follows.
+The tree is identified by its node, never by a path.  ``node`` is the one that the name ``tree.yaml`` leads to now, or
+None between an unlink and the create that follows.
 
-| draft    | means                                               | left by                         |
-|----------|-----------------------------------------------------|---------------------------------|
-| CLEAN    | the node shows the committed text                   | a write -> DIRTY                |
-| DIRTY    | written since the last judgement                    | judged -> CLEAN or REJECTED;  |
-|          |                                                     | writer killed -> CUT_OFF        |
-| REJECTED | judged invalid, or not committed; text kept in spool| a write -> DIRTY                |
-| CUT_OFF  | its writer was killed in the middle                 | a write -> DIRTY                |
+| draft    | meaning                                                        | next state                          |
+|----------|----------------------------------------------------------------|-------------------------------------|
+| CLEAN    | the node shows the committed text                              | written -> DIRTY                    |
+| DIRTY    | written since the last check                                   | checked -> CLEAN or REJECTED;       |
+|          |                                                                | writer killed -> CUT_OFF            |
+| REJECTED | checked, and invalid or not committed; the spool has the text  | written -> DIRTY                    |
+| CUT_OFF  | a writer was killed in the middle                              | written -> DIRTY                    |
 
-An empty draft is never judged: ``>`` and O_TRUNC make one before the first write.
-A judgement may wait, and then others hold the main lock: whoever touches the tree's name, or the
-node that is the tree or is about to be (``concerns``), first enters ``turn``.
-One thread at a time.
+To *judge* a draft means to check it and to commit it if it is valid.  An empty draft is never judged, because ``>``
+and O_TRUNC make one before the first write.
+
+The caller holds the main lock.  Judging releases it for a while.  So every request that changes the tree's name, or a
+node that is the tree or is about to become it (``concerns``), first enters ``lock``.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.scratch import SpoolFile
 from asdffs.views.tree_yaml import CommittedTree
 
-#: The name of the draft in the mount, and of its file in the spool.
+#: Name of the draft in the mount and of its file in the spool.
 TREE = "tree.yaml"
 
 
 class DraftState(enum.Enum):
-    """State of the draft."""
+    """The state of the draft; the table of this module describes each."""
 
     CLEAN = "clean"
     DIRTY = "dirty"
@@ -45,7 +46,7 @@ class DraftState(enum.Enum):
 
 
 class Staging:
-    """The draft of one document."""
+    """The draft of one document's tree."""
 
     def __init__(self, document: Document, drafts: Drafts, node: FileNode) -> None:
         self._document = document
@@ -58,7 +59,7 @@ class Staging:
 
     @property
     def state(self) -> DraftState:
-        """State of the draft."""
+        """The state of the draft."""
         return self._state
 
     @state.setter
@@ -67,15 +68,18 @@ class Staging:
         self._document.report.note_draft(state.value)
 
     def concerns(self, node: Node) -> bool:
-        """Whether a judgement under way may be about ``node``."""
+        """Return whether a commit under way may be about ``node``."""
         return node is self.node or node is self.adopting
 
     def guard(self, node: Node) -> AbstractContextManager[None]:
-        """To be entered before ``node`` is changed."""
+        """Return a context to enter before ``node`` is changed: the lock if a commit may be about it."""
         return self.lock.entered() if self.concerns(node) else contextlib.nullcontext()
 
     def judge(self) -> None:
-        """Commit the draft.  Raises ``InvalidTreeError`` or as ``Document.commit_tree``; the text is kept."""
+        """Check and commit the draft.  Does nothing if it is clean or empty.
+
+        Raises ``InvalidTreeError``, and as ``Document.commit_tree``; the text is kept then.
+        """
         node = self.node
         if node is None or self.state is DraftState.CLEAN:
             return
@@ -91,7 +95,7 @@ class Staging:
         self.state = DraftState.CLEAN
 
     def adopt(self, node: FileNode) -> None:
-        """``node`` is being renamed onto the tree: commit its text first.  Raises as ``judge``."""
+        """Commit the text of ``node``, which is about to be renamed onto the tree.  Raises as ``judge``."""
         text = spooled(node).content()
         before = self._document.tree.text()
         self.adopting = node
@@ -105,10 +109,10 @@ class Staging:
         self.node, self.state = node, DraftState.CLEAN
 
     def leave(self, text: bytes | None = None, *, replaced: bool = False) -> None:
-        """The name of the tree does not lead to ``node`` any more; it keeps its bytes as they were.
+        """Separate the node from the name of the tree.  The node keeps the bytes that it shows.
 
-        ``text``: the text that was committed while it was the tree; default: the one of now.
-        ``replaced``: it loses its name for good; where nobody has it open, its bytes are not needed.
+        ``text``: the text that was committed while it was the tree; None means the current one.  ``replaced``: the
+        node loses this name for good, so its bytes are only needed if it is open or has another name.
         """
         node = self.node
         if node is None:
@@ -120,7 +124,7 @@ class Staging:
         self.node, self.state = None, DraftState.CLEAN
 
     def enter(self, node: FileNode) -> None:
-        """``node`` gets the name of the tree without a save: a new file, or one whose renaming was refused."""
+        """Give ``node``, a new file, the name of the tree without a commit."""
         self.node = node
         spooled(node).rename(TREE)
         if spooled(node).content() == self._document.tree.text():
@@ -130,24 +134,24 @@ class Staging:
             self.state = DraftState.DIRTY
 
     def written(self) -> None:
-        """The node of the tree was written or truncated."""
+        """Record that the node of the tree was written or truncated."""
         self.state = DraftState.DIRTY
 
     def cut_off(self) -> None:
-        """A writer of the draft was killed: it is kept, and not judged."""
+        """Record that a writer of the draft was killed: the draft is kept but not committed."""
         if self.state is DraftState.DIRTY:
             self.state = DraftState.CUT_OFF
             self._document.report.refuse(InvalidTreeError("the program that was saving the tree was killed"))
 
     def unsaved(self) -> list[str]:
-        """Path of the draft's spool file, if there is a draft."""
+        """Return the path of the draft's spool file, or an empty list if there is no draft."""
         if self.node is None or self.state is DraftState.CLEAN or not spooled(self.node).spooled:
             return []
         return [spooled(self.node).path]
 
 
 def spooled(node: FileNode) -> SpoolFile:
-    """The spool file of a draft or scratch node."""
+    """Return the spool file of a draft or scratch node.  Raises ``TypeError`` for other nodes."""
     if not isinstance(node.file, SpoolFile):
         raise TypeError("only drafts and scratch are spooled")
     return node.file

@@ -1,7 +1,7 @@
-"""The name ``tree.yaml`` in the root of the mount: which node has it, and what it means to take or give it.
+"""The name ``tree.yaml`` in the root of the mount, and the meaning of giving it to a node or taking it away.
 
-To give the name to another file is a save; to take it away touches nothing in the ASDF file (``staging``).  A mount
-that shows one view alone has no such name.
+Giving the name to another file is a save.  Taking it away changes nothing in the ASDF file (``staging``).  A mount
+that shows only one view has no such name.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from asdffs.vfs.staging import TREE, Staging
 
 
 class TreeName:
-    """The name in ``root``; ``shown``: whether the mount has it."""
+    """The name ``tree.yaml`` in ``root``.  ``shown``: whether the mount has this name."""
 
     def __init__(self, root: DirectoryNode, staging: Staging, *, shown: bool) -> None:
         self._root = root
@@ -25,34 +25,40 @@ class TreeName:
             root.fixed[TREE] = staging.node
 
     def is_at(self, folder: DirectoryNode, name: str) -> bool:
-        """Whether this is the place of the tree, whatever is there now."""
+        """Return whether this is the place of the tree, even if nothing has the name now."""
         return folder is self._root and name == TREE and self._shown
 
     def guard(self, *paths: str) -> AbstractContextManager[None]:
-        """To be entered before one of ``paths`` is touched: if it is the tree's, a judgement may be under way."""
+        """Return a context to enter before one of ``paths`` is changed: the lock if one of them is the tree."""
         concerned = any(path == f"/{TREE}" for path in paths)
         return self._staging.lock.entered() if concerned else contextlib.nullcontext()
 
     def check_free(self, folder: DirectoryNode, name: str, what: str) -> None:
-        """Raise ``NotPermittedError`` where ``what`` would be the tree: only a file can be."""
+        """Raise ``NotPermittedError`` if this is the place of the tree, because only a file can be the tree.
+
+        ``what``: words for the error message, such as "a directory".
+        """
         if self.is_at(folder, name):
             raise NotPermittedError(f"{TREE} cannot be {what}")
 
     def create(self, node: FileNode) -> None:
-        """A new file gets the name: what is written to it is a save."""
+        """Give the name to a new file, so that writes to it are a save."""
         self._root.fixed[TREE] = node
         self._staging.enter(node)
 
     def save(self, node: Node) -> None:
-        """``node`` is being renamed onto the tree.  Raises ``NotPermittedError``, and as ``Staging.adopt``."""
+        """Commit ``node``, which is about to be renamed onto the tree.
+
+        Raises ``NotPermittedError``, and as ``Staging.adopt``.
+        """
         if not isinstance(node, FileNode):
             raise NotPermittedError(f"only a file can become {TREE}")
         self._staging.adopt(node)
 
     def put(self, node: Node) -> None:
-        """``node``, which was saved, has the name."""
+        """Give the name to ``node``, which was committed before."""
         self._root.fixed[TREE] = node
 
     def leave(self) -> None:
-        """The node loses the name, and keeps its bytes as they were."""
+        """Take the name from the node, which keeps its bytes."""
         self._staging.leave()

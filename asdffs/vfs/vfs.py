@@ -1,7 +1,7 @@
-"""Vfs: the operations of the mount in terms of nodes, handles and documents.
+"""Vfs: the operations of a mount in terms of nodes, handles and documents.
 
-Raises domain errors (``asdffs.errors``) and ``OSError``; only the adapter knows errno.
-The caller holds the main lock (``asdffs.scheduling``).
+Raises domain errors (``asdffs.errors``) and ``OSError``; only ``mount`` knows errno.  The caller holds the main lock
+(``asdffs.scheduling``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ logger = logging.getLogger(__name__)
 
 
 class Vfs:
-    """The mount of one document.  The directories of ``places`` exist; spool and rejected are empty."""
+    """The mount of one document.
+
+    The directories of ``places`` exist already; those for the spool and for rejected drafts are empty.
+    """
 
     def __init__(
         self,
@@ -71,9 +74,9 @@ class Vfs:
     # -- attributes ---------------------------------------------------------
 
     def attributes(self, path: str | None, handle: int | None = None, *, inode: int = 0) -> Attributes:
-        """What stat shows of a path, or of an open file; ``inode``: the kernel's number for it, if that is known.
+        """Return the attributes of a path or of an open file.
 
-        Raises ``NoSuchNameError``.
+        ``inode``: the kernel's number for it, 0 if unknown.  Raises ``NoSuchNameError``.
         """
         node = self._node(path, handle)
         shown = attributes_of(node)
@@ -81,9 +84,9 @@ class Vfs:
         return shown
 
     def take_stale(self) -> tuple[dict[Node, bool], Node | None]:
-        """The nodes whose content changed through another node since the last call, and the node that caused it.
+        """Return the nodes that changed through another node since the last call, and the author of the last change.
 
-        Of each node: whether the kernel may have old pages of it.  Cheap when there are none.
+        The value of each node tells whether the kernel may have old pages of it.  Cheap if there are no such nodes.
         """
         if self.document.changes.news:
             self._coherence.note(self.document.changes.take())
@@ -92,7 +95,7 @@ class Vfs:
     # -- directories --------------------------------------------------------
 
     def opendir(self, path: str) -> int:
-        """Open a directory; number of the handle.  Raises ``NotDirectoryError``."""
+        """Open a directory; return the number of the handle.  Raises ``NoSuchNameError``, ``NotDirectoryError``."""
         node = self.names.find(path)
         if not isinstance(node, DirectoryNode):
             raise NotDirectoryError("is a file", path=path)
@@ -100,14 +103,17 @@ class Vfs:
         return self._handles.add(DirectoryHandle(node))
 
     def entries_from(self, handle: int, start: int) -> Iterator[str]:
-        """Names from entry ``start`` on, ``.`` and ``..`` included; they stay what they were at entry 0."""
+        """Return the names from entry ``start`` on, including ``.`` and ``..``.
+
+        They are read at entry 0 and do not change until the next call for entry 0.
+        """
         opened = self._handles.directory(handle)
         if start == 0:
             opened.names = [".", "..", *opened.node.entries()]
         return (opened.names[at] for at in range(start, len(opened.names)))
 
     def number_of(self, handle: int, name: str) -> int:
-        """What stat would show as the inode of an entry of an open directory; 0 for ``..`` and what is gone."""
+        """Return the inode number of an entry of an open directory; 0 for ``..`` and for a name that is gone."""
         node = self._handles.directory(handle).node
         try:
             return node.number if name == "." else 0 if name == ".." else node.number_of(name)
@@ -115,7 +121,7 @@ class Vfs:
             return 0
 
     def entry_attributes(self, handle: int, name: str) -> Attributes | None:
-        """What stat shows of an entry of an open directory; None for ``.``, ``..`` and what is not there any more."""
+        """Return the attributes of an entry of an open directory; None for ``.``, ``..`` and a name that is gone."""
         folder = self._handles.directory(handle).node
         try:
             node = folder.find(name)
@@ -126,7 +132,7 @@ class Vfs:
         return shown
 
     def is_root(self, handle: int) -> bool:
-        """Whether an open directory is the root of the mount."""
+        """Return whether an open directory is the root of the mount."""
         return self._handles.directory(handle).node is self.names.root
 
     def closedir(self, handle: int) -> None:
@@ -136,7 +142,11 @@ class Vfs:
     # -- open files ---------------------------------------------------------
 
     def open(self, path: str, *, write: bool, truncate: bool, inode: int = 0) -> int:
-        """Open a file; number of the handle.  Raises what the node refuses with."""
+        """Open a file and return the number of the handle.
+
+        ``inode``: the kernel's number for the file, 0 if unknown.  Raises ``FileExpectedError``, ``ReadOnlyError``,
+        and whatever the file refuses with.
+        """
         self.foreign.look()
         node = self.names.find(path)
         if not isinstance(node, FileNode):
@@ -155,26 +165,29 @@ class Vfs:
         if truncate and write:
             try:
                 self._truncate(node, 0, [opened])
-            except BaseException:  # nobody learns of the handle
+            except BaseException:  # the program does not get the handle, so it would never be closed
                 self._remove(handle)
                 raise
         return handle
 
     def has_open_sibling(self, handle: int) -> bool:
-        """Whether another file that shows some of the same is open."""
+        """Return whether another open file shows some of the same bytes."""
         return self._coherence.has_open_sibling(self._handles.get(handle).node)
 
     def create(self, path: str, mode: int, by: User | None = None) -> int:
-        """Create and open a file of ``by``.  Raises as ``Names.create``."""
+        """Create and open a file that belongs to ``by``; return the number of the handle.
+
+        Raises as ``Names.create``.
+        """
         node = self.names.create(path, mode, by)
         return self._handles.add(Handle(node, writable=True, generation=self.document.generation))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
-        """Bytes, or where they are."""
+        """Return bytes, or the extent that holds them; fewer at the end of the file.  Raises as ``ViewFile.read``."""
         opened = self._handles.get(handle)
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
-        node, way = opened.node, self._fast_path(opened)  # first: to find it may take a while
+        node, way = opened.node, self._fast_path(opened)  # first, because finding it may release the main lock
         if node.changing is not None:
             self._await_change(node)
         if node.gate is not None:
@@ -184,23 +197,27 @@ class Vfs:
         return node.file.read(offset, length) if found is None else found
 
     def _fast_path(self, opened: Handle) -> FastPath:
-        """The fast path through a handle, as it is now."""
+        """Return a current fast path for a handle."""
         way = opened.way
         if way is None or not way.current:
             way = opened.way = FastPath(self.document, opened.node)
         return way
 
     def is_direct(self, handle: int) -> bool:
-        """Whether the kernel must keep no pages of what is read through the handle."""
+        """Return whether the kernel must not cache pages that are read through the handle."""
         opened = self._handles.get(handle)
         return opened.direct or opened.snapshot is not None
 
     def write(self, handle: int, offset: int, payload: bytes | memoryview, *, mapped: bool = False) -> int:
-        """Write; bytes written.  ``mapped``: whole pages of a map, in which a program may have stored little."""
+        """Write ``payload`` and return its length.
+
+        ``mapped``: it consists of whole pages of an mmap, of which the program may have changed only a few bytes.
+        Raises ``StaleFileError`` for a mapped write to a file that another program changed since the open.
+        """
         opened = self._handles.get(handle)
         node = opened.node
         if mapped and opened.generation != self.document.generation and not isinstance(node.file, SpoolFile):
-            raise StaleFileError("another program changed the file since this map was made; open it again")
+            raise StaleFileError("another program changed the file after it was mapped; open it again")
         with (
             self._changing(node),
             self._pages.writing(node, offset, payload, mapped=mapped, cached=not opened.direct) as change,
@@ -211,17 +228,16 @@ class Vfs:
         return len(payload)
 
     def overwrite(self, handle: int, offset: int, payload: bytes | memoryview) -> bool:
-        """Write by a fast path, inside a block that nobody else shows or changes; False: ``write`` must be asked.
+        """Write through the fast path, if no other request or view uses the block.
 
-        Raises as ``Transaction.write_content``.
+        Returns False without writing anything if the caller must use ``write``.  Raises as
+        ``Transaction.write_content``.
         """
         opened = self._handles.get(handle)
         node = opened.node
         if opened.wrote < 0:
             return False
-        way = self._fast_path(
-            opened
-        )  # first: to find it may take a while, and others are served; nothing below waits
+        way = self._fast_path(opened)  # first, because finding it may release the main lock; nothing below does
         if opened.wrote != self.document.tree.version or opened.direct or node.gate is not None:
             return False
         if node.changing is None or node.changing.taken or not self._pages.is_alone(node):
@@ -234,7 +250,7 @@ class Vfs:
         return bool(stamp)
 
     def truncate(self, path: str | None, size: int, handle: int | None = None) -> None:
-        """Set the size, through a handle or by name (then all writers of the file count as dirty)."""
+        """Set the size through a handle, or by name.  By name, all writers of the file count as dirty."""
         node = self._changeable(path, handle)
         if not isinstance(node, FileNode):
             raise FileExpectedError("is a directory", path=path)
@@ -255,18 +271,21 @@ class Vfs:
                     self._dirtied(opened, siblings)
 
     def allocate(self, handle: int, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
-        """fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
+        """Carry out fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
         opened = self._handles.get(handle)
         with self._changing(opened.node), self._pages.changing(opened.node, offset, length) as siblings:
             opened.node.file.allocate(offset, length, keep_size=keep_size, zero=zero)
             self._dirtied(opened, siblings)
 
     def is_dirty(self, handle: int) -> bool:
-        """Whether the handle wrote since its last flush."""
+        """Return whether a program wrote through the handle since its last flush."""
         return self._handles.get(handle).dirty
 
     def flush(self, handle: int, *, killed: bool) -> None:
-        """A descriptor was closed.  Commits the tree if this handle wrote it and its program lives."""
+        """Handle the close of a file descriptor.
+
+        Commits the tree if this handle wrote it and its program was not ``killed``.  Raises what the commit raises.
+        """
         opened = self._handles.get(handle)
         if not opened.dirty:
             return
@@ -281,7 +300,7 @@ class Vfs:
                 self.staging.judge()
 
     def fsync(self, handle: int) -> None:
-        """What was written is durable; for the tree: committed.  Raises what the commit raises."""
+        """Make written bytes durable.  For the tree: commit it.  Raises what the commit raises."""
         opened = self._handles.get(handle)
         with self.staging.guard(opened.node):
             if opened.node is not self.staging.node:
@@ -296,13 +315,16 @@ class Vfs:
         node.file.flush(durable=durable)
 
     def release(self, handle: int) -> None:
-        """The last descriptor of a handle is gone; stores through a map may have come after its flush."""
+        """Close a handle after its last file descriptor.  Flushes again: mapped writes may have come after the flush.
+
+        Raises as ``flush``.
+        """
         node = self._handles.get(handle).node
         try:
             self.flush(handle, killed=False)
         finally:
-            # a tree that is being replaced keeps its hidden name until the kernel knows the new one:
-            # libfuse finds no path for it after the last release
+            # a tree that is being replaced must keep its hidden name until the kernel knows the new one:
+            # after the last release, libfuse would find no path for it
             with self.staging.guard(node):
                 self._remove(handle)
                 self.names.discard(node)
@@ -313,13 +335,13 @@ class Vfs:
     # -- ending -------------------------------------------------------------
 
     def finish(self, *, final: bool = False) -> None:
-        """Judge the draft unless somebody is writing it, and finish the file; ``final``: nothing comes any more.
+        """Commit the draft unless a program is writing it, and finish the file.
 
-        Raises ``InvalidTreeError`` for a rejected draft, after finishing the rest; else as
-        ``Document.finish``.
+        ``final``: no more requests follow.  Raises ``InvalidTreeError`` for a rejected draft, after finishing the
+        rest, and otherwise as ``Document.finish``.
         """
         refused: Exception | None = None
-        with self.staging.lock.entered():  # before it is looked at who is writing: a write may have queued
+        with self.staging.lock.entered():  # before the check for writers: a write may be queued for this lock
             try:
                 self._judge_unless_written()
             except (AsdffsError, OSError) as err:
@@ -329,7 +351,7 @@ class Vfs:
                 view.finish(final=final)
             except (AsdffsError, OSError) as err:
                 refused = refused or err
-            except Exception as err:  # a view of another package: the file is finished all the same
+            except Exception as err:  # a bug in a view of another package must not keep the file unfinished
                 logger.exception("a view could not be finished")
                 refused = refused or err
         self.document.finish()
@@ -342,11 +364,10 @@ class Vfs:
             self.staging.judge()
 
     def end(self) -> bool:
-        """Finish, and keep what is not in the file beside it; return whether all of it was kept.
+        """Finish the file and keep everything that is not in it beside it; return whether all of it was kept.
 
-        Failures go into the report.
-
-        The document stays open, and so locked: whoever owns the spool empties it before the next mount may use it.
+        Failures go into the report.  The document stays open, and so locked, because the owner of the spool must
+        empty it before the next mount may use it.
         """
         report = self.document.report
         try:
@@ -356,7 +377,7 @@ class Vfs:
         except (AsdffsError, OSError) as err:
             logger.error("the file could not be finished: %s", report.tell(err))
             report.fail(err)
-        except Exception as err:  # whatever it was, what was typed is still kept beside the file
+        except Exception as err:  # even after a bug, unsaved edits must be kept beside the file
             logger.exception("the file could not be finished")
             report.fail(err)
         names = self.names
@@ -366,17 +387,17 @@ class Vfs:
         )
 
     def _dirtied(self, opened: Handle, seen_to: Collection[Node] = ()) -> None:
-        """It was written through ``opened``; no old pages of ``seen_to`` will be left."""
+        """Record a write through ``opened``.  ``seen_to``: nodes whose old pages are dropped anyway."""
         opened.dirty = True
         opened.node.touch()
-        author = None if opened.direct else opened.node  # whose pages the kernel minds itself
+        author = None if opened.direct else opened.node  # the kernel updates the pages of the author itself
         self._coherence.note(self.document.changes.take(), author, seen_to)
         if opened.node is self.staging.node:
             self.staging.written()
 
     @contextlib.contextmanager
     def _changing(self, node: FileNode) -> Iterator[None]:
-        """Changes of one node happen one after the other, and not while it is judged."""
+        """Hold the lock of ``node``, so that its changes come one after the other and not during its commit."""
         if node.changing is None:
             node.changing = RankedLock(self.document.scheduler, Rank.NODE)
         with node.changing.entered(), self.staging.guard(node):
@@ -384,7 +405,10 @@ class Vfs:
 
     @staticmethod
     def _await_change(node: FileNode) -> None:
-        """A read that came after a write must not be answered before it: the kernel would keep the old bytes."""
+        """Wait until no write changes ``node``.
+
+        A read that overtakes an earlier write would leave old bytes in the kernel's cache.
+        """
         if node.changing is not None and node.changing.taken:
             with node.changing.entered(patiently=True):
                 pass
@@ -394,7 +418,7 @@ class Vfs:
         if opened is not None:
             return opened.node
         if path is None:
-            raise NoSuchNameError("the file is not open any more")
+            raise NoSuchNameError("the file is no longer open")
         return self.names.find(path)
 
     def _changeable(self, path: str | None, handle: int | None) -> Node:
