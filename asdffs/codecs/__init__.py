@@ -1,1 +1,1 @@
-"""Block compressions: one file each, found by the registry."""
+"""Block compressions: one module each, found by the registry."""

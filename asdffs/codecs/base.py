@@ -1,8 +1,11 @@
-"""What a codec is: a four-byte id, and how content is decoded and encoded piece by piece.
+"""The interface of a codec: a four-byte id, and generators that decode and encode a block piece by piece.
 
-A codec is stateless; an iterator
-that it returned belongs to one reader at a time.  Memory stays flat whatever the size of the
-block: pieces are a few MiB, and what a damaged block asks for beyond ``LARGEST_PIECE`` is refused.
+A codec has no state, so several threads may use it at once.  An iterator that it returned belongs to one reader at a
+time.  Memory use does not depend on the size of the block: pieces have a few MiB.  A codec refuses a damaged block
+that asks for parts larger than ``LARGEST_PART``.
+
+Iterators and ``memory`` run without the main lock, so they may use nothing but their ``Source``.  The ``Source``
+takes the main lock itself if it needs it.
 """
 
 from __future__ import annotations
@@ -14,68 +17,85 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeVar
 
-#: Bytes that are read and decoded at a time where the format does not say.
+#: Bytes to read or decode at a time if the format does not say.
 PIECE: Final = 1 << 20
-#: A part of a block that can only be decoded as a whole may have this many bytes at most.
+#: Most bytes of a part that can only be decoded as a whole.
 LARGEST_PART: Final = 256 << 20
 _MOST_WORKERS: Final = 4
-#: Bytes of content that are in work at a time in several threads.
+#: Most bytes that the threads of ``in_parallel`` keep in memory at a time.
 IN_WORK: Final = 32 << 20
 
 T = TypeVar("T")
 
 
 class Source(Protocol):
-    """Bytes to be decoded or encoded.  ``size``: how many there are."""
+    """Random access to bytes that a codec decodes or encodes."""
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Number of bytes."""
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Bytes from ``offset``, fewer where they end.  Raises ``AsdffsError``, ``OSError``."""
+        """Return ``length`` bytes from ``offset`` on, or fewer at the end.
+
+        Raises ``AsdffsError`` or ``OSError``; a codec lets both pass.
+        """
 
 
 class Codec(Protocol):
-    """One compression of section Compression of the standard, or an extension of it.
+    """A compression of the standard (section Compression), or one that an extension adds.
 
-    ``id``: the four bytes of the header's compression field.  ``extra``: of asdffs, which installs
-    the library it needs; empty where Python has it.  ``ratio``: no stored byte decodes to more bytes.
+    A module sets ``PLUGIN`` to an instance.  A codec of another package is an entry point of the group
+    ``asdffs.codecs``; its name is the ``id`` without trailing NULs.
     """
 
     @property
     def id(self) -> bytes:
-        """See the class."""
+        """The four bytes of the compression field in the block header, padded with NULs."""
 
     @property
     def extra(self) -> str:
-        """See the class."""
+        """The extra of asdffs with the library of this codec; empty if none has to be installed."""
 
     @property
     def ratio(self) -> int:
-        """See the class."""
+        """The most bytes that one stored byte can decode to.
+
+        A block whose header states a larger size is refused before it is decoded.
+        """
 
     def available(self) -> bool:
-        """Whether its library is installed."""
+        """Return whether the library is installed.  Must be cheap: do not import the library."""
 
     def memory(self, stored: Source) -> int:
-        """Bytes of memory that a decoder keeps between two pieces, about, and as far as it can be told."""
+        """Return about how many bytes of memory a decoder keeps between two pieces, as far as ``stored`` tells.
+
+        Decoders that are paused are closed when they keep too much memory together.
+        """
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """The content of a block whose header says it has ``size`` bytes, in order, until its stream ends.
+        """Yield the content of a block in order, piece by piece, until the compressed stream ends.
 
-        Raises ``ValueError`` with the reason when the bytes are damaged.
+        ``size`` is the number of bytes that the block header states.  The caller checks that the pieces have as many.
+        Pieces may be empty.  Work when the iterator is asked for a piece, as a generator does: the call of ``decode``
+        itself holds the main lock.
+
+        Raises ``ValueError`` with the reason if the bytes are damaged.
         """
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """The stored bytes of ``content``, as the asdf library and its extensions write them.
+        """Yield the stored bytes of ``content`` piece by piece, as the asdf library and its extensions write them.
 
-        Raises ``ValueError`` when the format cannot hold it.
+        Not called for an empty block, which is stored as nothing, except for an ``Encoding``.  Raises ``ValueError``
+        with the reason if the format cannot hold the content.
         """
 
 
 class Encoding(ABC):
-    """The codec of one block, whose content begins with what it needs to know.  See ``Codec``."""
+    """A codec made for one block, from the description at the beginning of its stored bytes.
+
+    Made by a ``Chaining``.  See ``Codec``.
+    """
 
     id: bytes
     extra: str
@@ -104,88 +124,101 @@ class Encoding(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What users call it."""
+        """The name that users see and write."""
 
     @property
     @abstractmethod
     def described(self) -> str:
-        """All that the block says of how it is encoded, on a line."""
+        """The whole description of the encoding that the block contains, on one line."""
 
     @property
     @abstractmethod
     def unknown(self) -> str:
-        """What of it nobody knows here, so that the block shows its stored bytes; empty when it can be decoded."""
+        """The name of the part that no code here can decode, so the block shows its stored bytes.
+
+        Empty if the block can be decoded.
+        """
 
     @property
     @abstractmethod
     def read_only(self) -> str:
-        """Why the block cannot be written though it can be read; empty when it can."""
+        """Why the block cannot be written although it can be read; empty if it can be written."""
 
     @property
     @abstractmethod
     def ordered(self) -> bool:
-        """Whether what is decoded depends on the byteorder that the tree gives it."""
+        """Whether the decoded bytes depend on the byteorder that the tree states for the block."""
 
     @property
     @abstractmethod
     def fixed_size(self) -> int | None:
-        """The only size, in bytes, that its content can have; None where it may have any."""
+        """The only size in bytes that the content can have; None if any size is possible."""
 
 
 class Chaining(ABC):
-    """A codec that is another one for each block."""
+    """A codec whose blocks each describe their own encoding."""
 
     @abstractmethod
     def of(self, stored: Source, order: Callable[[], str]) -> Encoding:
-        """The codec of the block that is ``stored``; ``order()`` is the byteorder that the tree gives its content."""
+        """Return the codec of the block with the bytes ``stored``.
+
+        ``order()`` returns the byteorder that the tree states for the content, ``big`` or ``little``.
+        """
 
     @abstractmethod
     def holding(self, name: str) -> Encoding:
-        """One of these that does what users call ``name``."""
+        """Return a codec of this kind for the encoding ``name``, to write a block with it."""
 
 
 def name_of(compression: bytes) -> str:
-    """The compression field as users see and write it: ``none`` or its characters."""
+    """Return the name of a compression field: its characters without trailing NULs, or ``none`` if it is empty."""
     return compression.rstrip(b"\0").decode("latin-1") or "none"
 
 
 def id_of(name: str) -> bytes:
-    """What users call a compression, as the four bytes of the compression field."""
+    """Return the name of a compression as the four bytes of the compression field."""
     return name.encode("latin-1", "replace").ljust(4, b"\0")
 
 
 def is_installed(library: str) -> bool:
-    """Whether the Python package ``library`` is there; it is not imported."""
+    """Return whether the Python package ``library`` is installed, without importing it."""
     return importlib.util.find_spec(library) is not None
 
 
 def pieces(source: Source, start: int = 0, length: int = PIECE) -> Iterator[bytes]:
-    """All bytes from ``start`` on, ``length`` at a time."""
+    """Yield all bytes of ``source`` from ``start`` on, ``length`` at a time."""
     while piece := source.read_at(start, length):
         yield piece
         start += len(piece)
 
 
 def check_ended(*, ended: bool, size: int) -> None:
-    """Raise ``ValueError`` when the stored bytes ``ended`` before their stream did; an empty block may have none."""
+    """Raise ``ValueError`` unless the compressed stream ``ended``; a block of ``size`` 0 may have none.
+
+    Call it after the last stored byte was decoded.
+    """
     if not ended and size:
         raise ValueError("the compressed bytes end too early")
 
 
 class Stream(Protocol):
-    """What the decompressors of bz2 and lz4.frame tell of themselves."""
+    """The state that the decompressors of bz2 and lz4.frame report."""
 
     @property
     def eof(self) -> bool:
-        """Whether the stream ended."""
+        """Whether the end of the compressed stream was decoded."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether nothing more comes out without more stored bytes."""
+        """Whether the decompressor needs more stored bytes before it returns any more content."""
 
 
 def decode_stream(stream: Stream, work: Callable[[bytes], bytes], stored: Source, size: int) -> Iterator[bytes]:
-    """Feed ``stored`` to ``work`` until ``stream`` ends.  Raises as ``work`` and ``check_ended``."""
+    """Feed ``stored`` to ``work`` until ``stream`` ends, and yield the content.
+
+    ``work(piece)`` gives stored bytes to ``stream`` and returns content.  ``size``: bytes of content that the block
+    header states.  Raises as ``work`` and ``check_ended``.
+    """
     for piece in pieces(stored):
         if stream.eof:
             return
@@ -196,9 +229,10 @@ def decode_stream(stream: Stream, work: Callable[[bytes], bytes], stored: Source
 
 
 def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable[[T], int]) -> Iterator[bytes]:
-    """``work(part)`` of each, in order; several at a time, for libraries that let go of the interpreter.
+    """Yield ``work(part)`` for all ``parts`` in order, computed by up to 4 threads.
 
-    ``weight(part)``: bytes that it keeps in memory; as many are in work as fit into 32 MiB.
+    Useful for libraries that release the GIL.  ``weight(part)`` returns the bytes of memory that the work on a part
+    needs.  No further part is started while the parts in work need more than 32 MiB (``IN_WORK``).
     """
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -208,7 +242,7 @@ def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable
     try:
         for part in parts:
             waiting.append((weight(part), pool.submit(work, part)))
-            del part  # large ones are kept by nobody but their worker
+            del part  # a large part stays in memory only as long as its worker needs it
             while len(waiting) > workers or sum(w for w, _ in waiting) > IN_WORK:
                 yield waiting.popleft()[1].result()
                 if not waiting:

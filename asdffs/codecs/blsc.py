@@ -1,9 +1,14 @@
 """The ``blsc`` compression of the asdf-compression package: one buffer of c-blosc 1.
 
-A buffer is a header of 16 bytes (versions, flags, size of an item; then length of the content, of a
-block, of the buffer: 3 x 4 bytes, little-endian), the offset of each block (4 bytes each), and the
-blocks, in any order.  The library decodes whole buffers only, so buffers of a few blocks each
-are made of the big one: memory stays flat, and the library decodes their blocks in parallel.
+A buffer consists of
+
+* a header of 16 bytes: two versions, flags and the size of an item (1 byte each); then the lengths of the content, of
+  a block and of the buffer (4 bytes each, little-endian),
+* the offset of each block in the buffer (4 bytes each, little-endian),
+* the blocks, in any order.
+
+The library decodes only whole buffers.  So this module cuts the big buffer into small ones of a few blocks each:
+memory use does not grow with the size of the buffer, and the library decodes the blocks in parallel.
 """
 
 from __future__ import annotations
@@ -21,14 +26,18 @@ _STORED_AS_IS = 0x2
 _DO_NOT_SPLIT = 0x10
 _LARGEST = (1 << 31) - 17  # BLOSC_MAX_BUFFERSIZE
 _AT_ONCE = 1 << 22
-#: The library makes blocks of 16 KiB to a few MiB; what is far from that is refused.
+#: The library makes blocks of 16 KiB to a few MiB.  These limits refuse buffers that are far from that.
 _MOST_BLOCKS = 1 << 18
 _LARGEST_BLOCK = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
 class _Buffer:
-    """The header: ``length`` bytes of content in blocks of ``block``, in ``stored`` bytes."""
+    """The header of a buffer, and the number of its blocks.
+
+    ``length``: bytes of content; ``block``: bytes of content of a block, but the last may be shorter; ``stored``:
+    bytes of the whole buffer.  ``version`` and ``library`` are versions of the format and of the inner compression.
+    """
 
     version: int
     library: int
@@ -43,9 +52,9 @@ class _Buffer:
         return -(-self.length // self.block)
 
     def with_blocks(self, blocks: list[bytes], length: int) -> bytes:
-        """A buffer of ``blocks`` that follow each other, of ``length`` bytes of content."""
+        """Return a buffer of the given consecutive compressed ``blocks``, which have ``length`` bytes of content."""
         flags, block = self.flags, min(self.block, length)
-        if length < self.block:  # alone, the last one of the big buffer: it is never split
+        if length < self.block:  # the short last block of the big buffer, decoded alone: blosc never splits it
             flags |= _DO_NOT_SPLIT
         place = _HEADER.size + _OFFSET.size * len(blocks)
         offsets = b""
@@ -64,34 +73,37 @@ class Blsc:
     ratio = 1 << 16
 
     def available(self) -> bool:
-        """Whether ``blosc`` is installed."""
+        """Return whether ``blosc`` is installed."""
         return is_installed("blosc")
 
     def memory(self, stored: Source) -> int:
-        """A few blocks."""
+        """Return the memory for a few blocks: one small buffer and its content."""
         return 2 * _AT_ONCE
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """Raises ``ValueError``."""
+        """See ``Codec``."""
         head = stored.read_at(0, _HEADER.size)
         if len(head) < _HEADER.size:
-            raise ValueError("it is shorter than a header of blosc")
+            raise ValueError("the stored bytes are shorter than a blosc header")
         buffer = _Buffer(*_HEADER.unpack(head))
         if buffer.stored > stored.size or buffer.length != size or not buffer.block:
-            raise ValueError("the header of blosc cannot be right")
+            raise ValueError("the blosc header contradicts itself or the block header")
         if buffer.block > _LARGEST_BLOCK or buffer.count > _MOST_BLOCKS:
-            raise ValueError(f"blocks of {buffer.block} bytes in blosc are not supported")
+            raise ValueError(f"a blosc buffer with blocks of {buffer.block} bytes is not supported")
         if buffer.flags & _STORED_AS_IS:
             yield from _raw(stored, buffer)
         else:
             yield from _decoded(stored, buffer)
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """Raises ``ValueError`` for more than 2 GiB.  The library needs all of the content in memory."""
+        """See ``Codec``.  Raises ``ValueError`` for more than 2 GiB, the limit of the format.
+
+        Needs memory for the whole content, because the library encodes only whole buffers.
+        """
         import blosc
 
         if content.size > _LARGEST:
-            raise ValueError(f"blsc holds at most {_LARGEST} bytes")
+            raise ValueError(f"a blsc block holds at most {_LARGEST} bytes; choose another compression")
         if not content.size:
             return
         blosc.set_releasegil(True)
@@ -103,7 +115,7 @@ class Blsc:
 
 def _raw(stored: Source, buffer: _Buffer) -> Iterator[bytes]:
     if buffer.stored != _HEADER.size + buffer.length:
-        raise ValueError("the header of blosc cannot be right")
+        raise ValueError("the blosc header contradicts itself or the block header")
     left = buffer.length
     for piece in pieces(stored, _HEADER.size):
         yield piece[:left]
@@ -111,7 +123,7 @@ def _raw(stored: Source, buffer: _Buffer) -> Iterator[bytes]:
 
 
 def _decoded(stored: Source, buffer: _Buffer) -> Iterator[bytes]:
-    """A few blocks at a time; the last one, when it is shorter, alone."""
+    """Yield the content, a few blocks at a time; a short last block is decoded alone."""
     import blosc
 
     blosc.set_releasegil(True)
@@ -125,21 +137,25 @@ def _decoded(stored: Source, buffer: _Buffer) -> Iterator[bytes]:
         try:
             yield blosc.decompress(buffer.with_blocks(blocks, length))
         except blosc.blosc_extension.error as err:
-            raise ValueError(f"blosc cannot decode it: {err}") from err
+            raise ValueError(f"the blosc library cannot decode a block: {err}") from err
 
 
 def _spans(stored: Source, buffer: _Buffer) -> list[tuple[int, int]]:
-    """Where each block begins and ends: before the one that follows it in the buffer."""
+    """Return start and stop of each block, as offsets in the buffer.
+
+    The header has only the starts.  A block ends where the next one in the buffer begins.  Raises ``ValueError`` if a
+    start lies outside the buffer.
+    """
     end = _HEADER.size + _OFFSET.size * buffer.count
     if end > buffer.stored:
-        raise ValueError("the header of blosc cannot be right")
+        raise ValueError("the blosc header contradicts itself or the block header")
     starts = [start for (start,) in _OFFSET.iter_unpack(stored.read_at(_HEADER.size, end - _HEADER.size))]
     ends: dict[int, int] = {}
     follower = buffer.stored
     for start in sorted(set(starts), reverse=True):
         ends[start], follower = follower, start
     if starts and not end <= min(starts) <= max(starts) < buffer.stored:
-        raise ValueError("a block of blosc lies outside its buffer")
+        raise ValueError("a blosc block lies outside its buffer")
     return [(start, ends[start]) for start in starts]
 
 

@@ -13,18 +13,18 @@ class Bzp2:
 
     id = b"bzp2"
     extra = ""
-    ratio = 1 << 21  # a block of 900 kB holds 46 MB of equal bytes, in about 40 bytes
+    ratio = 1 << 21  # a bzip2 block of "900 kB" holds up to 46 MB of equal bytes in about 40 stored bytes
 
     def available(self) -> bool:
-        """Python has it."""
+        """Return True: the module is part of Python."""
         return True
 
     def memory(self, stored: Source) -> int:
-        """As bzip2's manual says, and what is fed at a time."""
+        """Return the memory that the manual of bzip2 states, plus one piece of input."""
         return 5 << 20
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """Raises ``ValueError``."""
+        """See ``Codec``."""
         stream = bz2.BZ2Decompressor()
 
         def work(piece: bytes) -> bytes:
@@ -36,7 +36,7 @@ class Bzp2:
         yield from decode_stream(stream, work, stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """Never refuses."""
+        """See ``Codec``.  Never raises ``ValueError``."""
         stream = bz2.BZ2Compressor()
         for piece in pieces(content):
             yield stream.compress(piece)

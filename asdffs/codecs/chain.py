@@ -1,9 +1,11 @@
-"""Chains of encodings, as ENCODED blocks of the draft of 2015 have them (section Block encoding).
+"""Chains of encodings: the codec of ENCODED blocks in the draft of 2015 (section Block encoding).
 
-A block begins with a chunk of YAML, a list of the encodings in the order in which they were applied, and the encoded
-bytes follow.  Each entry is ``name``, ``[name]`` or ``[name, {arguments}]``.  What is written again is the chunk as
-it was, then the content encoded in the same way.  A chain that names an encoding nobody knows is not decoded; one
-with ``quantize`` is not written.  Stateless, but for what a chain remembers of its block.
+A block begins with a chunk of YAML: a list of the encodings in the order in which they were applied.  Each entry is
+``name``, ``[name]`` or ``[name, {arguments}]``.  The encoded bytes follow the chunk.
+
+A block is written again as the same chunk, followed by the content encoded in the same way.  A chain with an unknown
+encoding is not decoded.  A chain with ``quantize`` is not written.  There is no state except for the description that
+a ``Chain`` keeps of its block.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ from asdffs.codecs.chained.sources import Behind, Sequential, limited
 from asdffs.codecs.chained.steps import LOSSY, STEPS, ChainStep, _Tile
 from asdffs.format.constants import CHAIN
 
-#: Bytes of a chunk that is read as YAML, at the most.
+#: Most bytes of a chunk.  A longer one is not parsed.
 _LONGEST: Final = 1 << 14
 _END: Final = re.compile(rb"\r?\n\.\.\.(?:\r?\n|\Z)")
-#: As much as zlib and quantize together can make of a byte, and no more: a file of some bytes fills no disk.
+#: Limit of the decoded size per stored byte: enough for zlib with quantize, and a tiny file cannot fill the disk.
 _RATIO: Final = 1 << 17
 _SHOWN: Final = 60
 
 
 @dataclass(frozen=True)
 class Chain(Encoding):
-    """The chain of one block.  See ``codecs.Encoding``.  ``chunk``: of YAML, its end included.
+    """The chain of one block.  See ``Encoding``.
 
-    ``order()``: the byteorder of what is decoded, where the chain does not keep it; ``problem``: why it cannot be
-    used at all, or empty.
+    ``chunk``: the YAML, including the line that ends it.  ``order()`` returns the byteorder to decode to, ``big`` or
+    ``little``; only ``quantize`` needs it.  ``problem``: why the chain cannot be used at all, or empty.
     """
 
     chunk: bytes
@@ -46,17 +48,17 @@ class Chain(Encoding):
     extra = ""
 
     def available(self) -> bool:
-        """Python has all that is needed."""
+        """Return True: no library has to be installed."""
         return True
 
     @property
     def name(self) -> str:
-        """What users call it: ``tile+zlib``."""
+        """The name that users see, for example ``tile+zlib``."""
         return "+".join(entry.name for entry in self.entries) or "none"
 
     @property
     def described(self) -> str:
-        """The chain as YAML on a line: ``[[tile, {...}], zlib]``."""
+        """The chain as one line of YAML: ``[[tile, {...}], zlib]``."""
         import yaml
 
         entries = [[entry.name, entry.arguments] if entry.arguments else entry.name for entry in self.entries]
@@ -64,42 +66,42 @@ class Chain(Encoding):
 
     @property
     def unknown(self) -> str:
-        """The encoding that nobody knows here, or empty."""
+        """The name of the first unknown encoding, or empty."""
         return next((entry.name for entry in self.entries if entry.name not in STEPS), "")
 
     @property
     def read_only(self) -> str:
-        """Why the block cannot be written; empty when it can."""
+        """Why the block cannot be written; empty if it can."""
         return self.problem or (LOSSY if self.ordered else "")
 
     @property
     def ordered(self) -> bool:
-        """Whether what is decoded depends on ``order``."""
+        """Whether the decoded bytes depend on ``order``."""
         return any(entry.name == "quantize" for entry in self.entries)
 
     @property
     def fixed_size(self) -> int | None:
-        """The only size, in bytes, that its content can have; None where it may have any."""
+        """The only size in bytes that the content can have; None if any size is possible."""
         first = None if self.problem or self.unknown else self._first
         return first.tile.size if isinstance(first, _Tile) else None
 
     @property
     def ratio(self) -> int:
-        """Of all steps; of a chain that cannot be used, anything."""
+        """The product of all steps, at most 2**17; 2**17 for a chain that cannot be used."""
         try:
             return min(_RATIO, math.prod(step.ratio for step in self._steps))
         except ValueError:
             return _RATIO
 
     def memory(self, stored: Source) -> int:
-        """Of all steps."""
+        """Return the sum of all steps; 0 for a chain that cannot be used."""
         try:
             return sum(step.memory for step in self._steps)
         except ValueError:
             return 0
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """Raises ``ValueError``; ``order`` is asked at once."""
+        """See ``Codec``.  Calls ``order`` at once, while the caller still holds the main lock."""
         return self._decoded(stored, size, self.order() if self.ordered else "big")
 
     def _decoded(self, stored: Source, size: int, order: str) -> Iterator[bytes]:
@@ -114,7 +116,7 @@ class Chain(Encoding):
         yield from found
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """The chunk as it was, and the content encoded.  Raises ``ValueError``."""
+        """See ``Codec``: yield the chunk as it was, then the encoded content."""
         source, size = content, content.size
         found: Iterator[bytes] = pieces(source)
         for step in self._steps:
@@ -133,46 +135,46 @@ class Chain(Encoding):
 
     @functools.cached_property
     def _steps(self) -> tuple[ChainStep, ...]:
-        """Raises ``ValueError`` when they cannot be."""
+        """The steps in the order of the chain.  Raises ``ValueError`` if the chain cannot be used."""
         if self.problem:
             raise ValueError(self.problem)
         if self.unknown:
             raise ValueError(f"the encoding {self.unknown[:_SHOWN]!r} is not known")
         places = [STEPS[entry.name][0] for entry in self.entries]
         if places != sorted(places) or places.count(1) > 1:
-            raise ValueError(f"the encodings {self.name} are not in an order that can be")
+            raise ValueError(f"the encodings {self.name} cannot follow each other in this order")
         return tuple(STEPS[entry.name][1](entry) for entry in self.entries)
 
 
 class Chains(Chaining):
-    """Makes the chain of each block.  See ``codecs.Chaining``."""
+    """The codec of all chained blocks: makes the ``Chain`` of each.  See ``Chaining``."""
 
     id = CHAIN
     extra = ""
     ratio = _RATIO
 
     def available(self) -> bool:
-        """Python has all that is needed."""
+        """Return True: no library has to be installed."""
         return True
 
     def memory(self, stored: Source) -> int:
-        """As the chain."""
+        """See ``Codec``."""
         return self.of(stored).memory(stored)
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """As the chain.  Raises ``ValueError``."""
+        """See ``Codec``."""
         return self.of(stored).decode(stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """As a chain of nothing but zlib."""
+        """See ``Codec``: encode as a chain of only zlib."""
         return self.holding("zlib").encode(content)
 
     def of(self, stored: Source, order: Callable[[], str] = lambda: "big") -> Chain:
-        """The chain that ``stored`` begins with; one with a ``problem`` where it begins with none."""
+        """Return the chain at the beginning of ``stored``; a chain with a ``problem`` if there is no valid one."""
         head = stored.read_at(0, min(_LONGEST, stored.size))
         end = _END.search(head)
         if end is None or (end.end() == len(head) < stored.size and not head.endswith(b"\n")):
-            return Chain(b"", (), problem="its chain of encodings has no end: no line '...' follows")
+            return Chain(b"", (), problem="its chain of encodings has no end: it lacks a line '...'")
         chunk = head[: end.end()]
         try:
             entries = entries_of(chunk)
@@ -181,7 +183,7 @@ class Chains(Chaining):
         return Chain(chunk, entries, order)
 
     def holding(self, name: str) -> Chain:
-        """A chain of the encoding that users call ``name``, which needs no arguments."""
+        """Return a chain of only the encoding ``name``, which must be one without arguments."""
         return Chain(b"---\n[%s]\n...\n" % name.encode(), (Entry(name),))
 
 

@@ -1,8 +1,12 @@
-"""The ``lz4`` compression as the asdf library frames it.
+"""The ``lz4`` compression with the framing of the asdf library.
 
-The content is cut into parts of 4 MiB (readers take any size); each is stored as the length of its
-compressed bytes (4 bytes, big-endian), and those: the length of the part (4 bytes, little-endian)
-and one LZ4 block.  Parts are decoded and encoded in parallel.
+The content is cut into parts of 4 MiB; a reader accepts any size.  A part is stored as
+
+* the length of the following two fields together (4 bytes, big-endian),
+* the length of the decoded part (4 bytes, little-endian),
+* one LZ4 block.
+
+Parts are decoded and encoded in parallel.
 """
 
 from __future__ import annotations
@@ -26,15 +30,15 @@ class Lz4:
     ratio = _RATIO
 
     def available(self) -> bool:
-        """Whether ``lz4`` is installed."""
+        """Return whether ``lz4`` is installed."""
         return is_installed("lz4")
 
     def memory(self, stored: Source) -> int:
-        """The parts that are in work."""
+        """Return the most memory that ``in_parallel`` uses for parts."""
         return IN_WORK
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """Raises ``ValueError``."""
+        """See ``Codec``."""
         import lz4.block
 
         def work(part: bytes) -> bytes:
@@ -46,7 +50,7 @@ class Lz4:
         yield from in_parallel(work, _parts(stored), lambda part: len(part) + _length(part))
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """Never refuses."""
+        """See ``Codec``.  Never raises ``ValueError``."""
         import lz4.block
 
         def work(part: bytes) -> bytes:
@@ -57,15 +61,15 @@ class Lz4:
 
 
 def _parts(stored: Source) -> Iterator[bytes]:
-    """The compressed parts.  Raises ``ValueError``."""
+    """Yield the compressed parts, without their stored lengths.  Raises ``ValueError`` if a length is impossible."""
     place = 0
     while head := stored.read_at(place, _STORED_LENGTH.size):
         if len(head) < _STORED_LENGTH.size:
-            raise ValueError("it ends inside the length of a part")
+            raise ValueError("the stored bytes end inside the length field of a part")
         length = _STORED_LENGTH.unpack(head)[0]
         place += _STORED_LENGTH.size
         if length > min(LARGEST_PART, stored.size - place):
-            raise ValueError(f"a part says it has {length} bytes")
+            raise ValueError(f"the length field of a part says {length} bytes, which is too large")
         part = stored.read_at(place, length)
         _check_length(part)
         yield part
@@ -78,7 +82,7 @@ def _length(part: bytes) -> int:
 
 def _check_length(part: bytes) -> None:
     if len(part) < _LENGTH.size or _length(part) > min(LARGEST_PART, _RATIO * len(part)):
-        raise ValueError("the length of a part cannot be right")
+        raise ValueError("the length field of a part is not possible")
 
 
 PLUGIN = Lz4()

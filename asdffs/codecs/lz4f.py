@@ -15,15 +15,15 @@ class Lz4f:
     ratio = 256
 
     def available(self) -> bool:
-        """Whether ``lz4`` is installed."""
+        """Return whether ``lz4`` is installed."""
         return is_installed("lz4")
 
     def memory(self, stored: Source) -> int:
-        """Two of the largest blocks of a frame, and what is fed at a time."""
+        """Return the size of two of the largest possible blocks of a frame, plus one piece of input."""
         return 10 << 20
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """Raises ``ValueError``."""
+        """See ``Codec``."""
         import lz4.frame
 
         stream = lz4.frame.LZ4FrameDecompressor()
@@ -37,7 +37,7 @@ class Lz4f:
         yield from decode_stream(stream, work, stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """Never refuses."""
+        """See ``Codec``.  Never raises ``ValueError``."""
         import lz4.frame
 
         stream = lz4.frame.LZ4FrameCompressor()

@@ -1,13 +1,16 @@
 """The encoding ``quantize`` of the draft of 2015 (section Built-in array-to-binary encodings): decoding only.
 
-Floats were made integers of a few bits, so that what was written is not what is read: encoding again would lose more.
-A stream of chunks, all numbers big-endian::
+The writer rounded floats to integers of a few bits.  Encoding decoded values again would lose more precision, so this
+module only decodes.  The encoded bytes are a stream of chunks, with all numbers big-endian::
 
+    offset in the chunk, length in bytes, field
      0  1  encoded_bits, 1 to 64     9  8  scale, a double
      1  8  offset, a double         17  8  nvalues
     25  (encoded_bits * nvalues) bits of signed integers, the first in the highest bits, padded to a byte
 
-A value is ``integer * scale + offset`` in double precision, then of the array's own.  Imports numpy when called.
+A value is ``integer * scale + offset`` in double precision, converted to the precision of the array.
+
+numpy is imported when it is needed, not with this module.
 """
 
 from __future__ import annotations
@@ -20,33 +23,33 @@ from typing import Any, Final
 from asdffs.codecs.base import Source
 
 _CHUNK: Final = struct.Struct(">BddQ")
-#: Values that are decoded at a time; a multiple of 8, so that each time ends with a byte.
+#: Values to decode at a time.  A multiple of 8, so that a part always ends with a whole byte.
 _AT_ONCE: Final = 1 << 16
-#: Chunks without values, which mean nothing, at the most.
+#: Most chunks without values, which mean nothing.  The limit makes ``largest`` finite.
 _MOST_EMPTY: Final = 1000
-#: Bytes of a chunk's header and of a value, at the most: how much a stream of some values can have.
+#: Most bytes that a value can take in the stream: a chunk of its own, with 64 bits.
 _MOST: Final = _CHUNK.size + 8
 
 
 @dataclass(frozen=True, slots=True)
 class Quantize:
-    """``bits``: of a value of the array, 32 or 64."""
+    """The decoder of an array of floats of ``bits`` bits, 32 or 64."""
 
     bits: int
 
     @property
     def item(self) -> int:
-        """Bytes of a value of the array."""
+        """Size of a value of the array in bytes."""
         return self.bits // 8
 
     def largest(self, size: int) -> int:
-        """Bytes that a stream can have which decodes to ``size`` bytes."""
+        """Return the most bytes of a stream that decodes to ``size`` bytes."""
         return size // self.item * _MOST + _MOST_EMPTY * _CHUNK.size
 
     def decode(self, stream: Source, size: int, byteorder: str) -> Iterator[bytes]:
-        """The ``size`` bytes of the array, in ``byteorder`` (big or little).
+        """Yield the ``size`` bytes of the array in ``byteorder`` (``big`` or ``little``).
 
-        Raises ``ValueError`` when ``stream`` has not just as many values.
+        Raises ``ValueError`` unless ``stream`` has exactly the values of the array.
         """
         wanted, place, empty = size // self.item, 0, 0
         dtype = ("<" if byteorder == "little" else ">") + f"f{self.item}"
@@ -56,7 +59,7 @@ class Quantize:
             bits, offset, scale, count = _CHUNK.unpack(head)
             place += _CHUNK.size
             if not 1 <= bits <= 64:
-                raise ValueError(f"a chunk has values of {bits} bits; 1 to 64 can be")
+                raise ValueError(f"a chunk has values of {bits} bits; only 1 to 64 are possible")
             if count > wanted:
                 raise ValueError("there are more quantized values than the array has")
             wanted, empty = wanted - count, empty + (not count)
@@ -74,7 +77,7 @@ class Quantize:
 
 
 def _parts(count: int) -> Iterator[int]:
-    """``count`` values a few at a time."""
+    """Yield the numbers of values to decode at a time, ``count`` in all."""
     while count:
         part = min(count, _AT_ONCE)
         yield part
@@ -82,16 +85,19 @@ def _parts(count: int) -> Iterator[int]:
 
 
 def _values(raw: bytes, count: int, bits: int, scale: float, offset: float, dtype: str) -> bytes:
-    """The first ``count`` values of ``bits`` bits each in ``raw``."""
+    """Return the first ``count`` values in ``raw``, of ``bits`` bits each, as bytes of an array of ``dtype``."""
     import numpy as np
 
-    with np.errstate(all="ignore"):  # a scale or offset may be anything, and so are the values then
+    with np.errstate(all="ignore"):  # any scale and offset are possible, so values may overflow or be NaN
         found = _integers(raw, count, bits).astype(np.float64) * scale + offset
         return bytes(found.astype(dtype).tobytes())
 
 
 def _integers(raw: bytes, count: int, bits: int) -> Any:
-    """Two's complement integers as int64: each in 64 bits of its own, shifted up and down again for its sign."""
+    """Return the first ``count`` two's complement integers in ``raw``, of ``bits`` bits each, as int64.
+
+    Each is put into the highest of 64 bits and shifted down, which extends its sign.
+    """
     import numpy as np
 
     if bits in (8, 16, 32, 64):
@@ -103,7 +109,10 @@ def _integers(raw: bytes, count: int, bits: int) -> Any:
 
 
 def quantize_of(arguments: Callable[[str], Any]) -> Quantize:
-    """What a chain describes; ``arguments(name)`` is what it has there.  Raises ``ValueError``."""
+    """Return the decoder that the arguments of a chain describe.
+
+    ``arguments(name)`` returns an argument as parsed from YAML, or None.  Raises ``ValueError`` if they are invalid.
+    """
     bits = arguments("dtype")
     if isinstance(bits, bool) or bits not in (32, 64):
         raise ValueError("quantize needs dtype: 32 or 64")

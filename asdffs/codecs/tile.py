@@ -1,9 +1,13 @@
 """The encoding ``tile`` of the draft of 2015 (section Built-in array-to-array encodings).
 
-An array of items is written tile by tile: the tiles in C order, the items of each in C order, those of the high edges
-padded to whole tiles; what is in the padding means nothing and is written as zeros.  Work goes on band by band, a
-band being what lies between two cuts of the first axis that is cut, or many of these if they are small, so memory is
-that of a band.  Imports numpy when called.
+An array of items is written tile by tile: the tiles in C order, and the items of each tile in C order.  Tiles at the
+high edges are padded to whole tiles.  The padding means nothing and is written as zeros.
+
+Arrays are encoded and decoded band by band.  A band is one or more whole rows of tiles along the first axis on which
+a tile has more than one item.  Small arrays share a band, of about one MiB.  So memory use is a few times that of a
+band.
+
+numpy is imported when it is needed, not with this module.
 """
 
 from __future__ import annotations
@@ -16,13 +20,16 @@ from typing import Any, Final
 
 from asdffs.codecs.base import LARGEST_PART, PIECE, Source
 
-#: numpy's limit; a tile needs two axes for each of the array's, and one for the bytes of an item.
+#: numpy 1 allows 32 axes; tiling needs two for each axis of the array, and one more for the arrays of a band.
 _MOST_AXES: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
 class _Band:
-    """``outer`` arrays of the axes from the first that is cut, each of ``rows`` items along that axis."""
+    """The unit of work: ``outer`` subarrays, each with ``rows`` items along the axis ``Tile._first``.
+
+    A subarray has the axes from ``_first`` on.
+    """
 
     outer: int
     rows: int
@@ -30,9 +37,10 @@ class _Band:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """``shape``: of a tile, in items; ``original``: of the array; ``item``: bytes of an item.
+    """The tiling of one array.
 
-    Raises ``ValueError`` when these cannot be.
+    ``shape``: the shape of a tile in items; ``original``: the shape of the array; ``item``: bytes of an item.  Raises
+    ``ValueError`` if these do not fit together, or if a row of tiles is larger than ``LARGEST_PART``.
     """
 
     shape: tuple[int, ...]
@@ -41,31 +49,31 @@ class Tile:
 
     def __post_init__(self) -> None:
         if len(self.shape) != len(self.original):
-            raise ValueError(f"tiles of {len(self.shape)} axes cannot make an array of {len(self.original)}")
+            raise ValueError(f"tiles with {len(self.shape)} axes cannot form an array with {len(self.original)} axes")
         if len(self.shape) > _MOST_AXES:
-            raise ValueError(f"tiles have {len(self.shape)} axes; {_MOST_AXES} are the most")
+            raise ValueError(f"its tiles have {len(self.shape)} axes; at most {_MOST_AXES} are supported")
         if self.item < 1 or min(self.shape, default=1) < 1 or min(self.original, default=0) < 0:
-            raise ValueError("tiles of no size cannot make an array")
+            raise ValueError("the shape and the item_size of its tiles must be positive")
         if self._band_size() > LARGEST_PART and self.size:
-            raise ValueError(f"a row of tiles has {self._band_size()} bytes; {LARGEST_PART} are the most")
+            raise ValueError(f"a row of tiles has {self._band_size()} bytes; at most {LARGEST_PART} are supported")
 
     @property
     def size(self) -> int:
-        """Bytes of the array."""
+        """Size of the array in bytes."""
         return self.item * math.prod(self.original)
 
     @property
     def padded_size(self) -> int:
-        """Bytes of all tiles."""
+        """Size of all tiles in bytes, with padding."""
         return self._outer * math.prod(self._padded(_Band(1, self._rows)))
 
     @property
     def memory(self) -> int:
-        """Bytes that are kept in work, about."""
+        """About how many bytes of memory encoding or decoding needs."""
         return 3 * max(PIECE, self._band_size())
 
     def decode(self, tiles: Source) -> Iterator[bytes]:
-        """The array of what ``tiles`` has, in order.  Raises ``ValueError`` when that ends too early."""
+        """Yield the bytes of the array in order.  Raises ``ValueError`` unless ``tiles`` has exactly its bytes."""
         place = 0
         for band in self._bands():
             length = math.prod(self._padded(band))
@@ -74,13 +82,13 @@ class Tile:
                 raise ValueError("the tiles end too early")
             place += length
             yield self._untiled(raw, band)
-        if tiles.read_at(place, 1):  # which also asks whoever decodes it whether it is whole
-            raise ValueError("there are more bytes than its tiles have")
+        if tiles.read_at(place, 1):  # reading on also makes the step before check that its stream is complete
+            raise ValueError("more bytes follow its tiles")
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """The tiles of an array.  Raises ``ValueError`` unless ``content`` has just its size."""
+        """Yield the tiles of an array.  Raises ``ValueError`` unless ``content`` has exactly its size."""
         if content.size != self.size:
-            raise ValueError(f"its tiles hold just {self.size} bytes, not {content.size}")
+            raise ValueError(f"its tiles hold exactly {self.size} bytes, not {content.size}")
         place = 0
         for band in self._bands():
             length = math.prod(self._lengths(band))
@@ -91,46 +99,52 @@ class Tile:
 
     @property
     def _first(self) -> int:
-        """The first axis along which a tile has more than one item; those before are cut into single items."""
+        """The first axis along which a tile has more than one item; the last axis if there is none.
+
+        Along the axes before it a tile has one item.
+        """
         cut = (axis for axis, step in enumerate(self.shape) if step > 1)
         return next(cut, max(0, len(self.shape) - 1))
 
     @property
     def _steps(self) -> tuple[int, ...]:
-        """Of the axes from ``_first`` on: how many items a tile has.  The last is counted in bytes.
+        """The length of a tile along each axis from ``_first`` on: in items, but in bytes along the last axis.
 
-        So the bytes of an item lie together whatever is moved.
+        Counting the last axis in bytes keeps the bytes of an item together.
         """
         steps = self.shape[self._first :] or (1,)
         return (*steps[:-1], steps[-1] * self.item)
 
     def _lengths(self, band: _Band) -> tuple[int, ...]:
-        """The part of the array that a band has; the last axis in bytes."""
+        """Return the shape of a band without padding: in items, but in bytes along the last axis."""
         rest = self.original[self._first + 1 :]
         lengths = (band.outer, band.rows, *rest)
         return (*lengths[:-1], lengths[-1] * self.item)
 
     def _padded(self, band: _Band) -> tuple[int, ...]:
-        """The same with the padding of its tiles."""
+        """Return the shape of a band as ``_lengths``, with the padding of its tiles."""
         steps = (1, *self._steps)
         return tuple(-(-length // step) * step for length, step in zip(self._lengths(band), steps, strict=True))
 
     @property
     def _outer(self) -> int:
-        """How many arrays of the axes from ``_first`` on there are."""
+        """Number of subarrays of the axes from ``_first`` on."""
         return math.prod(self.original[: self._first])
 
     @property
     def _rows(self) -> int:
-        """Items along the axis ``_first``."""
+        """Number of items along the axis ``_first``."""
         return self.original[self._first] if self.original else 1
 
     def _band_size(self) -> int:
-        """Bytes of the smallest band that can be: a row of tiles."""
+        """Return the size of the smallest possible band, a row of tiles, in bytes with padding."""
         return math.prod(self._padded(_Band(1, min(self._rows, self.shape[self._first] if self.shape else 1))))
 
     def _bands(self) -> Iterator[_Band]:
-        """The bands in order: several arrays of the axes from ``_first`` on, or a part of one, of about a MiB."""
+        """Yield the bands in order, each of about one MiB.
+
+        A band has several subarrays of the axes from ``_first`` on, or whole rows of tiles of one.
+        """
         if not self.size:
             return
         whole = math.prod(self._padded(_Band(1, self._rows)))
@@ -164,12 +178,18 @@ class Tile:
 
 
 def _interleaved(axes: int) -> tuple[int, ...]:
-    """The order that puts each axis within tiles behind that of the tiles."""
+    """Return the transposition that puts each axis within the tiles behind the same axis of the grid of tiles.
+
+    ``axes`` is the number of axes: axes 0 to ``axes - 1`` are those of the grid, the others those within the tiles.
+    """
     return tuple(itertools.chain(*((axis, axes + axis) for axis in range(axes))))
 
 
 def tile_of(arguments: Callable[[str], Any]) -> Tile:
-    """The tile that a chain describes; ``arguments(name)`` is what it has there.  Raises ``ValueError``."""
+    """Return the tiling that the arguments of a chain describe.
+
+    ``arguments(name)`` returns an argument as parsed from YAML, or None.  Raises ``ValueError`` if they are invalid.
+    """
     shape, original = _shape_of(arguments("shape")), _shape_of(arguments("original_shape"))
     item = arguments("item_size")
     if shape is None or original is None or not _is_length(item):

@@ -16,15 +16,15 @@ class Zlib:
     ratio = 1032
 
     def available(self) -> bool:
-        """Python has it."""
+        """Return True: the module is part of Python."""
         return True
 
     def memory(self, stored: Source) -> int:
-        """The window, and what is fed at a time."""
+        """Return the size of the window plus one piece of input."""
         return 2 * PIECE
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """Raises ``ValueError``."""
+        """See ``Codec``."""
         stream = zlib.decompressobj()
 
         def work(rest: bytes) -> bytes:
@@ -42,7 +42,7 @@ class Zlib:
         check_ended(ended=stream.eof, size=size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """Never refuses."""
+        """See ``Codec``.  Never raises ``ValueError``."""
         stream = zlib.compressobj()
         for piece in pieces(content):
             yield stream.compress(piece)

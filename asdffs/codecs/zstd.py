@@ -1,6 +1,6 @@
 """The ``zstd`` compression of the asdf-compression package: one Zstandard frame.
 
-Frames of others that follow each other are read as well.
+Several frames in a row, as other programs write them, are read as well.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 from asdffs.codecs.base import PIECE, Source, is_installed, pieces
 
-_LEVEL = 3  # the package's own
-#: A block of 128 KiB may be stored in 4 bytes: so many are fed at a time that memory stays bounded.
+_LEVEL = 3  # the level that asdf-compression uses
+#: Input bytes at a time.  128 KiB of content may take only 4 stored bytes, so a larger input would need much memory.
 _FED = 1 << 10
 _HEADER = 18  # ZSTD_FRAMEHEADERSIZE_MAX
-_LARGEST_WINDOW = 1 << 27  # the zstd program's own limit
+_LARGEST_WINDOW = 1 << 27  # the limit of the zstd program
 
 
 class Zstd:
@@ -24,11 +24,11 @@ class Zstd:
     ratio = 1 << 15
 
     def available(self) -> bool:
-        """Whether ``zstandard`` is installed."""
+        """Return whether ``zstandard`` is installed."""
         return is_installed("zstandard")
 
     def memory(self, stored: Source) -> int:
-        """The window that the frame asks for; what cannot be read keeps nothing."""
+        """Return the window size in the frame header plus one piece; 0 if the header cannot be read."""
         import zstandard
 
         try:
@@ -38,7 +38,7 @@ class Zstd:
         return min(int(window), _LARGEST_WINDOW) + PIECE
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
-        """Raises ``ValueError``."""
+        """See ``Codec``."""
         import zstandard
 
         library = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
@@ -55,7 +55,7 @@ class Zstd:
                 yield work(piece[place : place + _FED])
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """Never refuses.  On all processors."""
+        """See ``Codec``.  Uses all processors.  Never raises ``ValueError``."""
         import zstandard
 
         stream = zstandard.ZstdCompressor(level=_LEVEL, threads=-1).compressobj(size=content.size)

@@ -1,1 +1,1 @@
-"""What the codec ``chain`` is made of: what a block says of itself, the steps, and sources between them."""
+"""Parts of the codec ``chain``: the entries of a chain, its steps, and the sources between the steps."""

@@ -1,40 +1,40 @@
-"""What a block says of its chain of encodings: entries, read from the YAML at its beginning."""
+"""Parser of the YAML at the beginning of a chained block, which lists its encodings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: Encodings of a chain, at the most: each may make its bytes a thousand times as many.
+#: Most encodings of a chain.  Each can decode to a thousand times as many bytes, so the number is limited.
 _MOST: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One encoding of a chain, as written."""
+    """One encoding of a chain, as the block states it."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def argument(self, name: str) -> Any:
-        """The argument of that name, None without one."""
+        """Return the argument ``name``, or None if it is missing."""
         return self.arguments.get(name)
 
 
 def entries_of(chunk: bytes) -> tuple[Entry, ...]:
-    """What a chunk says.  Raises ``ValueError`` when it is no chain."""
+    """Return the entries of a chunk of YAML.  Raises ``ValueError`` with the reason if it is not a chain."""
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         anchors = any(getattr(event, "anchor", None) for event in yaml.parse(chunk, Loader=loader))
-        found = None if anchors else yaml.load(chunk, Loader=loader)  # a safe one
+        found = None if anchors else yaml.load(chunk, Loader=loader)  # the loader is a safe one
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, LookupError) as err:
         raise ValueError("its chain of encodings is not YAML") from err
     if anchors:
-        raise ValueError("its chain of encodings has anchors, by which it might mean any amount")
+        raise ValueError("its chain of encodings has anchors, which could expand to any size")
     if not isinstance(found, list) or not 1 <= len(found) <= _MOST:
-        raise ValueError(f"its chain of encodings is no list of 1 to {_MOST} of them")
+        raise ValueError(f"its chain of encodings is not a list of 1 to {_MOST} encodings")
     return tuple(map(_entry_of, found))
 
 
@@ -42,9 +42,9 @@ def _entry_of(value: Any) -> Entry:
     name, *rest = value if isinstance(value, list) and value else (value,)
     arguments = rest[0] if rest else {}
     if not isinstance(name, str) or len(rest) > 1 or not isinstance(arguments or {}, dict):
-        raise ValueError("an entry of its chain of encodings is no name with arguments")
+        raise ValueError("an entry of its chain of encodings is not a name with arguments")
     if not all(isinstance(key, str) and _is_plain(argument) for key, argument in (arguments or {}).items()):
-        raise ValueError("an argument in its chain of encodings is no number, text, or list of numbers")
+        raise ValueError("an argument in its chain of encodings is not a number, a text or a list of integers")
     return Entry(name, arguments or {})
 
 

@@ -1,4 +1,4 @@
-"""Sources between the steps of a chain."""
+"""The sources that connect the steps of a chain."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from asdffs.codecs.base import Source
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What follows the first ``start`` bytes of ``source``.  See ``codecs.Source``."""
+    """The bytes of ``source`` from ``start`` on.  See ``codecs.base.Source``."""
 
     source: Source
     start: int
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Number of bytes."""
         return max(0, self.source.size - self.start)
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """As ``source`` does."""
+        """See ``codecs.base.Source``.  Raises as ``source``."""
         return self.source.read_at(self.start + offset, length)
 
 
 class Sequential:
-    """The bytes of ``parts``, read once from start to end.  See ``codecs.Source``; ``size``: at the most."""
+    """The bytes of ``parts``, to be read once from start to end.  See ``codecs.base.Source``.
+
+    ``size`` is the most bytes that there can be, not the exact number.
+    """
 
     def __init__(self, parts: Iterator[bytes], size: int) -> None:
         self.size = size
@@ -35,9 +38,9 @@ class Sequential:
         self._held = bytearray()
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """The next bytes: ``offset`` is where the last read ended.  Raises as ``parts`` do."""
+        """Return the next bytes.  ``offset`` must be where the last read ended.  Raises as ``parts``."""
         if offset != self._place:
-            raise RuntimeError(f"read at {offset}, and {self._place} comes next")
+            raise RuntimeError(f"read at offset {offset}, but the next offset is {self._place}")
         while len(self._held) < length and (part := next(self._parts, None)) is not None:
             self._held += part
         found = bytes(self._held[:length])
@@ -47,9 +50,9 @@ class Sequential:
 
 
 def limited(parts: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """``parts``, as long as they are no more than ``most`` bytes in all.  Raises ``ValueError`` then."""
+    """Yield ``parts``.  Raises ``ValueError`` as soon as they have more than ``most`` bytes together."""
     for part in parts:
         most -= len(part)
         if most < 0:
-            raise ValueError("an encoding of its chain decodes to more than the next one can have")
+            raise ValueError("an encoding of its chain decodes to more than the next one accepts")
         yield part

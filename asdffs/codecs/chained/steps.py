@@ -1,4 +1,4 @@
-"""The steps of a chain: one encoding each, after or before the next."""
+"""The steps of a chain: each encodes or decodes the bytes of one encoding."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from asdffs.codecs.tile import Tile, tile_of
 from asdffs.codecs.zlib import PLUGIN as ZLIB
 
 LOSSY: Final = (
-    "the encoding quantize rounds values, so it is read-only; store the block in another compression to change it"
+    "the encoding quantize rounds values, so the block is read-only; change its compression to make it writable"
 )
-#: What makes a step of an entry, and where it may stand: arrays to arrays, to bytes, bytes to bytes.
+#: Of each encoding its stage, and a function that makes a step of an entry.  Stages are in ascending order:
+#: 0 array to array, 1 array to bytes (at most once), 2 bytes to bytes.
 STEPS: Final[dict[str, tuple[int, Callable[[Entry], ChainStep]]]] = {
     "tile": (0, lambda entry: _Tile(tile_of(entry.argument))),
     "quantize": (1, lambda entry: _Quantize(quantize_of(entry.argument))),
@@ -24,24 +25,27 @@ STEPS: Final[dict[str, tuple[int, Callable[[Entry], ChainStep]]]] = {
 
 
 class ChainStep(Protocol):
-    """An encoding at work."""
+    """One encoding with its arguments."""
 
     @property
     def ratio(self) -> int:
-        """No encoded byte decodes to more bytes."""
+        """The most bytes that one encoded byte can decode to."""
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that it keeps, about."""
+        """About how many bytes of memory it needs."""
 
     def encoded_size(self, size: int) -> int:
-        """The most bytes that ``size`` bytes can have encoded."""
+        """Return the most bytes that ``size`` bytes can take encoded.  Raises ``ValueError`` for a wrong size."""
 
     def decode(self, encoded: Source, size: int, order: str) -> Iterator[bytes]:
-        """The ``size`` bytes (at the most) that ``encoded`` decodes to, in pieces.  Raises ``ValueError``."""
+        """Yield the content of ``encoded`` in pieces, at most ``size`` bytes.
+
+        ``order``: the byteorder to decode to, ``big`` or ``little``.  Raises ``ValueError`` if the bytes are damaged.
+        """
 
     def encode(self, content: Source) -> Iterator[bytes]:
-        """The encoded bytes.  Raises ``ValueError``."""
+        """Yield the encoded bytes in pieces.  Raises ``ValueError`` if the content cannot be encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class _Tile:
 
     def encoded_size(self, size: int) -> int:
         if size != self.tile.size:
-            raise ValueError(f"its tiles hold just {self.tile.size} bytes, not {size}")
+            raise ValueError(f"its tiles hold exactly {self.tile.size} bytes, not {size}")
         return self.tile.padded_size
 
     def decode(self, encoded: Source, size: int, order: str) -> Iterator[bytes]:

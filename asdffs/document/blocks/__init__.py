@@ -1,1 +1,1 @@
-"""The blocks of an open file: where they lie, their content, and every change to either."""
+"""The blocks of an open file: their positions, their content, and all changes of both."""

@@ -1,8 +1,10 @@
-"""Where blocks lie and how much room each has: every change of the layout but the tree's own.
+"""Positions and allocations of blocks: all changes of the file layout except those that a new tree needs.
 
-Each method commits one or more plans, each whole or not at all.  The last block grows at the end of the file, any
-other by a gap behind it; the block index is removed before the first such change and written again by ``document`` at
-the end.  One change at a time.
+Each method commits one or more plans, and each plan is atomic.  The last block grows at the end of the file.  Any
+other block grows into a gap that is opened behind it.  The block index is removed before the first such change;
+``document`` writes it again at the end.
+
+One change at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from asdffs.format.plan import (
 
 
 class Allocation:
-    """The room of the blocks of one file."""
+    """The allocations of the blocks of one file."""
 
     def __init__(self, transaction: Transaction, table: BlockTable, policy: Padding) -> None:
         self._transaction = transaction
@@ -36,17 +38,18 @@ class Allocation:
         self._policy = policy
 
     def start(self, number: int) -> int:
-        """Offset of the content of block ``number``, in bytes from the start of the file."""
+        """Return the offset of the content of block ``number``, in bytes from the start of the file."""
         return self._table.offset(number) + self._table.header(number).full_size
 
     def is_last(self, number: int) -> bool:
-        """Whether no block follows."""
+        """Return whether block ``number`` is the last one."""
         return number + 1 == len(self._table)
 
     def put(self, number: int, header: BlockHeader) -> None:
-        """Commit the header of block ``number``; the file is extended, or cut, to its allocation's end.
+        """Commit the header of block ``number``, and extend or cut the file to the end of a new allocation.
 
-        An allocation that ends behind the file, and is not the one that is wanted now, may claim anything: it is cut.
+        If ``header`` does not change the allocation, but this ends behind the end of the file, it is cut: such an
+        allocation may claim any size.  Raises ``DamagedBlockError`` or as ``Transaction``.
         """
         table = self._table
         old = table.header(number)
@@ -64,7 +67,7 @@ class Allocation:
         self._transaction.commit(plan, adopt)
 
     def _within_file(self, number: int, header: BlockHeader) -> BlockHeader:
-        """``header`` with the allocation that the file has.  Raises ``DamagedBlockError`` when that is too little."""
+        """Return ``header`` with the allocation cut to the file.  Raises ``DamagedBlockError`` if content is cut."""
         there = self._table.layout.size - self.start(number)
         if header.streamed or header.allocated_size <= there or not self.is_last(number):
             return header
@@ -73,7 +76,10 @@ class Allocation:
         return header._replace(allocated_size=there)
 
     def make_room(self, number: int, needed: int) -> None:
-        """Have at least ``needed`` bytes for block ``number``, with some for later.  Raises as ``reserve``."""
+        """Allocate at least ``needed`` bytes for block ``number``, and some more for later growth.
+
+        Raises as ``reserve``.
+        """
         header = self._table.header(number)
         if header.streamed:
             return
@@ -83,9 +89,10 @@ class Allocation:
             self.put(number, header._replace(allocated_size=needed))  # the file ends inside the slack
 
     def reserve(self, number: int, size: int) -> None:
-        """Have ``size`` bytes for block ``number``: as many for the last one, at least as many for another.
+        """Allocate ``size`` bytes for block ``number``: exactly for the last block, at least for any other.
 
-        Raises ``NoRoomError`` with its number, ``NotPermittedError``, ``NameRefusedError``, or as ``Transaction``.
+        Raises ``NoRoomError`` with the block number, ``NotPermittedError`` for a streamed block or for less room than
+        before in front of other blocks, ``NameRefusedError`` for less than the block uses, or as ``Transaction``.
         """
         header = self._table.header(number)
         if header.streamed:
@@ -98,7 +105,10 @@ class Allocation:
             self._allocate(number, header, size)
 
     def put_encoded(self, number: int, encoded: Encoded, checksum: bytes, step: Step) -> None:
-        """Overwrite block ``number`` with what was encoded.  Raises as ``reserve``."""
+        """Overwrite block ``number`` with encoded content; ``step(bytes)`` reports progress.
+
+        Raises as ``reserve`` or as ``Transaction.fill``.
+        """
         table, payload = self._table, encoded.payload
         if payload.size > table.header(number).allocated_size:
             self.reserve(number, payload.size)
@@ -110,9 +120,10 @@ class Allocation:
         self._transaction.fill(plan, payload, self.start(number), lambda: table.put(number, new), step)
 
     def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
-        """Add blocks of zeros behind the last one: bytes that each uses, and that are allocated.
+        """Append blocks of zeros behind the last one, and return the number of the first.
 
-        The number of the first.  Raises ``NotPermittedError``, ``NoRoomError``.
+        ``sizes`` has the used and the allocated bytes of each block.  Raises ``NotPermittedError`` if the last block
+        is streamed, ``NoRoomError``, or as ``Transaction``.
         """
         table = self._table
         number = len(table)
@@ -134,7 +145,7 @@ class Allocation:
         return number
 
     def put_all(self, headers: Mapping[int, BlockHeader]) -> None:
-        """Commit headers, of which no allocation is another one."""
+        """Commit several headers in one change.  Their allocations must be unchanged."""
         table = self._table
         changes = [(table.offset(number), table.header(number), header) for number, header in headers.items()]
 
@@ -145,7 +156,7 @@ class Allocation:
         self._transaction.commit(plan_block_headers(table.layout, changes), adopt)
 
     def _end_with_file(self, number: int) -> None:
-        """Have the allocation of the last block end where the file does."""
+        """Cut the allocation of the last block if it ends behind the end of the file."""
         if number >= 0 and self._table.layout.blocks_end > self._table.layout.size:
             self.put(number, self._table.header(number))
 
@@ -172,7 +183,10 @@ class Allocation:
         self.put(number, header._replace(allocated_size=size))
 
     def _open_gap(self, number: int, header: BlockHeader, size: int) -> None:
-        """Move the blocks behind block ``number``.  Raises ``NoRoomError`` with its number, or as ``Transaction``."""
+        """Move the blocks behind block ``number``, so that its allocation grows to at least ``size`` bytes.
+
+        Raises ``NoRoomError`` with the block number, or as ``Transaction``.
+        """
         table = self._table
         table.check_all()
         plan = plan_block_growth(table.layout, number, header, self._policy, size)
@@ -189,7 +203,7 @@ class Allocation:
             raise
 
     def _cut_tail(self) -> None:
-        """Remove the index and NULs behind the last block: the layout is about to change."""
+        """Remove the block index and NULs behind the last block, before the layout changes."""
         self._table.check_all()
         table = self._table
         plan = plan_cut_tail(table.layout)

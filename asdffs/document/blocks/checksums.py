@@ -1,7 +1,7 @@
-"""Checksums of blocks: whether the bytes are those that the header vouches for (section Block header).
+"""Checksums of blocks: compare the bytes with the MD5 in the header (section Block header).
 
-The standard's MD5 is of the bytes as they are stored; files exist that have it of the decoded bytes, so either is
-right.
+The standard defines the MD5 of the stored bytes.  Some existing files have the MD5 of the decoded bytes, so both are
+accepted.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ Step = Callable[[int], object]
 
 
 def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, scheduler: Scheduler, step: Step) -> str:
-    """A sentence when the checksum of a block is wrong, or empty.
+    """Return a sentence if the checksum of a block is wrong, otherwise an empty string.
 
-    ``stored(offset, length)`` and ``decoded(offset, length)`` give its bytes, with the main
-    lock held.  Raises as they do.
+    Streamed blocks and blocks without a checksum are not checked.  ``stored(offset, length)`` and
+    ``decoded(offset, length)`` return bytes of the block; both are called with the main lock held.  ``step(bytes)``
+    is called after each part.
+
+    Raises as ``stored`` and ``decoded``, and ``AbandonedError`` if the program that asked has ended.
     """
     if header.streamed or not header.verifiable:
         return ""
@@ -32,7 +35,7 @@ def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, scheduler: S
         found = _sum(decoded, header.data_size, scheduler, step)
         if found == header.checksum:
             return ""
-    return f"its checksum is {header.checksum.hex()} and its bytes have {found.hex()}"
+    return f"its checksum is {header.checksum.hex()}, but its bytes have the checksum {found.hex()}"
 
 
 def _sum(read: Read, size: int, scheduler: Scheduler, step: Step) -> bytes:
@@ -44,7 +47,7 @@ def _sum(read: Read, size: int, scheduler: Scheduler, step: Step) -> bytes:
         with scheduler.waiting():
             digest.update(piece)
         if not scheduler.wanted:
-            raise AbandonedError("nobody waits for the block any more")
+            raise AbandonedError("the program that asked for the block has ended")
         step(len(piece))
     return digest.digest()
 
@@ -52,9 +55,9 @@ def _sum(read: Read, size: int, scheduler: Scheduler, step: Step) -> bytes:
 def digest_of(
     read: Callable[[int, int], bytes], size: int, interrupted: Callable[[], bool], step: Callable[[int], object]
 ) -> bytes | None:
-    """Return the MD5 of ``size`` bytes that ``read(offset, length)`` gives; None as soon as it is ``interrupted``.
+    """Return the MD5 of ``size`` bytes; None as soon as ``interrupted()`` returns True.
 
-    ``step(bytes)`` is told how it goes on.  Raises ``OSError``.
+    ``read(offset, length)`` returns bytes.  ``step(bytes)`` is called after each part.  Raises ``OSError``.
     """
     digest = hashlib.md5(usedforsecurity=False)
     for place in range(0, size, CHUNK):

@@ -1,4 +1,4 @@
-"""Which codec a block has: by its header, or by the chain of encodings that its content begins with.
+"""The codec of each block, found by the block header or by the chain of encodings at the beginning of the block.
 
 The caller holds the main lock.
 """
@@ -19,7 +19,7 @@ _SHOWN: Final = 60
 
 
 class _Stored(NamedTuple):
-    """The stored bytes of a block, for who holds the main lock.  See ``codecs.Source``."""
+    """The stored bytes of a block, to be read with the main lock held.  See ``codecs.base.Source``."""
 
     size: int
     read: Callable[[int, int], bytes]
@@ -29,7 +29,7 @@ class _Stored(NamedTuple):
 
 
 def _working(name: str) -> Codec | None:
-    """The codec of that name, unless it is one of another package that does not say what a codec says."""
+    """Return the codec ``name``; None if there is none, or if one of another package is not a valid codec."""
     found: Codec | None = registry.find("codecs", name)
     if found is None or not registry.answer("codecs", name, lambda: _is_codec(found), otherwise=False):
         return None
@@ -40,15 +40,21 @@ def _working(name: str) -> Codec | None:
 
 
 def _is_codec(found: Codec) -> bool:
-    """Raises ``AttributeError``, or anything, where it is none."""
+    """Return whether the attributes of ``found`` are those of a codec.
+
+    Raises ``AttributeError`` if one is missing, or anything that the plug-in raises.
+    """
     return isinstance(found.id, bytes) and isinstance(found.extra, str) and isinstance(found.ratio, int)
 
 
 class KnownCodecs(Mapping[bytes, Codec]):
-    """All codecs by their ids, each loaded when it is asked for."""
+    """All codecs by their ids; each is loaded when it is looked up."""
 
     def __getitem__(self, key: bytes) -> Codec:
-        """Raises ``KeyError`` where there is none that works, ``OSError`` where that may pass."""
+        """Return the codec with the id ``key``.
+
+        Raises ``KeyError`` if there is no working one, ``OSError`` for a failure that may pass (memory, open files).
+        """
         found = _working(name_of(key))
         if found is None or found.id != key:
             raise KeyError(key)
@@ -62,9 +68,10 @@ class KnownCodecs(Mapping[bytes, Codec]):
 
 
 class BlockCodecs:
-    """``header(number)`` and ``read_stored(number, offset, length)`` are the document's.
+    """The codecs of the blocks of a document.
 
-    ``order(number)``: the byteorder that the tree gives the content of a block, ``big`` or ``little``.
+    ``header(number)`` and ``read_stored(number, offset, length)`` read the document.  ``order(number)`` returns the
+    byteorder that the tree states for the content of a block, ``big`` or ``little``.
     """
 
     def __init__(
@@ -82,24 +89,24 @@ class BlockCodecs:
         self._chains: dict[int, tuple[BlockHeader, Encoding]] = {}
 
     def of(self, number: int) -> Codec | None:
-        """What decodes a compressed block; None when nothing here can, or it is stored as it is."""
+        """Return the codec of a compressed block; None if it cannot be decoded here, or is not compressed."""
         codec = self._find(number)
         if codec is None or not codec.available() or (isinstance(codec, Encoding) and codec.unknown):
             return None
         return codec
 
     def name(self, number: int) -> str:
-        """What users call the compression of a block."""
+        """Return the name of the compression of a block, as users see it."""
         codec = self._find(number)
         return codec.name if isinstance(codec, Encoding) else name_of(self._header(number).compression)
 
     def description(self, number: int) -> str:
-        """The chain of encodings of a block, on a line; else as ``name``."""
+        """Return the chain of encodings of a block as one line; without a chain, as ``name``."""
         codec = self._find(number)
         return codec.described if isinstance(codec, Encoding) else self.name(number)
 
     def obstacle(self, number: int) -> str:
-        """Why a block can only be shown as it is stored; empty when it can be decoded."""
+        """Return why a block can only show its stored bytes; empty if it can be decoded."""
         if not self._header(number).compressed or self.of(number) is not None:
             return ""
         codec, name, why = self._find(number), self.name(number), "is not known"
@@ -113,27 +120,27 @@ class BlockCodecs:
         return f"the compression {name[:_SHOWN]!r} {why}; the block shows its stored bytes and cannot be written"
 
     def read_only(self, number: int) -> str:
-        """Why a block cannot be written though it can be read; empty when it can."""
+        """Return why a block cannot be written although it can be read; empty if it can be written."""
         codec = self._find(number)
         return codec.read_only if isinstance(codec, Encoding) else ""
 
     def follows_tree(self, number: int) -> bool:
-        """Whether the byteorder that the tree has for it is not the one it would have without a tree."""
+        """Return whether the decoded bytes depend on the tree, and it states another byteorder than ``big``."""
         codec = self._find(number)
         return isinstance(codec, Encoding) and codec.ordered and self._order(number) != "big"
 
     def check_size(self, number: int, size: int) -> None:
-        """Raise ``NotPermittedError`` when the content can never have ``size`` bytes."""
+        """Raise ``NotPermittedError`` if ``size`` bytes are more than the encoding of the block can hold."""
         codec = self._find(number)
         if isinstance(codec, Encoding) and codec.fixed_size is not None and size > codec.fixed_size:
-            sentence = f"its tiles hold {codec.fixed_size} bytes, no more; store it in another compression to grow it"
+            sentence = f"its tiles hold {codec.fixed_size} bytes, no more; change its compression to grow it"
             raise NotPermittedError(sentence, block=number)
 
     def named(self, name: str, form: HeaderForm) -> Codec | None:
-        """The codec that users call ``name``, in a block whose header has ``form``; None for ``none``.
+        """Return the codec with the name ``name`` for a block with a header of ``form``; None for ``none``.
 
-        Raises ``NameRefusedError``, ``NotSupportedError`` where its library is not installed, or the form has no way
-        to say it.
+        Raises ``NameRefusedError`` for an unknown name; ``NotSupportedError`` if the library is not installed, or if
+        headers of this form cannot state the compression.
         """
         if name == "none":
             return None
@@ -142,7 +149,7 @@ class BlockCodecs:
             raise NameRefusedError(f"the compression {name!r} {self._unknown(name)}")
         if form.compressions is not None and name not in form.compressions:
             names = " or ".join(("none", *form.compressions))
-            sentence = f"block headers of {form.size} bytes, as this draft has them, cannot say {name}, only {names}"
+            sentence = f"the block headers of this draft, of {form.size} bytes, cannot say {name}, only {names}"
             raise NotSupportedError(sentence, remedy=Remedy.UPGRADE)
         if not codec.available():
             raise NotSupportedError(f"the compression {name} {_missing(codec)}")
@@ -150,7 +157,7 @@ class BlockCodecs:
         return chains.holding(name) if form.chained and isinstance(chains, Chaining) else codec
 
     def _unknown(self, name: str) -> str:
-        """Why nobody here knows a compression, and which ones there are."""
+        """Return the end of a sentence: why a compression is not available, and the known ones."""
         why = registry.trouble("codecs", name)
         if why:
             return f"has a plug-in that does not work: {why}"
@@ -158,16 +165,19 @@ class BlockCodecs:
         return f"is not known; known are {', '.join(('none', *sorted(known)))}"
 
     def forget(self, number: int) -> None:
-        """The block was stored in another way, or is gone."""
+        """Forget the codec of a block: it was stored in another way, or removed."""
         self._chains.pop(number, None)
         self._orders.pop(number, None)
 
     def reordered(self) -> list[int]:
-        """Blocks that were decoded in a byteorder that the tree has not any more."""
+        """Return the blocks that were decoded in another byteorder than the tree states now."""
         return [number for number, order in self._orders.items() if self._order(number) != order]
 
     def _find(self, number: int) -> Codec | None:
-        """The codec of a block, whether it can be used or not; what it says of itself is read once."""
+        """Return the codec of a block even if it cannot be used; None if it is unknown.
+
+        The chain of a block is parsed once, and again after its header changed.
+        """
         header = self._header(number)
         codec = self._codecs.get(header.compression)
         if not isinstance(codec, Chaining):
@@ -179,7 +189,7 @@ class BlockCodecs:
         return known[1]
 
     def _noted_order(self, number: int) -> str:
-        """The byteorder of a block that is about to be decoded."""
+        """Return the byteorder of a block that is about to be decoded, and remember it for ``reordered``."""
         self._orders[number] = self._order(number)
         return self._orders[number]
 

@@ -1,9 +1,11 @@
-"""Stores blocks anew: in another compression, with other content, or what was written to a compressed one.
+"""Commits of whole blocks: dirty content, another compression, or other content.
 
-Rules.  1. Whoever changes a block, or stores it anew, holds its lock; only the last step, which changes the file,
-holds ``change``, so a long recompression holds up nobody else.  2. While a block is overwritten its readers wait;
-readers of others do not.  3. What is dirty in the spool is stored at the last close, fsync or finish (``flush``,
-``commit_all``).
+Rules:
+
+1. A change or a commit of a block holds the lock of the block.  Only its last step, which changes the file, holds the
+   lock ``change``.  So a long recompression does not block changes of other blocks.
+2. While a block is overwritten, readers of this block wait.  Readers of other blocks do not.
+3. Dirty content in the spool is committed at the last close, at fsync and at finish (``flush``, ``commit_all``).
 
 The caller holds the main lock.
 """
@@ -26,14 +28,17 @@ from asdffs.storage.payload import Payload
 
 
 class Readable(NamedTuple):
-    """What is to be in a block: ``size`` bytes, that ``read(offset, length)`` gives."""
+    """New content of a block: ``size`` bytes that ``read(offset, length)`` returns."""
 
     size: int
     read: Callable[[int, int], bytes]
 
 
 class BlockCommitter:
-    """Stores the blocks that ``reader`` reads; ``room``: where encoded bytes are kept meanwhile."""
+    """Encodes and commits the blocks that ``reader`` reads.
+
+    ``room``: the spool, where encoded bytes are kept until they are committed.
+    """
 
     def __init__(self, parts: BlockParts, reader: BlockReader, room: SpoolRoom) -> None:
         self._transaction = parts.transaction
@@ -50,8 +55,11 @@ class BlockCommitter:
         self._room = room
 
     def flush(self, number: int, *, durable: bool) -> None:
-        """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
-        self._transaction.mode.check_conflict()  # what was written before it is beside the file, not in it
+        """Write pending changes of block ``number`` into the file; with ``durable``, sync it.
+
+        Raises as ``set_compression``.
+        """
+        self._transaction.mode.check_conflict()  # on a conflict, earlier writes are beside the file, not in it
         with self._locks.of(number).entered():
             if number in self._compressed.dirty:
                 self._commit(number, self._codecs.of(number))
@@ -60,10 +68,10 @@ class BlockCommitter:
                 self._editor.flush(number, durable=durable)
 
     def set_compression(self, number: int, name: str) -> None:
-        """Store the block in another compression, or in none, durably.
+        """Store the block in the compression ``name``, or uncompressed (``none``), durably.
 
-        Raises ``NotSupportedError``, ``NotPermittedError``, ``ReadOnlyError``, ``DamagedBlockError``,
-        ``NoRoomError``, ``OSError`` or as ``Transaction``; the block is as it was then.
+        Raises ``NameRefusedError``, ``NotSupportedError``, ``NotPermittedError``, ``ReadOnlyError``,
+        ``DamagedBlockError``, ``NoRoomError``, ``OSError`` or as ``Transaction``.  Then the block is unchanged.
         """
         with self.changing(number, content=False):
             header = self._table.header(number)
@@ -75,9 +83,9 @@ class BlockCommitter:
                 self._commit(number, codec)
 
     def replace(self, number: int, content: Readable) -> None:
-        """Have ``content`` in the block: all of it or what was there, durably.
+        """Replace the content of the block atomically and durably, in the same compression.
 
-        In the block's own compression.  Raises as ``set_compression``.
+        Raises as ``set_compression``; then the block has its old content.
         """
         with self.changing(number):
             header = self._table.header(number)
@@ -86,15 +94,19 @@ class BlockCommitter:
             self._commit(number, self._codecs.of(number), content)
 
     def encoded(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
-        """The block in another compression, in ``payload``; the file stays as it is.
+        """Encode the block with ``codec`` into ``payload``; the file stays as it is.
 
-        Raises ``DamagedBlockError``, ``NotSupportedError``, ``AbandonedError``, ``OSError``.
+        ``codec`` None: without compression.  Raises ``DamagedBlockError``, ``NotSupportedError``, ``AbandonedError``,
+        ``OSError``.
         """
         self._reader.check_sound(number)
         return self._encode(number, codec, self._own(number), payload, needed=False)
 
     def commit_all(self) -> None:
-        """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``flush``."""
+        """Commit all dirty blocks in the spool.
+
+        If one fails, the others are committed all the same, and the first error is raised.  Raises as ``flush``.
+        """
         failure: AsdffsError | OSError | None = None
         for number in self._compressed.dirty:
             try:
@@ -105,7 +117,7 @@ class BlockCommitter:
             raise failure
 
     def _own(self, number: int) -> Readable:
-        """The content of the block as it is."""
+        """Return the current content of the block."""
         return Readable(
             self._reader.size(number),
             lambda offset, length: read_bytes(self._reader.read_decoded(number, offset, length)),
@@ -126,7 +138,7 @@ class BlockCommitter:
         )
 
     def _commit(self, number: int, codec: Codec | None, new: Readable | None = None) -> None:
-        """Encode the block, or ``new`` content, and overwrite it with that.  Under its lock."""
+        """Encode the content of the block, or ``new`` content, and overwrite the block.  Under its lock."""
         self._transaction.pins.check(number)
         self._transaction.mode.check_healthy()
         self._transaction.mode.check_conflict()
@@ -140,22 +152,28 @@ class BlockCommitter:
                 self._editor.return_room(number, kept)
         finally:
             keep = bool(self._transaction.mode.failure)
-            with self._scheduler.waiting():  # to free gigabytes takes a while
+            with self._scheduler.waiting():  # freeing gigabytes takes a while
                 payload.discard(keep=keep)
 
     @contextlib.contextmanager
     def _overwriting(self, number: int) -> Iterator[None]:
-        """Readers of the block wait, unless all of it is in the spool; nobody is decoding it."""
+        """Make readers of the block wait inside the ``with`` block, unless the whole block is in the spool.
+
+        No thread decodes the block inside.
+        """
         decoded = self._compressed.block(number) if self._table.header(number).compressed else None
         with contextlib.ExitStack() as stack:
-            if decoded is not None:  # first: who decodes may have to wait for an overwrite, for its next piece
+            if decoded is not None:  # taken first: a thread that decodes waits for overwrites, to read its next piece
                 stack.enter_context(decoded.exclusive.entered())
             stack.enter_context(self._locks.overwriting(number))
             self._table.touch()
             yield
 
     def _note_committed(self, number: int, *, same: bool) -> None:
-        """The file has the block: what the spool has of it is right, or about bytes that are gone."""
+        """Note that the block was committed.
+
+        With ``same``, the spool of a dirty block has the committed content and is kept.  Otherwise it is obsolete.
+        """
         if same and self._compressed.is_dirty(number):
             self._compressed.saved(number)
         else:
@@ -164,7 +182,11 @@ class BlockCommitter:
 
     @contextlib.contextmanager
     def changing(self, number: int, *, content: bool = True) -> Iterator[None]:
-        """It is written, or (without ``content``) stored in another way: its old checksum says nothing any more."""
+        """Hold the lock of the block for a change inside the ``with`` block.
+
+        The change is of the content or, without ``content``, only of the way in which it is stored.  Raises before
+        the change as ``check_writable`` or ``check_storable``.  Afterwards the old checksum is not verified any more.
+        """
         with self._locks.of(number).entered():
             if content:
                 self.check_writable(number)
@@ -172,14 +194,14 @@ class BlockCommitter:
                 self.check_storable(number)
             try:
                 yield
-            finally:  # a write that failed may have written something
+            finally:  # a failed write may have written a part
                 self._table.touch()
                 if content:
                     self._changes.note_content(number)
             self._reader.trust(number)
 
     def check_storable(self, number: int) -> None:
-        """As ``check_writable``, but for how it is stored now."""
+        """Raise as ``check_writable``, but allow a block that is read-only only because of its current encoding."""
         self._locks.await_move()
         self._editor.check_writable(number)
         obstacle = self._reader.obstacle(number)
@@ -187,7 +209,7 @@ class BlockCommitter:
             raise ReadOnlyError(obstacle, block=number)
 
     def check_writable(self, number: int) -> None:
-        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` if the block cannot be written."""
         self.check_storable(number)
         why = self._codecs.read_only(number)
         if why:

@@ -1,7 +1,7 @@
-"""The compressed blocks of a document: read and written decoded, or shown as they are stored.
+"""The compressed blocks of a document, with their decoded content or their stored bytes.
 
-A block whose compression is not known, or whose library is not installed, shows its stored bytes, read-only.  What is
-written stays in the spool until ``document`` has it stored.  The caller holds the main lock.
+A block is read-only and shows its stored bytes if its compression is unknown or the library is not installed.
+Written content stays in the spool until ``committing`` encodes it.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ logger = logging.getLogger(__name__)
 
 
 class StoredBytes(NamedTuple):
-    """The stored bytes of a block, for a codec at work while others hold the main lock.  See ``codecs.Source``."""
+    """The stored bytes of a block, for a decoder that runs without the main lock.
+
+    See ``codecs.base.Source``.  ``read(offset, length)`` is called with the main lock held.
+    """
 
     size: int
     read: Callable[[int, int], bytes]
     scheduler: Scheduler
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Bytes from ``offset``, fewer where the block ends.  Raises as ``Document.read_stored``."""
+        """See ``codecs.base.Source``.  Raises as ``BlockReader.read_stored``."""
         pieces: list[bytes] = []
-        while length > 0:  # others hold the main lock in between
+        while length > 0:  # one piece at a time, so that other threads can take the main lock in between
             with self.scheduler.resumed():
                 piece = self.read(offset, min(length, PIECE))
             pieces.append(piece)
@@ -41,7 +44,10 @@ class StoredBytes(NamedTuple):
 
 
 class CompressedBlocks:
-    """``read_stored(number, offset, length)`` and ``header(number)`` are the document's."""
+    """The decoded contents of the compressed blocks of a document.
+
+    ``header(number)`` and ``read_stored(number, offset, length)`` read the document.
+    """
 
     def __init__(
         self,
@@ -64,26 +70,26 @@ class CompressedBlocks:
 
     @property
     def dirty(self) -> tuple[int, ...]:
-        """Blocks that were written and are not stored."""
+        """Numbers of the blocks that were written and are not committed, in ascending order."""
         return tuple(sorted(number for number, block in self._decoded.items() if block.dirty))
 
     def is_dirty(self, number: int) -> bool:
-        """Whether the block was written and is not stored."""
+        """Return whether the block was written and is not committed."""
         block = self._decoded.get(number)
         return block is not None and block.dirty
 
     def saved(self, number: int) -> None:
-        """The block was stored: what the spool has of it is in the file."""
+        """Note that the block was committed: the ASDF file has the content of the spool."""
         self._codecs.forget(number)
         self._decoded[number].saved()
 
     @property
     def busy(self) -> bool:
-        """Whether somebody is decoding."""
+        """Whether a thread is decoding or writing any block now."""
         return any(block.busy for block in self._decoded.values())
 
     def block(self, number: int) -> DecodedBlock | None:
-        """The decoded block; None when it shows its stored bytes.  Raises ``DamagedBlockError``."""
+        """Return the decoded block; None if it shows its stored bytes.  Raises ``DamagedBlockError``."""
         known = self._decoded.get(number)
         if known is not None:
             return known
@@ -104,9 +110,9 @@ class CompressedBlocks:
         return self._decoded.setdefault(number, decoded)
 
     def size(self, number: int) -> int:
-        """Decoded size in bytes, pending changes included; of a block that cannot be decoded, the stored size.
+        """Return the decoded size in bytes, pending changes included; the stored size if it cannot be decoded.
 
-        Raises ``DamagedBlockError`` for one that cannot be right.
+        Raises ``DamagedBlockError`` if the header states an impossible size.
         """
         known = self._decoded.get(number)
         if known is not None:
@@ -119,20 +125,20 @@ class CompressedBlocks:
         return header.data_size
 
     def forget(self, number: int) -> None:
-        """The block was stored in another way, or is gone."""
+        """Drop the decoded block: it was stored in another way, or removed."""
         self._codecs.forget(number)
         decoded = self._decoded.pop(number, None)
         if decoded is not None:
             decoded.retire()
 
     def close(self) -> None:
-        """Give the spool files back."""
+        """Close all spool files."""
         for number in list(self._decoded):
             self.forget(number)
 
     def _decode(self, number: int) -> tuple[int, Iterator[bytes]]:
         header = self._header(number)
-        if not header.used_size and not header.data_size:  # an empty block is stored as nothing
+        if not header.used_size and not header.data_size:  # an empty block is stored as no bytes
             return 0, iter(())
         codec = self._codecs.of(number)
         if codec is None:
@@ -152,8 +158,12 @@ class CompressedBlocks:
 
 
 def _check_ratio(number: int, header: BlockHeader, codec: Codec) -> None:
-    """Refuse at once what would be decoded for hours to find that it is not all there."""
+    """Raise ``DamagedBlockError`` if the stored bytes cannot decode to the stated size.
+
+    Otherwise the block would be decoded for hours, only to find that it is not complete.
+    """
     if header.data_size > codec.ratio * header.used_size:
         raise DamagedBlockError(
-            f"its data_size of {header.data_size} bytes cannot come of {header.used_size} stored bytes", block=number
+            f"its data_size of {header.data_size} bytes cannot come from {header.used_size} stored bytes",
+            block=number,
         )

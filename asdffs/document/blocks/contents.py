@@ -1,6 +1,6 @@
-"""The contents of all blocks of a file, stored as they are or compressed: every change of one.
+"""All changes of the content of blocks, uncompressed or compressed.
 
-``reading`` reads them, ``storing`` stores them anew.  The caller holds the main lock.
+``reading`` has the reads, and ``committing`` encodes and commits blocks.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -31,16 +31,21 @@ from asdffs.storage.payload import Payload, create_unnamed
 
 
 class ChecksumPolicy(NamedTuple):
-    """What is done about checksums.  ``keep``: changed blocks get a new one; ``verify``: before the first read."""
+    """The handling of checksums.
+
+    ``keep``: a changed block that had a checksum gets a new one.  ``verify``: check the checksum of a block before
+    its first read.
+    """
 
     keep: bool = True
     verify: bool = False
 
 
 class Contents(BlockReader):
-    """The blocks of ``table``: read, written, stored anew.  ``change``: held by who changes the file.
+    """The contents of the blocks of ``table``, for reading and changing.
 
-    ``order(number)``: the byteorder that the tree gives the content of a block.
+    ``change``: the lock that a change of the file holds.  Methods "under ``change``" are called with it held.
+    ``order(number)`` returns the byteorder that the tree states for the content of a block.
     """
 
     def __init__(
@@ -78,17 +83,17 @@ class Contents(BlockReader):
         self._room = room
         self._committer = BlockCommitter(parts, self, room)
 
-    # -- what there is ----------------------------------------------------
+    # -- pending changes --------------------------------------------------
 
     @property
     def pending(self) -> bool:
-        """Whether ``commit_all`` and ``finish`` have something to do."""
+        """Whether ``commit_all`` or ``finish`` has something to do."""
         return self._editor.pending or bool(self._compressed.dirty)
 
     def give_name(self, number: int, path: str) -> bool:
-        """Have what was written to a compressed block in a file at ``path``; False when the spool has none of it.
+        """Save the uncommitted content of a compressed block as the file ``path``.
 
-        Raises ``OSError``.
+        Return False if the block has none.  Raises ``OSError``.
         """
         block = self._compressed.block(number) if self._compressed.is_dirty(number) else None
         if block is not None:
@@ -97,23 +102,27 @@ class Contents(BlockReader):
 
     @property
     def uncommitted(self) -> tuple[int, ...]:
-        """Blocks of which the file has not what was written."""
+        """Numbers of the compressed blocks with content that is not yet in the ASDF file."""
         return self._compressed.dirty
 
     @property
     def written(self) -> tuple[int, ...]:
-        """Blocks that were written since the file was last finished."""
+        """Numbers of the blocks that were written since the file was last finished, in ascending order."""
         return tuple(sorted({*self._editor.written, *self._compressed.dirty}))
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way that a change of the file by others must wait for."""
+        """Whether a block is being decoded, changed or committed, so a reload of the file must wait."""
         return self._compressed.busy or self._locks.taken
 
     # -- changes ----------------------------------------------------------
 
     def write(self, number: int, offset: int, payload: bytes | memoryview) -> None:
-        """Write content.  Raises as ``BlockEditor.write``, ``DecodedBlock.write``."""
+        """Write ``payload`` at ``offset`` of the content; a gap before it reads as zeros.
+
+        Raises ``NotPermittedError`` if the encoding of the block limits its size, or as ``BlockEditor.write`` and
+        ``DecodedBlock.write``.
+        """
         with self._committer.changing(number):
             decoded = self._decoded(number)
             if decoded is not None:
@@ -124,11 +133,14 @@ class Contents(BlockReader):
                 self._editor.write(number, offset, payload)
 
     def overwrite(self, window: Window, offset: int, payload: bytes | memoryview) -> int:
-        """Write content inside a window, as ``Window.write``."""
+        """Write content inside a window.  See ``Window.write``."""
         return window.write(offset, payload, self._transaction, self._changes)
 
     def truncate(self, number: int, size: int) -> None:
-        """Set the size of the content.  Raises as ``write``."""
+        """Set the size of the content in bytes; added bytes read as zeros.
+
+        Raises ``InUseError`` if a mapped block would shrink, or as ``write``.
+        """
         with self._committer.changing(number):
             if size < self.size(number):
                 self._transaction.pins.check(number)
@@ -142,66 +154,69 @@ class Contents(BlockReader):
                 self._editor.truncate(number, size)
 
     def check_writable(self, number: int) -> None:
-        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` if the block cannot be written."""
         self._committer.check_writable(number)
 
     def flush(self, number: int, *, durable: bool) -> None:
-        """Have the file hold what was written; with ``durable`` sync.  Raises as ``set_compression``."""
+        """Write pending changes of block ``number`` into the file; with ``durable``, sync it.
+
+        Raises as ``set_compression``.
+        """
         self._committer.flush(number, durable=durable)
 
     def commit_all(self) -> None:
-        """Store what is dirty in the spool; one that fails keeps no other from it.  Raises as ``flush``."""
+        """Commit all dirty blocks.  See ``BlockCommitter.commit_all``."""
         self._committer.commit_all()
 
     def set_compression(self, number: int, name: str) -> None:
-        """Compress the block in another way, or not at all, durably.  Raises as ``BlockCommitter``."""
+        """Change the compression of the block, durably.  See ``BlockCommitter.set_compression``."""
         self._committer.set_compression(number, name)
 
     def replace(self, number: int, content: Readable) -> None:
-        """Have ``content`` in the block, durably: all of it, or what was there.  Raises as ``set_compression``."""
+        """Replace the content of the block atomically and durably.  Raises as ``set_compression``."""
         self._committer.replace(number, content)
 
     def encoded(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
-        """The block in another compression, in ``payload``.  Raises as ``BlockCommitter.encoded``."""
+        """Encode the block with ``codec`` into ``payload``.  See ``BlockCommitter.encoded``."""
         return self._committer.encoded(number, codec, payload)
 
     def codec(self, name: str, form: HeaderForm | None = None) -> Codec | None:
-        """What users call ``name``, in a block whose header has ``form`` (as new ones have it); None for ``none``.
+        """Return the codec with the name ``name`` for a block with a header of ``form``; None for ``none``.
 
-        Raises ``NameRefusedError``, ``NotSupportedError``.
+        Without ``form``, the form of new blocks is meant.  Raises ``NameRefusedError``, ``NotSupportedError``.
         """
         return self._codecs.named(name, form or self._table.layout.rules.new)
 
     def reorder(self) -> None:
-        """The tree was changed: what it gives another byteorder now is decoded anew."""
+        """After a change of the tree: drop the decoded blocks for which it states another byteorder now."""
         for number in self._codecs.reordered():
             self._compressed.forget(number)
             self._changes.note_content(number)
 
     @property
     def spool(self) -> str:
-        """The directory of the spool.  Raises ``OSError`` where the system has no such place."""
+        """The directory of the spool.  Raises ``OSError`` if the system has no temporary directory."""
         return self._room.directory
 
     def create_payload(self) -> Payload:
-        """A payload for ``encoded``, without a name, in the spool.  Raises ``OSError``."""
+        """Create a payload without a name in the spool, for ``encoded``.  Raises ``OSError``."""
         return create_unnamed(self._room.directory)
 
     def reserve(self, number: int, size: int) -> None:
-        """Allocate ``size`` bytes for the block.  Raises as ``BlockEditor.reserve``."""
+        """Allocate ``size`` bytes in the file for the block.  Raises as ``BlockEditor.reserve``."""
         with self._locks.of(number).entered(), self._change.entered():
             self._editor.reserve(number, size)
 
     def revert(self, number: int) -> None:
-        """Forget what was written to a compressed block and is not stored."""
+        """Discard the uncommitted content of a compressed block."""
         with self._locks.of(number).entered():
             self._compressed.forget(number)
             self._changes.note_content(number)
 
     def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> range:
-        """Add blocks of zeros, of sizes and allocations; their numbers.  Under ``change``.
+        """Append blocks of zeros, and return their numbers.  Under ``change``.
 
-        Raises as ``BlockEditor.append``.
+        ``sizes`` has the used and the allocated bytes of each block.  Raises as ``BlockEditor.append``.
         """
         first = self._editor.append(padding_byte, sizes)
         numbers = range(first, first + len(sizes))
@@ -211,7 +226,10 @@ class Contents(BlockReader):
         return numbers
 
     def clear(self, numbers: Sequence[int]) -> None:
-        """Empty blocks that nobody refers to.  Under ``change``.  Raises ``InUseError``, as ``Transaction``."""
+        """Empty blocks to which the tree no longer refers.  Under ``change``.
+
+        Raises ``InUseError`` or as ``Transaction``.
+        """
         for number in numbers:
             self._transaction.pins.check(number)
         self._editor.clear(numbers)
@@ -221,11 +239,11 @@ class Contents(BlockReader):
             self._changes.note_content(number)
 
     def locked(self, number: int) -> AbstractContextManager[None]:
-        """Nobody stores the block or writes to it inside."""
+        """Hold the lock of the block, so that it is not written or committed inside the ``with`` block."""
         return self._locks.of(number).entered()
 
     def remove_last(self) -> None:
-        """Remove the last block.  Under ``change``.  Raises as ``BlockEditor.remove_last``."""
+        """Remove the last block.  Under ``change``.  Raises ``InUseError`` or as ``BlockEditor.remove_last``."""
         number = len(self._table) - 1
         self._transaction.pins.check(number)
         self._editor.remove_last()
@@ -233,22 +251,28 @@ class Contents(BlockReader):
         self.forget_sum(number)
 
     def flush_appended(self) -> None:
-        """Make blocks that were appended durable.  Under ``change``.  Raises as ``Transaction``."""
+        """Make appended blocks durable.  Under ``change``.  Raises as ``Transaction``."""
         self._editor.flush_appended()
 
     def finish(self) -> None:
-        """Settle what was written in place, with checksums.  Under ``change``.  Raises as ``BlockEditor.finish``."""
+        """Finish the blocks that were written in place: sizes and checksums.  Under ``change``.
+
+        Stops early if another thread wants the lock ``change``.  Raises as ``BlockEditor.finish``.
+        """
         self._editor.finish(interrupted=lambda: self._change.wanted)
         self._table.pinned = self.pending
 
     def close(self) -> None:
-        """Give the spool files back."""
+        """Close all spool files."""
         self._compressed.close()
 
-    # -- how --------------------------------------------------------------
+    # -- internals --------------------------------------------------------
 
     def _decoded(self, number: int) -> DecodedBlock | None:
-        """The block if it is compressed, about to be written; ``changing`` has looked whether it may be."""
+        """Return the decoded block that is about to be written; None if it is not compressed.
+
+        ``changing`` has already checked that the block may be written.
+        """
         if not self._table.header(number).compressed:
             return None
         self._transaction.mode.check_healthy()

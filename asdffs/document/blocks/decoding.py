@@ -1,9 +1,12 @@
-"""Compressed blocks, decoded as far as somebody asked, into unlinked spool files.
+"""Decoded content of compressed blocks, in unlinked spool files.
 
-A sequential reader never waits for more than the piece it reads; a second pass reads the spool.  Memory is bounded by
-the pieces, the disk by ``SpoolRoom``: who was used least recently gives way, and a block that is larger than all of
-the room keeps only what lies around its reader.  A block that was written is kept whole until it is stored.  One
-thread at a time holds the main lock; one reader of a block at a time decodes, and others are served meanwhile.
+A block is decoded only as far as it is read.  So a sequential reader waits only for the piece that it reads, and a
+second pass reads the spool.  Memory use is limited by the size of the pieces.  Disk use is limited by ``SpoolRoom``,
+which evicts the least recently used block.  A block larger than the whole room keeps only the bytes near its reader.
+A block that was written is kept whole until it is committed.
+
+The caller holds the main lock.  Only one reader of a block at a time decodes it; the main lock is released meanwhile,
+so other requests are served.
 """
 
 from __future__ import annotations
@@ -25,33 +28,35 @@ from asdffs.storage.backend import Extent
 from asdffs.storage.file_backend import write_all
 from asdffs.storage.linux_calls import punch_hole
 
-#: Bytes before what is read that a block larger than the room keeps: requests may overtake each other.
+#: Bytes before the offset of the reader that a block larger than the room keeps, because requests may arrive out of
+#: order.
 _BEHIND: Final = 4 << 20
-#: The same of a block that is kept in memory, because the spool's disk is full; and all that it keeps there.
+#: The same for a block that is kept in memory because the disk of the spool is full; and the most that it keeps.
 _BEHIND_IN_MEMORY: Final = 1 << 20
 _MOST_IN_MEMORY: Final = 8 << 20
-#: For how long small pieces are gathered before the reader has them, in seconds.
+#: Most seconds for which small pieces are gathered before the reader gets them.
 _WORTH: Final = 0.004
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-#: What is worth telling as progress, in bytes.
+#: Decoding or freeing more bytes than this takes long enough to report progress, or to use a thread.
 _LONG: Final = 8 << 20
 
 
 def _untold(count: int) -> None:
-    """Progress of what is over soon."""
+    """Report no progress: the work is over soon."""
 
 
 class RetiredError(Exception):
-    """The block is not stored any more as this object knows it; ask the document again."""
+    """The block was stored in another way meanwhile, so this object is obsolete; ask the document for the new one."""
 
 
 class DecodedBlock:
-    """Block ``number`` of ``size`` decoded bytes.
+    """The decoded content of block ``number``, which has ``size`` bytes.
 
-    ``decode()`` begins to decode what is stored now: memory that the decoder keeps, and the pieces.
+    ``decode()`` starts a decoder of the bytes that are stored now.  It returns the memory that the decoder keeps, in
+    bytes, and an iterator of the pieces.
 
-    ``dirty``: it was written, and the spool has what the file has not.  ``ended``: it was decoded to its end.
-    ``reader``: where it was last read.
+    ``dirty``: the block was written, and the spool has content that the ASDF file has not.  ``ended``: the block was
+    decoded to its end.  ``reader``: the offset of the last read.  ``exclusive``: the lock for decoding and writing.
     """
 
     def __init__(
@@ -89,21 +94,25 @@ class DecodedBlock:
 
     @property
     def kept(self) -> int:
-        """Bytes in the spool."""
+        """Bytes that the block has in the spool."""
         return 0 if self._in_memory else self._done - self._start
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that the decoder keeps, about."""
+        """About how many bytes of memory the decoder keeps."""
         return self._memory if self._pieces is not None else 0
 
     @property
     def busy(self) -> bool:
-        """Whether somebody is decoding: not the moment to close."""
+        """Whether a thread is decoding or writing the block now, so it must not be closed."""
         return self.exclusive.taken
 
     def read(self, offset: int, length: int) -> Extent:
-        """Where the decoded bytes ``[offset, offset + length)`` are.  Raises ``RetiredError``, or as codecs do."""
+        """Return the place of the decoded bytes ``[offset, offset + length)`` in the spool; fewer bytes at the end.
+
+        Decodes them first if necessary.  Raises ``RetiredError``; ``DamagedBlockError``; ``AbandonedError`` if the
+        program that asked has ended; ``OSError``; or as the ``Source`` of the decoder.
+        """
         stop = min(offset + length, self.size)
         if not self._has(offset, stop):
             with self.exclusive.entered():
@@ -113,46 +122,49 @@ class DecodedBlock:
         return Extent(self._file.fileno(), offset, max(0, stop - offset))
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write; a gap before it reads as zeros.  Raises ``SpoolFullError`` or as ``read``."""
+        """Write ``payload`` at ``offset`` of the content; a gap before it reads as zeros.
+
+        Decodes the whole block first, unless it is dirty.  Raises ``SpoolFullError`` or as ``read``.
+        """
         end = offset + len(payload)
         with self.exclusive.entered():
             self._own(self.size, max(self.size, end))
             try:
                 write_all(self._file.fileno(), payload, offset)
             except OSError:
-                self._file.truncate(self.size)  # what a part of it left behind the end would show up later
+                self._file.truncate(self.size)  # a part written behind the end would show up when the block grows
                 raise
             self.size = self._done = max(self.size, end)
 
     def give_name(self, path: str) -> None:
-        """Have what was written in a file at ``path``, durably and without a copy.  Raises ``OSError``."""
+        """Give the spool file of a dirty block the name ``path``, durably and without a copy.  Raises ``OSError``."""
         self._file.truncate(self.size)
         os.fsync(self._file.fileno())
         descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:  # with a directory given it is linkat(2), which follows what looks like a symbolic link
+        try:  # only with src_dir_fd Python calls linkat(2), which can follow the link in /proc
             os.link(str(self._file.fileno()), path, src_dir_fd=descriptors, follow_symlinks=True)
         finally:
             os.close(descriptors)
 
     def truncate(self, size: int) -> None:
-        """Set the size; what is added reads as zeros.  Raises as ``write``."""
+        """Set the size of the content in bytes; added bytes read as zeros.  Raises as ``write``."""
         with self.exclusive.entered():
             self._own(min(size, self.size), size)
             self._file.truncate(size)
             self.size = self._done = size
 
     def saved(self) -> None:
-        """The file has what the spool has, which is all of the block."""
+        """Note that the ASDF file has the content of the spool, and the spool has the whole block."""
         self.dirty, self.ended = False, True
 
     def retire(self) -> None:
-        """The block is stored in another way now: who waits to read it here is told to look again."""
+        """Make this object obsolete: the block is stored in another way now.  Its readers get ``RetiredError``."""
         self._retired = True
         self.dirty = False
         self.restart()
 
     def restart(self) -> None:
-        """Give up what was decoded; the next reader decodes what is stored then."""
+        """Drop all decoded content.  The next reader decodes the bytes that are stored then."""
         self._room.forget(self)
         self.stop_decoding()
         self._drop_spool()
@@ -160,7 +172,10 @@ class DecodedBlock:
         self._start = self._done = 0
 
     def trim(self, keep_from: int) -> int:
-        """Give up what lies before ``keep_from``, but for a little; bytes given up."""
+        """Free the spool before ``keep_from``, except for a margin; return the number of bytes freed.
+
+        A dirty block frees nothing.
+        """
         stop = min(self._done, keep_from - self._behind)
         if self.dirty or stop <= self._start:
             return 0
@@ -170,11 +185,11 @@ class DecodedBlock:
 
     @property
     def _behind(self) -> int:
-        """How many bytes before its reader it keeps."""
+        """Bytes before the offset of the reader that ``trim`` keeps."""
         return _BEHIND_IN_MEMORY if self._in_memory else min(_BEHIND, self._room.most // 4)
 
     def _drop_spool(self) -> None:
-        """Close the spool file, a large one beside: to free gigabytes takes a while, and nobody waits for it."""
+        """Close the spool file; a large one in another thread, because freeing gigabytes takes a while."""
         spool, self._spool = self._spool, None
         if spool is not None and self.kept > _LONG:
             threading.Thread(target=spool.close, name="freeing", daemon=True).start()
@@ -188,11 +203,17 @@ class DecodedBlock:
         return self._spool
 
     def _has(self, offset: int, stop: int) -> bool:
-        """Whether all of ``[offset, stop)`` is there, and for the last byte, that nothing follows it."""
+        """Return whether the spool has all of ``[offset, stop)``.
+
+        At the end of the block, the decoder must also have ended, which proves that no more bytes follow.
+        """
         return self.dirty or (self._start <= offset and stop <= self._done and (stop < self.size or self.ended))
 
     def _own(self, needed: int, size: int) -> None:
-        """Have the first ``needed`` bytes, and room for ``size``; from now on the spool is right, not the file."""
+        """Make the block dirty: from now on the spool has the valid content, not the ASDF file.
+
+        Decodes the first ``needed`` bytes first, and frees room for ``size`` bytes.
+        """
         self._room.check_fits(self, max(needed, size))
         if self._in_memory and not self.dirty:
             self._in_memory = False
@@ -230,20 +251,20 @@ class DecodedBlock:
         before = self._done
         try:
             if not self._scheduler.wanted:
-                raise AbandonedError("nobody waits for the block any more", block=self.number)
+                raise AbandonedError("the program that asked for the block has ended", block=self.number)
             self._decode_piece(offset)
         except DamagedBlockError as err:
-            self._damage = err  # what came before it can still be read
+            self._damage = err  # bytes before the damage can still be read
             raise
-        except AbandonedError:  # the next reader goes on
+        except AbandonedError:  # the decoder is intact: the next reader continues
             raise
-        except BaseException:  # an iterator that raised cannot go on: the next reader begins anew
+        except BaseException:  # an iterator that raised cannot continue: the next reader starts a new one
             self.stop_decoding()
             raise
         step(self._done - before)
 
     def _decode_piece(self, offset: int) -> None:
-        """Decode a piece and keep it, a little at a time: pieces may be larger than the room."""
+        """Decode a piece, and keep at most ``CHUNK`` bytes of it at a time: a piece may be larger than the room."""
         if self._pieces is None:
             self._memory, self._pieces = self._decode()
             self._skipped = 0
@@ -258,7 +279,7 @@ class DecodedBlock:
             self._rest = self._rest[len(piece) :]
 
     def _kept_where_there_is_room(self, piece: memoryview, offset: int) -> bool:
-        """Keep ``piece``; False when that begins anew in memory, because the disk is full."""
+        """Write ``piece`` to the spool.  Return False if the disk is full and decoding starts again in memory."""
         self._make_room(len(piece), offset)
         try:
             self._keep(piece)
@@ -279,14 +300,14 @@ class DecodedBlock:
         return False
 
     def _make_room(self, more: int, offset: int) -> None:
-        """Before ``more`` bytes are kept, for a reader at ``offset``."""
+        """Free room for ``more`` bytes of the spool, for a reader at ``offset``."""
         if not self._in_memory:
             self._room.admit(self, more, offset)
         elif self._done - self._start + more > _MOST_IN_MEMORY:
             self.trim(offset)
 
     def _without_known(self, piece: bytes) -> memoryview:
-        """``piece`` without what was decoded before by a decoder that was stopped."""
+        """Return ``piece`` without the bytes that an earlier decoder, now stopped, put into the spool."""
         known = min(len(piece), self._done - self._skipped)
         self._skipped += len(piece)
         return memoryview(piece)[known:] if known > 0 else memoryview(piece)
@@ -311,9 +332,10 @@ class DecodedBlock:
         return piece or b""
 
     def _gathered(self, pieces: Iterator[bytes]) -> bytes | None:
-        """Pieces as many as are worth a turn, as one: codecs may give them in dozens of bytes.  None at the end.
+        """Return several pieces as one, or None at the end.
 
-        What comes before an error is given first, and the error the next time.
+        Codecs may yield only dozens of bytes at a time, and each call costs a release of the main lock.  If an error
+        follows some pieces, return the pieces now and raise the error at the next call.
         """
         trouble, self._trouble = self._trouble, None
         if trouble is not None:
@@ -337,8 +359,11 @@ class DecodedBlock:
         return gathered[0] if len(gathered) == 1 else b"".join(gathered)
 
     def stop_decoding(self) -> None:
-        """End the codec's work, and keep what was decoded; one that is at work now (an interrupt) ends by itself."""
-        close = getattr(self._pieces, "close", None)  # a generator's
+        """Close the decoder, and keep the decoded content.
+
+        A decoder that runs now, because of an interrupt, cannot be closed; it is forgotten, and ends by itself.
+        """
+        close = getattr(self._pieces, "close", None)  # only generators have it
         if close is not None:
             with contextlib.suppress(ValueError):
                 close()

@@ -1,13 +1,16 @@
-"""Writes blocks in place: content, size within the allocation, growth of the last block.
+"""Changes of blocks in place: content, size within the allocation, growth of the last block.
 
-Rules (docs/semantics.md, Blocks).  Before the first content write a checksum is set to
-zero, durably: a crash then leaves "unchecked", never a wrong sum.  A size changes in memory
-first and reaches the header at ``flush`` (close, fsync, finish), after the content is
-durable.  Room is reserved with the journalled header before content is written there
-(``allocation``).  ``finish`` returns what was reserved too much for the last block and writes the
-checksums.  Content that was encoded elsewhere is put in place whole (``store``).
+Rules (docs/semantics.md, Blocks):
 
-One thread.
+1. Before the first write of content the checksum is set to zero, durably.  So a crash leaves a block without a
+   checksum, never one with a wrong one.
+2. A size changes in memory first.  ``flush`` (at close, fsync and finish) writes it into the header, after the
+   content is durable.
+3. Room is allocated by a journalled change of the header before content is written there (``allocation``).
+4. ``finish`` gives back excess room of the last block, and writes the checksums.
+5. Encoded content overwrites the whole block in one step (``put_encoded``).
+
+Only one thread at a time changes blocks.  It holds the main lock and the lock ``change``.
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Edit:
-    """What is pending for one block.  Sizes in bytes of content.
+    """The pending change of one block.  All sizes are in bytes of content.
 
-    ``used``: as readers of the mount see it.  ``fresh``: from here on the allocation was
-    reserved by us and never written, so it is zeros.  ``kept``: allocation to return to.
-    ``checksum``: whether the block had one and gets one again.
+    ``used``: the size that readers see.  ``fresh``: from this offset on the allocation was reserved by us and never
+    written, so it contains zeros.  ``kept``: the allocation that ``finish`` returns to.  ``checksum``: whether the
+    block had a checksum and gets one again.
     """
 
     used: int
@@ -47,7 +50,7 @@ class _Edit:
 
 
 class BlockEditor:
-    """Changes to the blocks of one file.  ``checksums``: whether changed blocks get one again."""
+    """The editor of the blocks of one file.  ``checksums``: whether changed blocks get a checksum again."""
 
     def __init__(
         self,
@@ -75,15 +78,18 @@ class BlockEditor:
 
     @property
     def written(self) -> tuple[int, ...]:
-        """The blocks that ``finish`` has something to do for."""
+        """Numbers of the blocks that ``finish`` has to finish, in ascending order."""
         return tuple(sorted(self._edits))
 
     def has_begun(self, number: int) -> bool:
-        """Whether a change of the block is pending, and its header has no checksum: after a failed finish it may."""
+        """Return whether a change of the block is pending and its header has no checksum.
+
+        Only then may a window write without further steps.  After a failed finish it may have one again.
+        """
         return number in self._edits and self._table.header(number).checksum == NO_CHECKSUM
 
     def used(self, number: int) -> int:
-        """Content size of an uncompressed block, pending changes included."""
+        """Return the content size of an uncompressed block in bytes, pending changes included."""
         edit = self._edits.get(number)
         if edit is not None:
             return edit.used
@@ -91,7 +97,7 @@ class BlockEditor:
         return len(self._table.content(number)) if header.streamed else header.used_size
 
     def check_writable(self, number: int) -> None:
-        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when the block cannot be written."""
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` if the block cannot be written."""
         header = self._table.header(number)
         self._check_file_writable(number)
         if not header.streamed and self._room.start(number) + header.used_size > self._table.layout.size:
@@ -111,7 +117,7 @@ class BlockEditor:
         try:
             self._transaction.write_content(self._room.start(number) + offset, payload)
         except OSError:
-            if self._table.header(number).streamed:  # a part of it may be there, and is the block's
+            if self._table.header(number).streamed:  # a part may be in the file, which belongs to the block
                 self._note_stream()
                 edit.used = len(self._table.content(number))
             edit.fresh = max(edit.fresh, end)
@@ -119,7 +125,7 @@ class BlockEditor:
         self._grown(number, end)
 
     def truncate(self, number: int, size: int) -> None:
-        """Set the content size; what is added reads as zeros.  Raises as ``write``."""
+        """Set the content size in bytes; added bytes read as zeros.  Raises as ``write``."""
         if size == self.used(number):
             return
         edit = self._begin(number)
@@ -134,7 +140,7 @@ class BlockEditor:
     def flush(self, number: int, *, durable: bool) -> None:
         """Write the size of block ``number`` into its header if it changed.
 
-        With ``durable``, content is made durable as well.  Raises as ``Transaction``.
+        With ``durable``, make the content durable as well.  Raises as ``Transaction``.
         """
         header = self._table.header(number)
         edit = self._edits.get(number)
@@ -149,7 +155,7 @@ class BlockEditor:
             self._appended.discard(number)
 
     def flush_appended(self) -> None:
-        """Make blocks that were appended durable: before a tree may refer to them.  Raises as ``Transaction``."""
+        """Make appended blocks durable, before a tree may refer to them.  Raises as ``Transaction``."""
         resized = [n for n in sorted(self._appended) if self.used(n) != self._table.header(n).used_size]
         if self._appended and not resized:
             self._transaction.check_unchanged()
@@ -159,7 +165,10 @@ class BlockEditor:
         self._appended.clear()
 
     def reserve(self, number: int, size: int) -> None:
-        """Allocate ``size`` bytes, and keep them at the end.  Raises as ``Allocation.reserve``, ``OSError``."""
+        """Allocate ``size`` bytes, also on the disk; ``finish`` does not give them back.
+
+        Raises ``ReadOnlyError``, ``DamagedBlockError``, ``OSError`` or as ``Allocation.reserve``.
+        """
         self.check_writable(number)
         self.flush(number, durable=False)
         before = self._table.header(number).allocated_size
@@ -167,7 +176,7 @@ class BlockEditor:
         try:
             if size > before:
                 self._transaction.allocate(self._room.start(number) + before, size - before)
-        except OSError:  # others that moved for it stay where they are
+        except OSError:  # blocks that were moved for it are not moved back
             self.return_room(number, before)
             raise
         if number in self._edits:
@@ -175,13 +184,13 @@ class BlockEditor:
             edit.kept, edit.fresh = size, min(edit.fresh, size)
 
     def start(self, number: int) -> int:
-        """Offset of the content, in bytes from the start of the file."""
+        """Return the offset of the content, in bytes from the start of the file."""
         return self._room.start(number)
 
     def put_encoded(self, number: int, encoded: Encoded) -> int:
-        """Overwrite the block with what was encoded, durably; the room to ``return_room`` to.
+        """Overwrite the block with encoded content, durably.
 
-        Raises as ``Allocation.reserve``.
+        Return the allocation in bytes, for ``return_room``.  Raises as ``Allocation.put_encoded``.
         """
         header, edit = self._table.header(number), self._edits.get(number)
         had = header.verifiable or (edit is not None and edit.checksum)
@@ -192,14 +201,17 @@ class BlockEditor:
         return edit.kept if edit is not None else self._table.header(number).allocated_size
 
     def return_room(self, number: int, kept: int) -> None:
-        """Give back what the last block has beyond ``kept`` and does not use.  Raises as ``Transaction``."""
+        """Free unused allocation of the last block beyond ``kept`` bytes.  Raises as ``Transaction``.
+
+        Does nothing for other blocks.
+        """
         header = self._table.header(number)
         allocated = max(header.used_size, kept)
         if self._room.is_last(number) and allocated < header.allocated_size:
             self._room.put(number, header._replace(allocated_size=allocated))
 
     def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
-        """Add blocks of zeros; the number of the first.  See, and raises as, ``Allocation.append``."""
+        """Append blocks of zeros and return the number of the first.  See ``Allocation.append``."""
         self._check_file_writable()
         last = self._edits.get(len(self._table) - 1)
         if last is not None:
@@ -215,7 +227,7 @@ class BlockEditor:
         return number
 
     def clear(self, numbers: Sequence[int]) -> None:
-        """Empty these blocks, which nobody refers to; what is allocated stays.  Raises as ``Transaction``."""
+        """Empty blocks to which the tree no longer refers; their allocations stay.  Raises as ``Transaction``."""
         self._check_file_writable()
         headers = {}
         for number in numbers:
@@ -226,22 +238,26 @@ class BlockEditor:
             self._forget(number)
 
     def remove_last(self) -> None:
-        """Remove the last block.  Raises as ``Allocation.remove_last``."""
+        """Remove the last block.  Raises ``ReadOnlyError`` or as ``Allocation.remove_last``."""
         self._check_file_writable()
         number = len(self._table) - 1
         self._room.remove_last()
         self._forget(number)
 
     def _forget(self, number: int) -> None:
-        """Nothing is pending for the block any more: who writes next begins anew, also who had begun meanwhile."""
+        """Drop the pending change of the block.
+
+        The new epoch of the table makes open windows invalid, so the next write begins a new change.
+        """
         self._edits.pop(number, None)
         self._appended.discard(number)
         self._table.touch()
 
     def finish(self, *, interrupted: Callable[[], bool] = lambda: False) -> None:
-        """Settle all blocks, return reserved room, write checksums.
+        """Finish all changed blocks: write sizes and checksums, and give back excess room of the last block.
 
-        A block whose checksum was ``interrupted`` stays pending.  Raises as ``Transaction``, ``OSError``.
+        Blocks whose checksum is not computed when ``interrupted()`` returns True stay pending.  Raises as
+        ``Transaction``, ``OSError``.
         """
         if not self._edits:
             return
@@ -257,19 +273,19 @@ class BlockEditor:
         self._put_finished(headers)
         for number in done:
             del self._edits[number]
-        self._table.touch()  # who writes next begins anew
+        self._table.touch()  # makes open windows invalid, so the next write begins a new change
         self._appended.clear()
 
     def _finished(self, number: int, edit: _Edit, checksum: bytes) -> BlockHeader:
-        """The header of a block when it is complete."""
+        """Return the header of a finished block."""
         header = self._table.header(number)
-        kept = min(edit.kept, header.allocated_size)  # what was claimed and never there was cut
+        kept = min(edit.kept, header.allocated_size)  # an allocation that the file never had was cut
         allocated = max(edit.used, kept) if self._room.is_last(number) else header.allocated_size
         edit.fresh = min(edit.fresh, allocated)
         return header.with_used(edit.used)._replace(allocated_size=allocated, checksum=checksum)
 
     def _put_finished(self, headers: dict[int, BlockHeader]) -> None:
-        """All by one change of the file, but for the last block, which may give room back."""
+        """Write all headers in one change of the file, except for the last block, which may give room back."""
         last = len(self._table) - 1
         before = {number: header for number, header in headers.items() if number != last}
         if before:
@@ -282,7 +298,7 @@ class BlockEditor:
             raise ReadOnlyError("the file is mounted read-only", block=number)
 
     def _begin(self, number: int) -> _Edit:
-        """The pending edit of a block that is about to change; its checksum is zero from here on."""
+        """Return the pending change of a block that is about to be written.  Set its checksum in the file to zero."""
         header = self._table.header(number)
         self.check_writable(number)
         edit = self._edits.get(number)
@@ -296,7 +312,10 @@ class BlockEditor:
         return edit
 
     def _fill(self, number: int, start: int, stop: int) -> None:
-        """Zeros in ``[start, stop)`` of the content, but not where it is fresh, nor past the end of the file."""
+        """Write zeros to ``[start, stop)`` of the content.
+
+        Fresh allocation already reads as zeros, and so does a gap at the end of a streamed block.
+        """
         if self._table.header(number).streamed:
             return
         stop = min(stop, self._edits[number].fresh)
@@ -315,7 +334,10 @@ class BlockEditor:
         self._table.update(replace(self._table.layout, size=size, blocks_end=size))
 
     def _digest(self, number: int, size: int, interrupted: Callable[[], bool]) -> bytes | None:
-        """MD5 of the content, or None when it was interrupted.  Nothing moves or changes meanwhile."""
+        """Return the MD5 of the content; None if it was interrupted.
+
+        The caller makes sure that no blocks move or change meanwhile.
+        """
         start, backend = self._room.start(number), self._transaction.backend
         with self._progress.over("checksum", size, number) as step, self._scheduler.waiting():
             return digest_of(lambda place, length: backend.read_at(start + place, length), size, interrupted, step)

@@ -1,6 +1,6 @@
-"""Encodes the content of a block into a payload: what is then written over its old bytes.
+"""Encoding of the content of a block into a payload, which then overwrites the old bytes of the block.
 
-Others are served meanwhile.
+The main lock is released meanwhile, so other requests are served.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from asdffs.storage.payload import Payload
 
 
 class Encoded(NamedTuple):
-    """``payload`` holds ``size`` bytes of content in ``compression``; ``digest``: MD5 of the stored bytes."""
+    """The encoded content of a block.
+
+    ``payload``: the stored bytes; ``compression``: the field of the block header; ``size``: bytes of decoded content;
+    ``digest``: the MD5 of the stored bytes.
+    """
 
     payload: Payload
     compression: bytes
@@ -27,9 +31,9 @@ class Encoded(NamedTuple):
 
 
 class ContentSource(NamedTuple):
-    """The content of a block, read while others hold the main lock.  See ``codecs.Source``.
+    """The source of an encoder that runs without the main lock: the content of a block.  See ``Source``.
 
-    ``step(bytes)`` is told what was read.
+    ``read(offset, length)`` is called with the main lock held.  ``step(bytes)`` is called after each read.
     """
 
     size: int
@@ -38,7 +42,7 @@ class ContentSource(NamedTuple):
     step: Callable[[int], None]
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Bytes from ``offset``, fewer where the content ends.  Raises as ``Block.read_extent``."""
+        """See ``Source``.  Raises as ``read``."""
         with self.scheduler.resumed():
             found = self.read(offset, min(length, max(0, self.size - offset)))
         self.step(len(found))
@@ -56,10 +60,13 @@ def encode(
     progress: Progress,
     needed: bool = False,
 ) -> Encoded:
-    """The ``size`` bytes that ``read(offset, length)`` gives of block ``number``, in ``payload``.
+    """Encode content of ``size`` bytes for block ``number`` with ``codec`` into ``payload``.
 
-    ``needed``: also when the mount ends.  Raises ``NotSupportedError`` where the format cannot hold them, else as
-    ``read``, or ``OSError``.
+    ``codec`` None stores the content without compression.  ``read(offset, length)`` returns content.  ``needed``: go
+    on even if the mount is ending.
+
+    Raises ``NotSupportedError`` if the format cannot hold the content; ``AbandonedError`` if the mount is ending; or
+    as ``read``; or ``OSError``.
     """
     digest = hashlib.md5(usedforsecurity=False)
     name = "compression" if codec is not None else "decompression"
@@ -68,7 +75,7 @@ def encode(
         try:
             for piece in _encoded(codec, content):
                 if scheduler.stopping and not needed:
-                    raise AbandonedError("the mount ends; the block is as it was", block=number)
+                    raise AbandonedError("the mount is ending, so the block was not changed", block=number)
                 payload.append(piece)
                 digest.update(piece)
         except ValueError as err:
@@ -77,7 +84,10 @@ def encode(
 
 
 def _encoded(codec: Codec | None, content: Source) -> Iterator[bytes]:
-    """An empty block is stored as nothing: every reader takes that, if it need not be told how it is encoded."""
+    """Return an iterator of the stored bytes.
+
+    Empty content is stored as no bytes, which every reader accepts.  Only an ``Encoding`` must still be written.
+    """
     if codec is None:
         return pieces(content)
     return codec.encode(content) if content.size or isinstance(codec, Encoding) else iter(())

@@ -1,4 +1,7 @@
-"""What another program did to the file, as far as its signature tells."""
+"""Detection of changes that another program made to the file.
+
+Only the signature is compared: device, inode, size, mtime and ctime.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from asdffs.storage.open_file import OpenFile
 
 
 class Foreign(enum.Enum):
-    """What another program did to the file, as far as its signature tells."""
+    """The change that another program made to the file."""
 
     NO = "nothing"
     CHANGED = "changed in place"
@@ -17,7 +20,10 @@ class Foreign(enum.Enum):
 
 
 def foreign_change_of(file: OpenFile) -> Foreign:
-    """Compare what the name leads to now with the file as we left it.  Raises ``OSError``."""
+    """Compare the file that has the name now with the file as we last left it.
+
+    Raises ``OSError``, but not if the file is missing.
+    """
     try:
         now = file.folder.signature(file.backend.name)
     except FileNotFoundError:

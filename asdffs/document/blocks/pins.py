@@ -1,7 +1,9 @@
-"""Which blocks programs have mapped, so that what would change under a map is refused.
+"""Pins: the blocks that this program has mapped into memory.
 
-The precedent is Python's own: who exports a buffer keeps its owner from being resized.  One thread at a time has the
-turn; a map may go away in any.
+A change that would alter a mapping is refused.  Python does the same: as long as a buffer is exported, its owner
+cannot be resized.
+
+The caller holds the main lock.  But a mapping may be freed in any thread, with or without the lock.
 """
 
 from __future__ import annotations
@@ -14,21 +16,24 @@ import weakref
 from asdffs.errors import InUseError
 from asdffs.storage.backend import Extent
 
-_ADVICE = "is mapped by this program (Block.buffer, Array.mapped); let go of the map first"
+_ADVICE = "is mapped into memory by this program (Block.buffer, Array.mapped); delete all references to it first"
 
 
 class Pins:
-    """Those of one open file."""
+    """The pins of one open file."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}  # of each map its block; setting and popping need no lock
+        self._numbers: dict[int, int] = {}  # mapping -> its block; setting and popping are atomic and need no lock
         self._keys = itertools.count()
 
     def map(self, number: int, extent: Extent) -> memoryview:
-        """A read-only map of content of block ``number``, pinned while anything of it lives.  Raises ``OSError``."""
+        """Return a read-only mapping of the bytes at ``extent``, which are content of block ``number``.
+
+        The block is pinned as long as anything refers to the mapping.  Raises ``OSError``.
+        """
         start = extent.offset - extent.offset % mmap.ALLOCATIONGRANULARITY
         length = extent.offset + extent.length - start
-        own = os.open(f"/proc/self/fd/{extent.fd}", os.O_RDONLY)  # a map of ours would keep the lock of that one
+        own = os.open(f"/proc/self/fd/{extent.fd}", os.O_RDONLY)  # a mapping of extent.fd would keep its file lock
         try:
             pages = mmap.mmap(own, length, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED, offset=start)
         finally:
@@ -39,11 +44,11 @@ class Pins:
         return memoryview(pages)[extent.offset - start :]
 
     def check(self, number: int) -> None:
-        """Raise ``InUseError`` while the block is mapped."""
+        """Raise ``InUseError`` if block ``number`` is mapped."""
         if number in list(self._numbers.values()):
             raise InUseError(_ADVICE, block=number)
 
     def check_all(self) -> None:
-        """Raise ``InUseError`` while any block is mapped."""
+        """Raise ``InUseError`` if any block is mapped."""
         for number in list(self._numbers.values()):
             self.check(number)

@@ -1,6 +1,7 @@
-"""Reads blocks: their headers, sizes and content, decoded or as they are stored.
+"""Reads of blocks: headers, sizes, and content as decoded or stored bytes.
 
-While a block is overwritten its readers wait; readers of others do not (``locks``).  The caller holds the main lock.
+While a block is overwritten, its readers wait.  Readers of other blocks do not (``locks``).  The caller holds the
+main lock.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.sharing import Stretch
 
 _CUT_OFF: Final = "the file ends inside this block"
-#: Sizes of files have 63 bits.
+#: File sizes have 63 bits.
 _LARGEST = (1 << 63) - 1
 
 
 class BlockParts(NamedTuple):
-    """What reading and storing blocks share.  ``change``: held by whoever changes the file."""
+    """The parts shared by reading and committing.  ``change``: the lock for changes of the file."""
 
     transaction: Transaction
     table: BlockTable
@@ -46,7 +47,7 @@ class BlockParts(NamedTuple):
 
 
 class BlockReader:
-    """The blocks of a file.  ``verify``: checksums are looked at before the first read."""
+    """The reader of the blocks of a file.  ``verify``: verify the checksum of a block before its first read."""
 
     def __init__(self, parts: BlockParts, *, verify: bool) -> None:
         self._transaction = parts.transaction
@@ -67,49 +68,55 @@ class BlockReader:
         return len(self._table)
 
     def header(self, number: int) -> BlockHeader:
-        """The header as it is on disk.  Raises ``DamagedBlockError``."""
+        """Return the header as it is on the disk.  Raises ``DamagedBlockError``."""
         self._locks.await_move()
         return self._table.header(number)
 
     def size(self, number: int) -> int:
-        """Decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
+        """Return the decoded size in bytes, pending changes included.  Raises ``DamagedBlockError``."""
         return self._size(number, self.header(number))
 
     def _size(self, number: int, header: BlockHeader) -> int:
         size = self._compressed.size(number) if header.compressed else self._editor.used(number)
         if size > _LARGEST:
-            raise DamagedBlockError(f"its size of {size} bytes cannot be right", block=number)
+            raise DamagedBlockError(f"its size of {size} bytes is not possible", block=number)
         return size
 
     def check_readable(self, number: int) -> None:
-        """Raise ``DamagedBlockError`` when nothing of the block can be read."""
+        """Raise ``DamagedBlockError`` if nothing of the block can be read."""
         self.size(number)
 
     def stated_size(self, number: int) -> int | None:
-        """The decoded size of a block, also of one that nobody here can decode; None where it is not known."""
+        """Return the decoded size in bytes; None if it is unknown.
+
+        If the block cannot be decoded here, this is the size that its header states.
+        """
         try:
             return self.header(number).data_size if self.obstacle(number) else self.size(number)
         except (DamagedBlockError, OSError):
             return None
 
     def obstacle(self, number: int) -> str:
-        """Why the block can only be shown as it is stored; empty when it can be decoded."""
+        """Return why the block can only show its stored bytes; empty if it can be decoded."""
         return self.codecs.obstacle(number)
 
     @property
     def codecs(self) -> BlockCodecs:
-        """Which codec each block has; asked for anew each time, because blocks may be moving."""
+        """The codecs of the blocks.  Do not keep the object: each access waits for moves of blocks."""
         self._locks.await_move()
         return self._codecs
 
     def read(self, number: int, offset: int, length: int) -> bytes | Extent:
-        """Decoded bytes of a block, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
+        """Return decoded bytes of a block, fewer at its end.  Raises ``DamagedBlockError``, ``OSError``."""
         if self._verify and not self._compressed.is_dirty(number):
             self._check_sum(number)
         return self.read_decoded(number, offset, length)
 
     def window(self, number: int) -> Window | None:
-        """Where all of a block can be read, and until when; None where each read must be looked at."""
+        """Return a window to the whole content of a block; None if each read must take the slow path.
+
+        Compressed and streamed blocks have no window, and none that must be verified, is cut off or is being changed.
+        """
         header = self._table.header(number)
         if self._verify or header.compressed or header.streamed or self._locks.unsteady(number):
             return None
@@ -117,7 +124,7 @@ class BlockReader:
         if not size or start + size > self._table.layout.size:
             return None
         place = self._transaction.backend.extent(start, 0)
-        if not isinstance(place, Extent):  # it is in memory
+        if not isinstance(place, Extent):  # the file is in memory
             return None
         return Window(
             self._table,
@@ -131,7 +138,7 @@ class BlockReader:
         )
 
     def read_decoded(self, number: int, offset: int, length: int) -> bytes | Extent:
-        """Decoded bytes, whatever the checksum says.  Raises ``DamagedBlockError``, ``OSError``."""
+        """Return decoded bytes without verifying the checksum.  Raises ``DamagedBlockError``, ``OSError``."""
         while True:
             self._locks.await_steady(number, also=not self._compressed.is_dirty(number))
             header = self._table.header(number)
@@ -139,21 +146,21 @@ class BlockReader:
             decoded = self._compressed.block(number) if header.compressed else None
             if decoded is None:
                 return self._extent(number, header, offset, length)
-            with contextlib.suppress(RetiredError):  # it was stored in another way while this waited
+            with contextlib.suppress(RetiredError):  # it was stored in another way meanwhile: read again
                 return decoded.read(offset, length) if length or not decoded.size else b""
 
     def read_stored(self, number: int, offset: int, length: int) -> bytes:
-        """Bytes of a block as they are stored, fewer where it ends.  Raises ``DamagedBlockError``, ``OSError``."""
+        """Return stored bytes of a block, fewer at its end.  Raises ``DamagedBlockError``, ``OSError``."""
         return read_bytes(self.read_stored_extent(number, offset, length))
 
     def read_stored_extent(self, number: int, offset: int, length: int) -> bytes | Extent:
-        """As ``read_stored``, or where the bytes are."""
+        """Return stored bytes as ``read_stored``, or their place in the file."""
         self._locks.await_steady(number)
         span = self._table.content(number).clip(offset, length)
         return self._transaction.backend.extent(span.start, len(span)) if span else b""
 
     def stored_stretch(self, number: int) -> Stretch:
-        """Where the stored bytes of a block are.  Raises ``DamagedBlockError``, also when the file ends there."""
+        """Return the place of all stored bytes of a block.  Raises ``DamagedBlockError``, also for a cut block."""
         self._locks.await_steady(number)
         span, header = self._table.content(number), self._table.header(number)
         if not header.streamed and len(span) < header.used_size:
@@ -161,9 +168,12 @@ class BlockReader:
         return Stretch(self._transaction.backend, span.start, len(span))
 
     def find_fault(self, number: int) -> str:
-        """A sentence when the block's checksum is wrong, or empty.  Raises ``DamagedBlockError``, ``OSError``."""
+        """Return a sentence if the checksum of the block is wrong, otherwise an empty string.
+
+        Raises ``DamagedBlockError``, ``AbandonedError``, ``OSError``.
+        """
         header = self.header(number)
-        self.stored_stretch(number)  # there is all of it
+        self.stored_stretch(number)  # raises if the block is cut off
         with self._progress.over("verification", header.used_size, number) as step:
             return find_fault(
                 header,
@@ -182,7 +192,7 @@ class BlockReader:
         return self._transaction.backend.extent(start, length)
 
     def _check_sum(self, number: int) -> None:
-        """Before the first read: raise ``DamagedBlockError`` when the checksum is wrong."""
+        """Verify the checksum at the first read of a block.  Raise ``DamagedBlockError`` if it is wrong."""
         if number not in self._checked:
             with self._locks.of(number).entered():
                 self._checked[number] = self._checked.get(number) or self.find_fault(number)
@@ -193,15 +203,18 @@ class BlockReader:
         return DamagedBlockError(_CUT_OFF, block=number, offset=self._table.layout.size, remedy=Remedy.STORED_BYTES)
 
     def trust(self, number: int) -> None:
-        """The block was written: its old checksum says nothing any more."""
+        """Note that the block was written, so its old checksum is not verified any more."""
         self._checked[number] = ""
 
     def forget_sum(self, number: int) -> None:
-        """Block ``number`` is another one from now on."""
+        """Forget the result of the verification, because ``number`` is a new block now."""
         self._checked.pop(number, None)
 
     def check_sound(self, number: int) -> None:
-        """Before all of a block gets a new checksum: the old one must be right, or what is wrong would be hidden."""
+        """Raise ``DamagedBlockError`` if the checksum of an unchanged block is wrong.
+
+        Call this before the block gets a new checksum, which would hide the damage.
+        """
         if not self._compressed.is_dirty(number) and number not in self._editor.written:
             fault = self.find_fault(number)
             if fault:

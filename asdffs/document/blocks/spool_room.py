@@ -1,6 +1,6 @@
-"""How much of the disk and of memory the decoded blocks of a document may take, and who gives way.
+"""Limits for the disk space and memory that the decoded blocks of a document take, with eviction.
 
-Blocks ask before they keep anything.  The caller holds the main lock.
+A block asks for room before it keeps anything.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import BinaryIO, Final, Protocol
 
 from asdffs.errors import Remedy, SpoolFullError
 
-#: Blocks that have a spool file at a time.
+#: Most blocks that have a spool file at a time.
 _MOST_FILES: Final = 256
-#: Bytes of memory that decoders keep while nobody reads from them.
+#: Most bytes of memory that all decoders keep together.
 _MOST_MEMORY: Final = 256 << 20
 
 
 class Occupant(Protocol):
     """A decoded block that takes room.
 
-    ``reader``: where it is read; ``dirty``: it was written, and is not in the file; ``ended``: it is decoded to its
-    end.
+    ``reader``: the offset of the last read; ``dirty``: it was written and is not committed; ``ended``: it was decoded
+    to its end.
     """
 
     number: int
@@ -31,65 +31,67 @@ class Occupant(Protocol):
 
     @property
     def kept(self) -> int:
-        """Bytes in the spool."""
+        """Bytes that the block has in the spool."""
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that the decoder keeps, about."""
+        """About how many bytes of memory the decoder keeps."""
 
     @property
     def busy(self) -> bool:
-        """Whether somebody is decoding it."""
+        """Whether a thread is decoding the block now.  Then it must not be evicted."""
 
     def trim(self, keep_from: int) -> int:
-        """Give up what lies before ``keep_from``, but for a little; return how many bytes that was."""
+        """Free the spool before ``keep_from``, except for a margin; return the number of bytes freed."""
 
     def restart(self) -> None:
-        """Give everything up."""
+        """Free all that was decoded."""
 
     def stop_decoding(self) -> None:
-        """Give the decoder up."""
+        """Free the memory of the decoder, but keep the bytes in the spool."""
 
 
 class SpoolRoom:
-    """What decoded blocks may take of the disk: ``most`` bytes in ``directory`` (None: the system's).
+    """The disk space for decoded blocks: ``most`` bytes in ``directory``.
 
-    Without ``most``: half of what is free when the first block is decoded.
+    Without ``directory`` it is in the temporary directory of the system.  Without ``most`` the limit is half of the
+    free space at the time when the first block is decoded.
     """
 
     def __init__(self, directory: str | None, most: int | None = None) -> None:
         self._directory = directory
         self._most = most
-        self._used: dict[Occupant, None] = {}  # the least recently used first
+        self._used: dict[Occupant, None] = {}  # least recently used first
 
     @property
     def directory(self) -> str:
-        """Where spool files are.  Raises ``OSError`` where the system has no such place."""
+        """The directory of the spool files.  Raises ``OSError`` if the system has no temporary directory."""
         return self._directory or tempfile.gettempdir()
 
     @property
     def most(self) -> int:
-        """In bytes."""
+        """The limit in bytes.  Raises ``OSError``."""
         if self._most is None:
             free = os.statvfs(self.directory)
             self._most = free.f_bavail * free.f_frsize // 2
         return self._most
 
     def create(self, *, in_memory: bool = False) -> BinaryIO:
-        """A new spool file without a name; where the system can it may be given one later.  Raises ``OSError``.
+        """Create a spool file without a name.  Raises ``OSError``.
 
-        ``in_memory``: of a block of which only what lies around its reader is kept; the disk is full.
+        It is made with ``O_TMPFILE`` if the file system supports that; then it can be given a name later.
+        ``in_memory``: create it in memory, because the disk is full.  Only bytes near the reader are kept there.
         """
         if in_memory:
             return open(os.memfd_create("asdffs decoded block", os.MFD_CLOEXEC), "w+b")
         try:
             fd = os.open(self.directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except (AttributeError, OSError):  # not this system, or not this file system
+        except (AttributeError, OSError):  # O_TMPFILE is not supported by this system or file system
             return tempfile.TemporaryFile(dir=self.directory)
         return open(fd, "w+b")
 
     def use(self, block: Occupant) -> None:
-        """``block`` is used now."""
+        """Note that ``block`` is used now; evict others if there are too many files, or too much memory is used."""
         self._used.pop(block, None)
         self._used[block] = None
         if len(self._used) > _MOST_FILES:
@@ -101,14 +103,21 @@ class SpoolRoom:
                 other.stop_decoding()
 
     def forget(self, block: Occupant) -> None:
-        """``block`` keeps nothing any more."""
+        """Note that ``block`` keeps nothing any more."""
         self._used.pop(block, None)
 
     def admit(self, block: Occupant, more: int, keep_from: int) -> None:
-        """Let ``block`` keep ``more`` bytes; of its own it gives up those before ``keep_from`` at most.
+        """Free room so that ``block`` can keep ``more`` bytes.
 
-        First go blocks that are decoded to their end, then what others in work have behind their readers, then
-        what this one has, then all that others have.
+        Of its own bytes only those before ``keep_from`` are freed.  Bytes are freed in this order, until there is
+        enough room:
+
+        1. other blocks that were decoded to their end,
+        2. the bytes of other blocks before the offset of their reader,
+        3. the bytes of ``block`` before ``keep_from``,
+        4. all other blocks.
+
+        Dirty blocks and blocks that are being decoded are never freed.
         """
         over = sum(used.kept for used in self._used) + more - self.most
         if over <= 0:
@@ -123,24 +132,28 @@ class SpoolRoom:
             self._evict(block, over)
 
     def shrink(self) -> None:
-        """The disk is full: there is no more room than is taken."""
+        """Lower the limit to the bytes that are taken now, because the disk is full."""
         self._most = sum(used.kept for used in self._used)
 
     def check_fits(self, block: Occupant, size: int) -> None:
-        """Raise ``SpoolFullError`` when ``block`` cannot keep all of ``size`` bytes."""
+        """Raise ``SpoolFullError`` if ``block`` cannot keep all of ``size`` bytes beside the dirty blocks."""
         dirty = [used for used in self._used if used.dirty and used is not block]
         if len(dirty) >= _MOST_FILES:
             raise SpoolFullError(f"{len(dirty)} blocks are being written already; close some", block=block.number)
         taken = sum(used.kept for used in dirty)
         if taken + size > self.most:
             raise SpoolFullError(
-                f"its {size} bytes must be decoded to be written, and {self.most - taken} are left for that",
+                f"its {size} bytes must be decoded to write it, but the spool has only {self.most - taken} left",
                 block=block.number,
                 remedy=Remedy.MORE_SPOOL,
             )
 
     def _evict(self, block: Occupant, over: int, *, ended: bool = False) -> int:
-        """Have others give up ``over`` bytes, or what they can; how many.  ``ended``: only complete ones."""
+        """Evict other blocks until ``over`` bytes are freed, if possible; return how many bytes were freed.
+
+        Each evicted block counts as at least one byte.  With ``ended``, evict only blocks that were decoded to their
+        end.
+        """
         given = 0
         for other in self._others(block):
             if given < over and (other.ended or not ended):
@@ -149,5 +162,5 @@ class SpoolRoom:
         return given
 
     def _others(self, block: Occupant) -> list[Occupant]:
-        """Those that may give something up, the least recently used first."""
+        """Return the other blocks that may be evicted, least recently used first."""
         return [other for other in self._used if other is not block and not other.dirty and not other.busy]

@@ -1,7 +1,7 @@
-"""How the changes of a transaction are made: in place, or by filling a block from a payload; and undone.
+"""The steps of a change of the file: writing in place, filling a block from a payload, and undoing.
 
-Each sync and each record names the invariants of ``transaction`` that it serves.  One change at a time; while a step
-waits for the disk others hold the main lock.
+Comments at each sync and each record name the invariants of ``transaction`` that it serves.  One change at a time.  A
+step releases the main lock while it waits for the disk.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from asdffs.storage.unfinished import apply, as_recovered, undo
 
 logger = logging.getLogger(__name__)
 
-#: Is told how many more bytes are done.
+#: Callback for progress: called with the number of bytes that were done since the last call.
 Step = Callable[[int], object]
-#: Room that a fill leaves on the disk, in bytes.
+#: Bytes of the disk that a fill leaves free.
 _MARGIN: Final = 1 << 20
-#: So many times what is needed is enough, whatever has no place yet.
+#: If the free space is so many times the needed space, delayed allocations of the file system cannot matter.
 _PLENTY: Final = 4
 
 
 def in_place(file: OpenFile, plan: Plan) -> None:
-    """Write what ``plan``, without a move, changes.  Raises ``FailedFileError``, ``StaleFileError``, ``OSError``."""
+    """Carry out a ``plan`` without a move.  Raises ``FailedFileError``, ``StaleFileError``, ``OSError``."""
     record = make_record(file.backend, plan)
     file.write_record(record)  # invariants 1 and 2
     try:
@@ -37,30 +37,30 @@ def in_place(file: OpenFile, plan: Plan) -> None:
     except OSError:
         _undo(file, record)  # invariant 4
         raise
-    file.note_signature()  # before anybody else holds the main lock
+    file.note_signature()  # before another thread can take the main lock
     file.sync()  # invariant 3
     file.conclude()
 
 
 def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) -> None:
-    """Write ``payload`` at ``offset`` of the file, and what ``plan`` changes besides.  Raises as ``in_place``.
+    """Write ``payload`` at ``offset`` of the file, then carry out ``plan``.
 
-    ``step(bytes)`` is told how it goes on.
+    ``step(bytes)`` is called after each part of the payload.  Raises as ``in_place``.
     """
     filled = payload.fill(offset)
     with file.scheduler.waiting():
         payload.sync()  # invariant 12
         if _takes_room(file, filled) and not _has_room(file, payload.size + _MARGIN):
-            raise OSError(errno.ENOSPC, "overwriting the block takes new room, and there is none", file.path)
+            raise OSError(errno.ENOSPC, "overwriting the block needs more disk space than is free", file.path)
         file.check_unchanged()  # invariant 1
-        _reserve(file, offset, payload.size)  # once the record is there, a full disk would be a failure
+        _reserve(file, offset, payload.size)  # once the record is written, a full disk would make the file FAILED
     record = make_record(file.backend, plan, filled)
     file.write_record(record)  # invariants 1 and 2
     try:
         with file.scheduler.waiting():
             _pour(file, payload, filled, step)
         apply(file.backend, record.images, record.new_size)
-    except OSError as err:  # the old bytes are gone, the new ones are safe
+    except OSError as err:  # the old bytes are gone, but the payload has the new ones for recovery
         raise file.fail(f"overwriting a block failed half-way ({err.strerror})") from err
     file.note_signature()
     file.sync()  # invariant 3
@@ -68,13 +68,16 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
 
 
 def _has_room(file: OpenFile, needed: int) -> bool:
-    """Whether the disk has ``needed`` bytes: exactly, where it may not."""
+    """Return whether the disk has ``needed`` bytes free.  If it is close, sync first to know exactly."""
     free = file.folder.free()
     return free >= _PLENTY * needed or (free >= needed and file.folder.free(after_sync=True) >= needed)
 
 
 def _pour(file: OpenFile, payload: Payload, filled: Fill, step: Step) -> None:
-    """Write the payload into the file.  A full disk may have room when what was freed just now is free indeed."""
+    """Write the payload into the file.
+
+    If the disk is full, sync it and try once more: space that was just freed may not be available before.
+    """
     try:
         pour(payload.backend, file.backend, filled, poured=step)
     except OSError as err:
@@ -84,7 +87,10 @@ def _pour(file: OpenFile, payload: Payload, filled: Fill, step: Step) -> None:
 
 
 def show_recovered(file: OpenFile, adopt: Callable[[], None]) -> None:
-    """In the state FAILED: read on from what recovery would make of the file now."""
+    """In the mode FAILED, continue to read from a view of the file as recovery would make it now.
+
+    Call ``adopt`` if that view is the new state of the file.
+    """
     if not file.mode.failure or file.journal is None:
         return
     try:
@@ -94,7 +100,7 @@ def show_recovered(file: OpenFile, adopt: Callable[[], None]) -> None:
         payload = open_payload(file.folder, file.backend.name, record.fill) if record.fill is not None else None
         view = as_recovered(file.backend, record, file.journal.progress(record), payload)
     except (UntrustedFileError, OSError) as err:
-        logger.error("%s: what is read from now on may be wrong (%s)", file.path, err)
+        logger.error("%s: data that is read from now on may be wrong (%s)", file.path, err)
         return
     file.backend = view.backend
     if view.new:
@@ -112,7 +118,10 @@ def _undo(file: OpenFile, record: Record) -> None:
 
 
 def _reserve(file: OpenFile, offset: int, length: int) -> None:
-    """Also where it fails the file has another mtime, and may have some of the room."""
+    """Reserve disk space for ``length`` bytes at ``offset``.
+
+    Note the new signature even on failure: the file has another mtime then, and perhaps a part of the space.
+    """
     try:
         if length:
             file.backend.allocate(offset, length)
@@ -121,7 +130,11 @@ def _reserve(file: OpenFile, offset: int, length: int) -> None:
 
 
 def _takes_room(file: OpenFile, fill: Fill) -> bool:
-    """Whether overwriting needs new room: where the file system copies on write, or the bytes are shared."""
+    """Return whether overwriting needs more disk space.
+
+    It does if the file shares the bytes with another file, or if the file system copies on write.  A file system that
+    cannot insert ranges is taken for one that copies on write.
+    """
     if file.journal is None or not file.journal.can_insert():
         return True
     try:

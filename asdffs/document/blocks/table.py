@@ -1,10 +1,11 @@
-"""The blocks of a file: their headers, read when touched.
+"""The table of the blocks of a file, with their headers.  A header is read when it is first needed.
 
-Opening a file with a valid index reads two headers; every other entry of the index, and
-that the block does not reach into the next, is checked here when it is first asked for.  When
-the index lies, the blocks are found by skipping along instead (section Block index), unless
-that finds fewer: then a block is damaged, and the index still leads to the others.
-One thread.
+Opening a file with a valid block index reads only two headers.  The table checks each other entry of the index at the
+first access of the block, and also that the block does not reach into the next one.  If the index is wrong, the table
+finds the blocks without it, by going from each block to the next (section Block index).  If that finds fewer blocks,
+one of them is damaged; then the table keeps the index, which still leads to the others.
+
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from asdffs.storage.backend import Backend
 
 logger = logging.getLogger(__name__)
 
-_FOREIGN_TAIL: Final = "what follows the last block is no sound block and no index, and would be lost"
-_FOREIGN_GAP: Final = "bytes of no block lie between this one and the next, and would be lost"
+_FOREIGN_TAIL: Final = "the data after the last block is neither a valid block nor an index, and would be lost"
+_FOREIGN_GAP: Final = "the bytes between this block and the next belong to no block, and would be lost"
 _GAP: Final = "unused bytes follow this block, so blocks cannot be moved"
 _CUT_OFF: Final = (
     "the file ends inside this block: it was cut, so nothing is moved or added; get the whole file, for example by "
@@ -36,11 +37,13 @@ _CUT_OFF: Final = (
 
 
 class BlockTable:
-    """Headers of the blocks of ``layout`` in the file that ``store`` tells.
+    """The headers and positions of the blocks in ``layout``.  ``backend()`` returns the open file.
 
-    ``layout`` may change when the index lies, but not while blocks are ``pinned``: changes that
-    are pending know them by number.  ``epoch``: another number after anything that may tell where a block lies, or
-    how long it is; ``touch`` is called by who changes that before a header says so.
+    ``layout`` may change when the index turns out to be wrong, but not while ``pinned`` is set: pending changes
+    identify blocks by number.
+
+    ``epoch`` increases with each change of the position or size of a block.  Code that changes these before it writes
+    a header calls ``touch``.
     """
 
     def __init__(self, backend: Callable[[], Backend], layout: Layout, changes: Changes) -> None:
@@ -57,9 +60,9 @@ class BlockTable:
         return len(self.layout.offsets)
 
     def header(self, number: int) -> BlockHeader:
-        """The header of block ``number``.
+        """Return the header of block ``number``.
 
-        Raises ``DamagedBlockError``, also when the file has no such block (any more).
+        Raises ``DamagedBlockError``, also if the file has no such block (any more).
         """
         known = self._headers.get(number)
         if known is not None:
@@ -77,33 +80,34 @@ class BlockTable:
         return header
 
     def offset(self, number: int) -> int:
-        """Offset of the block's magic, in bytes from the start of the file."""
+        """Return the offset of the magic of the block, in bytes from the start of the file."""
         return self.layout.offsets[number]
 
     def content(self, number: int) -> Span:
-        """The used bytes of the block in the file, as far as the file has them."""
+        """Return the span of the used bytes of the block in the file, cut at the end of the file."""
         header = self.header(number)
         start = min(self.offset(number) + header.full_size, self.layout.size)
         stop = self.layout.size if header.streamed else start + header.used_size
         return Span(start, min(stop, self.layout.size))
 
     def check_all(self) -> None:
-        """Check every entry of the index: before the first change of the layout.
+        """Check every entry of the index, before the first change of the layout.
 
-        Raises ``DamagedBlockError``, or ``NoRoomError`` when bytes lie between blocks: only the
-        index leads to what follows them, and a change of layout removes the index.  A block that contradicts itself
-        may move if it is clear where it ends; one that the file cuts off may not: nobody knows what is missing.
+        Raises ``DamagedBlockError``, or ``NoRoomError`` if bytes lie between blocks: only the index leads to the
+        blocks behind them, and a change of the layout removes the index.  A block with a contradictory header may
+        move if its end is known.  A block that is cut off by the end of the file may not: the missing part is
+        unknown.
         """
         for number in range(len(self)):
             end = self._sure_end(number)
             if number + 1 < len(self):
-                self._sure_end(number + 1)  # may find that the index is wrong, and the blocks without it
+                self._sure_end(number + 1)  # may find that the index is wrong, and replace the layout
             if self.layout.index is not None and number + 1 < len(self) and end != self.offset(number + 1):
                 raise NoRoomError(_GAP, block=number, remedy=Remedy.CLOSE_GAP)
         self.check_not_cut()
 
     def check_not_cut(self) -> None:
-        """Raise ``NoRoomError`` when the content of the last block goes on behind the end of the file."""
+        """Raise ``NoRoomError`` if the file ends inside the content of the last block."""
         last = len(self) - 1
         with contextlib.suppress(DamagedBlockError):
             header = self.header(last) if self.layout.truncated else None
@@ -111,7 +115,7 @@ class BlockTable:
                 raise NoRoomError(_CUT_OFF, block=last, offset=self.layout.size)
 
     def _sure_end(self, number: int) -> int:
-        """Where the block ends.  Raises ``DamagedBlockError`` when nothing says."""
+        """Return the end of the block as an offset in the file.  Raises ``DamagedBlockError`` if it is unknown."""
         try:
             return self._end(number, self.header(number))
         except DamagedBlockError as err:
@@ -120,15 +124,16 @@ class BlockTable:
             return err.end
 
     def verify_index(self) -> None:
-        """Look at each header that can be read: an index that lies is found out."""
+        """Read all headers, so that a wrong index is found.  Damaged blocks raise nothing."""
         for number in range(len(self)):
             with contextlib.suppress(DamagedBlockError):
                 self.header(number)
 
     def check_whole(self, *, force: bool = False) -> None:
-        """Check that the blocks are all there is: every header can be read, and only an index follows the last.
+        """Check that every header can be read and all bytes belong to a block.
 
-        NULs between blocks hold nothing.  ``force``: bytes of no block may be lost.  Raises ``DamagedBlockError``.
+        NULs between blocks, and an index behind the last one, are allowed.  ``force``: allow other bytes as well;
+        they will be lost.  Raises ``DamagedBlockError``.
         """
         for number in range(len(self)):
             self.header(number)
@@ -145,30 +150,30 @@ class BlockTable:
                 raise DamagedBlockError(_FOREIGN_GAP, block=number, offset=start, remedy=Remedy.FORCE_DROP)
 
     def empty_header(self) -> BlockHeader:
-        """The header of a block that is added: of the same form as the last one.  Raises ``DamagedBlockError``."""
+        """Return the header of a new empty block, in the form of the last block.  Raises ``DamagedBlockError``."""
         return self.header(len(self) - 1).emptied() if len(self) else new_header(self.layout.rules)
 
     def update(self, layout: Layout) -> None:
-        """The layout changed by a change of ours: the headers stay what they are.
+        """Adopt the layout after a change of our own; the headers stay valid.
 
-        ``moved`` remembers that the end of the blocks or of the file did, until the index is right again.
+        Set ``moved`` if the end of the blocks or of the file changed.  It stays set until the index is right again.
         """
         self.moved = self.moved or (layout.blocks_end, layout.size) != (self.layout.blocks_end, self.layout.size)
         self.layout = layout
         self.touch()
 
     def touch(self) -> None:
-        """See ``epoch``."""
+        """Increase ``epoch``."""
         self.epoch += 1
 
     def put(self, number: int, header: BlockHeader) -> None:
-        """The header of block ``number`` was written."""
+        """Note that the header of block ``number`` was written."""
         self._headers[number] = header
         self.touch()
         self._changes.note(stored(number))
 
     def drop(self, number: int) -> None:
-        """Block ``number`` was removed."""
+        """Note that block ``number`` was removed."""
         self._headers.pop(number, None)
         self.touch()
         self._changes.note_content(number)
@@ -178,12 +183,12 @@ class BlockTable:
         return self.offset(number) + header.full_size + header.allocated_size
 
     def _read(self, number: int) -> BlockHeader:
-        """Read a header; a block must not reach into the next one."""
+        """Read a header.  Raises ``DamagedBlockError``, also if the block reaches into the next one."""
         header = drive(scan_block_header(self.offset(number), self.layout.rules), self._backend().read_at)
         last = header.streamed or number + 1 == len(self)
         if not last and self._end(number, header) > self.offset(number + 1):
             raise DamagedBlockError(
-                f"it ends at {self._end(number, header)}, and the next begins at {self.offset(number + 1)}",
+                f"it ends at {self._end(number, header)}, but the next begins at {self.offset(number + 1)}",
                 offset=self.offset(number),
             )
         if not last and self.layout.index is not None:
@@ -191,12 +196,15 @@ class BlockTable:
         return header
 
     def _check_followed(self, number: int, end: int) -> None:
-        """Raise ``DamagedBlockError`` when a block follows this one that the index leaves out."""
+        """Raise ``DamagedBlockError`` if the index leaves out a block behind this one."""
         if end < self.offset(number + 1) and self._backend().read_at(end, 4) in self.layout.rules.magics:
             raise DamagedBlockError("the index leaves out the block that follows this one", offset=end)
 
     def _walk_instead(self, reason: DamagedBlockError) -> bool:
-        """An entry of the index is wrong: use what skipping along finds, if it is not less."""
+        """Replace a wrong index by the blocks found without it; return whether this was done.
+
+        It is not done if fewer blocks are found, or while blocks are pinned.
+        """
         if self.layout.index is None or self._index_is_better or self.pinned:
             return False
         walk = drive(
@@ -206,7 +214,7 @@ class BlockTable:
         if same or walk.trouble is not None or len(walk.offsets) < len(self):
             self._index_is_better = True
             return False
-        logger.warning("the block index is wrong (%s); the blocks were found by skipping along", reason)
+        logger.warning("the block index is wrong (%s); the blocks were found without it", reason)
         self.touch()
         self.layout = replace(
             self.layout, offsets=walk.offsets, blocks_end=walk.end, index=None, removable=walk.removable

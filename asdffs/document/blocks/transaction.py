@@ -1,38 +1,43 @@
-"""Every change of the file goes through here.
+"""Transactions: every change of an ASDF file goes through this module.
 
-Definitions.  *Plan*: what must change (``format/plan``).  *In place*: a plan without a
-move; it is journalled.  *Growth*: a plan with a move; ``storage/gap`` chooses how.  *Fill*:
-a plan with the new content of a block, which a *payload* holds, a file of its own.  *Content*:
-bytes of a block within its allocation; they are written through, because old or new they are a
-legal file.  *Signature*: (device, inode, size, mtime, ctime) of the file as we last left it.
-*Record*: what the journal holds of a pending change.
+Definitions:
 
-Invariants; each sync and each record here, in ``steps`` and in ``storage`` names those that it serves
- 1. Before any change, and again once its record is durable, the signature is checked; a foreign
-    change is never overwritten.
- 2. A change of existing bytes, in place or by moving them, is in the journal, durable, before the
-    first byte of the file changes.
- 3. The journal is retired only after the changed bytes, or the old ones again, are durable.
+* *plan*: the bytes that must change (``format/plan``)
+* *in place*: a plan without a move; it is journalled
+* *growth*: a plan with a move; ``storage/gap`` chooses the strategy
+* *fill*: a plan together with new content of a block, which is in a file of its own, the *payload*
+* *content*: bytes of a block within its allocation.  They are written without the journal, because the file is valid
+  with the old and with the new bytes
+* *signature*: (device, inode, size, mtime, ctime) of the file as we last left it
+* *record*: the description of a pending change in the journal
+
+Invariants.  Comments at each sync and each record, here, in ``steps`` and in ``storage``, name those that it serves.
+
+ 1. The signature is checked before any change, and again when its record is durable.  A change by another program is
+    never overwritten.
+ 2. A change of existing bytes, in place or by a move, is durable in the journal before the first byte of the file
+    changes.
+ 3. The journal is retired only after the changed bytes, or the restored old ones, are durable.
  4. A change that fails half-way is undone before the journal is retired.
- 5. A growth by a new file writes nothing into the old one: the whole new file is durable before it
-    gets the name.
- 6. Content is written only inside what the durable header allocates.
- 7. After a failed sync, undo or retire the state is FAILED and nothing is written any more; the
-    journal stays for recovery at the next open.
- 8. Before the file system opens a gap every byte of the file is on the disk, and its record holds
-    where: recovery tells by the addresses what has moved.
- 9. Bytes are durable in their new place before anything is written where they were, and the gap
-    is closed only after what was written into it is durably undone.
-10. A piece of a shift is in the journal, durable, before it is written over the bytes behind it,
-    and durable there before the next piece is.
-11. The size that a record names is durable: a stream that was appended to is synced before.
-12. A payload and its name are durable before the record that names it, and stay until it is retired.
+ 5. A growth by a new file writes nothing into the old file.  The whole new file is durable before it gets the name.
+ 6. Content is written only inside the allocation that the durable header states.
+ 7. After a failed sync, undo or retirement the mode is FAILED and nothing is written any more.  The journal stays for
+    recovery at the next open.
+ 8. Before the file system opens a gap, every byte of the file is on the disk, and the record has the disk addresses.
+    Recovery finds out by the addresses which bytes have moved.
+ 9. Bytes are durable in their new place before their old place is overwritten.  The gap is closed only after the
+    writes into it were durably undone.
+10. A piece of a shift is durable in the journal before it overwrites the bytes behind it, and durable in its new
+    place before the next piece is written.
+11. The size that a record states is durable: after an append to a stream the file is synced first.
+12. A payload and its name are durable before the record that names it, and stay until the record is retired.
 
-``storage/file_mode`` has the modes of the file, and what leads from one to another.
+Without a journal (the user's choice) invariants 2 to 4 hold only if the process is not killed.
 
-Without a journal (the user's choice) invariants 2 to 4 hold as long as nothing is killed.
-While it waits for the disk others hold the main lock (``scheduler``); one change at a time, which
-``Document`` sees to, under the exclusive lock.
+``storage/file_mode`` has the modes of the file and the transitions between them.
+
+One change at a time: ``Document`` makes sure of it, under the exclusive lock of the file.  The main lock is released
+while a change waits for the disk.
 """
 
 from __future__ import annotations
@@ -60,14 +65,15 @@ from asdffs.storage.strategy import Unsuitable
 
 logger = logging.getLogger(__name__)
 
-#: Strategies that make a new file.
+#: Growth strategies that make a new file.
 _REPLACING: Final = ("clone", "copy")
 
 
 class ChangePolicy(NamedTuple):
-    """How changes are made.  ``growth``: a strategy of ``gap``, or ``auto``; ``writable``: whether at all.
+    """The policy for changes of a file.
 
-    ``replacing(path)``: a new file, now at ``path``, is about to get the name of the old one.
+    ``writable``: whether changes are allowed; ``growth``: a strategy of ``storage/gap``, or ``auto``.
+    ``replacing(path)`` is called before a new file, now at ``path``, gets the name of the old one.
     """
 
     writable: bool = True
@@ -76,9 +82,10 @@ class ChangePolicy(NamedTuple):
 
 
 class Transaction:
-    """All changes of one open file.  ``journal`` is None for one that is only read, or by the user's choice.
+    """All changes of one open file.
 
-    ``pins``: of blocks that a program has mapped, which do not move meanwhile.
+    ``journal`` is None if the file is only read, or by the user's choice.  ``pins``: the blocks that this program has
+    mapped; they must not move.  ``changed``: whether the file was changed.  ``grown_by``: the last growth strategy.
     """
 
     def __init__(
@@ -91,7 +98,7 @@ class Transaction:
         known: Signature | None = None,
         mode: FileMode | None = None,
     ) -> None:
-        """``known``: the signature of what was read of it; None: of what it is now.  ``mode``: which it is in."""
+        """``known``: the signature of the file as it was read, by default as it is now.  ``mode``: its mode."""
         self._policy = policy or ChangePolicy(writable=journal is not None)
         self.mode = mode or FileMode(folder.path(backend.name), writable=self._policy.writable)
         scheduler = scheduler or SingleThread()
@@ -105,26 +112,27 @@ class Transaction:
 
     @property
     def backend(self) -> Backend:
-        """The open file; another one after a growth."""
+        """The open file.  Another one after a growth by a new file."""
         return self._file.backend
 
     @property
     def known(self) -> Signature:
-        """Of the file as we last left it."""
+        """The signature of the file as we last left it."""
         return self._file.signature
 
     @property
     def moving(self) -> RankedLock:
-        """Taken while blocks move within the file: who reads them waits."""
+        """The lock that is taken while blocks move within the file.  Readers of blocks wait for it."""
         return self._file.moving
 
     def commit(self, plan: Plan, adopt: Callable[[], None]) -> None:
-        """Carry out ``plan``, whole or not at all, and durably.
+        """Carry out ``plan`` atomically and durably.
 
-        ``adopt`` is called when the file is the new one, before anybody else holds the main lock; also when a
-        sync then fails, because recovery will make it so.  Raises ``StaleFileError``,
-        ``FailedFileError``, ``NoRoomError``, ``ReadOnlyError`` or ``OSError``; unless ``adopt`` was
-        called the file is as it was.
+        ``adopt`` is called when the file has the new state, before another thread can take the main lock.  It is also
+        called if a sync fails after that, because recovery will complete the change.
+
+        Raises ``StaleFileError``, ``FailedFileError``, ``NoRoomError``, ``InUseError``, ``ReadOnlyError`` or
+        ``OSError``.  If ``adopt`` was not called, the file has the old state.
         """
         if plan.empty:
             adopt()
@@ -136,12 +144,15 @@ class Transaction:
     def fill(self, plan: Plan, payload: Payload, offset: int, adopt: Callable[[], None], step: Step) -> None:
         """Write ``payload`` at ``offset`` of the file, inside its new size, and carry out ``plan``, as ``commit``.
 
-        ``step(bytes)`` is told how it goes on.  The caller discards the payload.
+        ``step(bytes)`` is called after each part of the payload.  The caller discards the payload.
         """
         self._carry_out(plan, lambda: fill(self._file, plan, payload, offset, step), adopt)
 
     def _carry_out(self, plan: Plan, work: Callable[[], Backend | None], adopt: Callable[[], None]) -> None:
-        """``work`` may return a store that a new file replaced."""
+        """Call ``work`` to change the file, then ``adopt``.
+
+        ``work`` returns the backend of the old file if a new file has replaced it.
+        """
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         if plan.old_size != self.backend.size():
@@ -151,7 +162,7 @@ class Transaction:
         try:
             with self._file.interrupted(), interrupts.whole():
                 replaced = work()
-        except BaseException:  # an interrupt as well: what is read from now on is whole, and it goes on
+        except BaseException:  # also an interrupt: make reads see a whole state, old or new, then raise
             self.changed = True
             if self._file.made:
                 adopt()
@@ -161,19 +172,19 @@ class Transaction:
         adopt()
         self.changed = True
         stale = not self._file.is_current()
-        if replaced is not None:  # its last close frees its blocks, which takes a while
+        if replaced is not None:  # the last close frees its disk blocks, which takes a while
             with self._file.scheduler.waiting():
                 replaced.close()
         self.mode.check_healthy()
-        if stale:  # it is in the file that was open, which another program changed or replaced meanwhile
+        if stale:  # the change is in the open file, but another program changed or replaced that
             raise self._file.stale()
         self._note_growth()
         logger.info("committed %d bytes, size %d -> %d", plan.written, plan.old_size, plan.new_size)
 
     def rewrite(self, fill: Callable[[Folder, Backend], None], adopt: Callable[[], None]) -> None:
-        """Replace the whole file by what ``fill`` writes, as ``commit``.  Raises ``StorageError`` where it cannot be.
+        """Replace the whole file by a new one that ``fill(folder, backend)`` writes, as ``commit``.
 
-        ``fill`` may raise anything; the file is as it was then.
+        If ``fill`` raises anything, the file is unchanged.  Raises ``StorageError`` if the file cannot be replaced.
         """
         self.pins.check_all()
         self.mode.check_writable()
@@ -192,7 +203,7 @@ class Transaction:
     def write_content(self, offset: int, payload: bytes | memoryview) -> None:
         """Write bytes of a block at ``offset`` of the file, inside its allocation (invariant 6).
 
-        Not durable before ``sync``.  Raises as ``commit`` does; a part may be written then.
+        They are durable only after ``sync``.  Raises as ``commit``; then a part may be written.
         """
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
@@ -204,14 +215,14 @@ class Transaction:
             self._resized = self._resized or file.signature.size != size
 
     def allocate(self, offset: int, length: int) -> None:
-        """Reserve room on the disk inside the file.  Raises as ``commit`` does."""
+        """Reserve disk space for ``length`` bytes at ``offset`` of the file.  Raises as ``commit``."""
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         with self._file.scheduler.waiting():
             self._reserve(offset, length)
 
     def _reserve(self, offset: int, length: int) -> None:
-        """Also where it fails the file has another mtime, and may have some of the room."""
+        """Note the change even on failure: the file has another mtime then, and perhaps a part of the space."""
         try:
             if length:
                 self.backend.allocate(offset, length)
@@ -219,7 +230,7 @@ class Transaction:
             self._note_change()
 
     def truncate_stream(self, size: int) -> None:
-        """Set the size of a file that ends with a streamed block.  Raises as ``commit`` does."""
+        """Set the size of a file that ends with a streamed block, in bytes.  Raises as ``commit``."""
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         self.backend.truncate(size)
@@ -227,12 +238,12 @@ class Transaction:
         self._note_change()
 
     def sync(self) -> None:
-        """Return when all content is durable.  Raises ``FailedFileError`` when that failed (invariant 7)."""
+        """Return when all content is durable.  Raises ``FailedFileError`` if that fails (invariant 7)."""
         self._file.sync()  # invariants 6 and 11
         self._resized = False
 
     def foreign(self) -> Foreign:
-        """What the name leads to now, compared with the file as we left it.  Raises ``OSError``."""
+        """Return the change that another program made to the file since we last left it.  Raises ``OSError``."""
         return foreign_change_of(self._file)
 
     def check_unchanged(self) -> None:
@@ -240,28 +251,31 @@ class Transaction:
         self._file.check_unchanged()
 
     def note_owner(self, note: dict[str, Any]) -> None:
-        """Write the owner note, if there is a journal, also when blocks move another way.  Raises ``OSError``."""
+        """Write the owner note into the journal, if there is one.  Raises ``OSError``.
+
+        The note includes the growth strategy, so it is written again when another one is used.
+        """
         self._note, self._noted = note, self.grown_by
         if self._file.journal is not None:
             self._file.journal.note_owner({**note, "growth": self.grown_by})
 
     def _note_growth(self) -> None:
         if self._note and self.grown_by != self._noted:
-            with contextlib.suppress(OSError):  # the note is information for others, the change is not
+            with contextlib.suppress(OSError):  # the change must not fail because of a note for other programs
                 self.note_owner(self._note)
 
     def reserve(self, size: int) -> None:
-        """Have room in the journal for changes of ``size`` bytes.  Raises ``OSError``."""
+        """Reserve disk space in the journal for changes of ``size`` bytes.  Raises ``OSError``."""
         if self._file.journal is not None:
             self._file.journal.reserve(size)
 
     def hand_over(self, backend: Backend, known: Signature) -> Transaction:
-        """The same file as another program left it, in ``store``; this object is done with.
+        """Return a transaction for the file as another program left it; do not use this object afterwards.
 
-        ``known``: its signature when it was read.  What programs have mapped is of the old file, and holds up
-        nobody any more.
+        ``backend``: the open file; ``known``: its signature when it was read.  The new transaction has no pins,
+        because existing mappings show the old file.
 
-        Raises ``FailedFileError``: the journal stays, and whoever opens the file next needs it.
+        Raises ``FailedFileError`` in the mode FAILED: the journal must stay for recovery at the next open.
         """
         self.mode.check_healthy()
         if backend is not self.backend:
@@ -274,11 +288,11 @@ class Transaction:
         return new
 
     def leave(self) -> None:
-        """Close the file and nothing more: in a process that was forked from the one that opened it."""
+        """Close only the file: for a process forked from the one that opened it."""
         self.backend.close()
 
     def close(self) -> None:
-        """Remove the journal (kept when FAILED) and close the file, which unlocks it."""
+        """Remove the journal, except in the mode FAILED, and close the file, which releases its lock."""
         journal, self._file.journal = self._file.journal, None
         if journal is not None:
             if self.mode.failure:
@@ -288,12 +302,15 @@ class Transaction:
         self.backend.close()
 
     def create_payload(self, spool: str | None) -> Payload:
-        """An empty payload; without a journal in ``spool``, without a name.  Raises ``OSError``."""
+        """Create an empty payload.  Without a journal it is in the directory ``spool``, and has no name.
+
+        Raises ``OSError``.
+        """
         file = self._file
         return create_payload(file.folder, file.backend.name, spool=spool, named=file.journal is not None)
 
     def _grow(self, plan: Plan) -> Backend | None:
-        """The store that a new file replaced, if one did."""
+        """Carry out a plan with a move.  Return the backend of the old file if a new file has replaced it."""
         before = self._file.backend
         opened = open_gap(self._file, plan, self._policy.growth)
         self._file.backend = opened.backend

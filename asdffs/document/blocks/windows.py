@@ -1,4 +1,7 @@
-"""Windows: where all of a block can be read and written, as long as nothing about it changes."""
+"""Windows: the range of the ASDF file with the whole content of a block, for reads and writes without further checks.
+
+A window is valid only until something about the block or the file changes.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from asdffs.storage.backend import Extent
 
 
 class Window:
-    """``size`` bytes from ``start`` on of the open file ``fd`` are the content of block ``number``.
+    """The content of block ``number``: ``size`` bytes from ``start`` on of the open file ``fd``.
 
-    It holds as long as the table has the same epoch and nothing is ``moving``.  ``begun``: the block was written
-    since the file was finished, so its header has no checksum.
+    It is valid as long as the epoch of the table stays the same and the lock ``moving`` is free.  ``begun``: the
+    block was written since the file was last finished, so its header has no checksum.
     """
 
     __slots__ = ("_change", "_epoch", "_lock", "_subjects", "_table", "begun", "fd", "moving", "size", "start")
@@ -30,7 +33,7 @@ class Window:
         change: RankedLock,
         begun: bool,
     ) -> None:
-        """``lock``: of the block; ``change``: held by whoever changes the file, and so by whoever moves blocks."""
+        """``lock``: the lock of the block; ``change``: the lock for changes of the file, moves of blocks included."""
         self._table = table
         self._epoch = table.epoch
         self._subjects = (content(number), stored(number))
@@ -43,10 +46,11 @@ class Window:
         self.begun = begun
 
     def write(self, offset: int, payload: bytes | memoryview, transaction: Transaction, changes: Changes) -> int:
-        """Write content through ``transaction``; return the stamp of the change.
+        """Write ``payload`` at ``offset`` of the content through ``transaction``; return the stamp of the change.
 
-        0, and nothing is done, where the block must be asked: it was not written yet, it grows, it is being changed.
-        Raises as ``Transaction.write_content``.
+        Return 0 and write nothing if the slow path must be taken: the block was not written yet (its header may have
+        a checksum), the window is outdated, the block would grow, or the block or the file is being changed.  Raises
+        as ``Transaction.write_content``.
         """
         if not self.begun or self._table.epoch != self._epoch or offset + len(payload) > self.size:
             return 0
@@ -54,6 +58,6 @@ class Window:
             return 0
         try:
             transaction.write_content(self.start + offset, payload)
-        finally:  # a write that failed may have written something
+        finally:  # a failed write may have written a part
             changes.note(*self._subjects)
         return changes.last
