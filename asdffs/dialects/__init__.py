@@ -1,1 +1,1 @@
-"""Generations of the ASDF format: one file each, found by the registry."""
+"""Dialects: the generations of the ASDF format, one module each, loaded by the registry."""

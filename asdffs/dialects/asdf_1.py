@@ -20,27 +20,33 @@ class Asdf1:
     upgradable = False
 
     def claims(self, header: Header) -> bool:
-        """``#ASDF 1.x.y``."""
+        """Return whether the header line is ``#ASDF 1.x.y``."""
         return header.token == b"#ASDF" and header.version[0] == 1
 
     def is_ndarray(self, tag: str) -> bool:
-        """``core/ndarray`` of any version."""
+        """Return whether ``tag`` is ``core/ndarray``, of any version."""
         return _NDARRAY.fullmatch(tag) is not None
 
     def ndarray(self, value: dict[str, Any]) -> dict[str, Any]:
-        """As it is."""
+        """Return ``value`` unchanged."""
         return value
 
     standards: Final = tuple(f"1.{minor}.0" for minor in range(7))
 
     def accepts_text(self, header: Header) -> str | None:
-        """Only 1.0.0: of other versions nobody knows how their blocks are written."""
+        """Return why a text with this header line must not be committed, or None.
+
+        Only ``#ASDF 1.0.0`` is accepted.  For other versions it is not known how their blocks are written.
+        """
         if self.claims(header) and header.version == (1, 0, 0):
             return None
         return "the header line must stay '#ASDF 1.0.0': the blocks of this file are written that way"
 
     def block_head(self, header: Header) -> bytes:
-        """With the version of the standard that says how such a file is read."""
+        """Return the header line and the comment ``#ASDF_STANDARD``.
+
+        The comment names the version of the standard by which such a file is read.
+        """
         return b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n"
 
 

@@ -1,6 +1,6 @@
-"""What a dialect is: which header lines it claims, how its blocks are written, and how its ndarrays are described.
+"""The interface of a dialect: the header lines it claims, its block headers, and how it describes ndarrays.
 
-Stateless.
+Dialects are stateless.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in ``info``."""
+        """The name of the dialect, as ``info`` prints it."""
 
     @property
     def rules(self) -> BlockRules:
-        """How its blocks are written."""
+        """The rules for its block headers."""
 
     @property
     def indexed(self) -> bool:
@@ -28,26 +28,26 @@ class Dialect(Protocol):
 
     @property
     def upgradable(self) -> bool:
-        """Whether ``asdffs upgrade`` has something to do."""
+        """Whether ``asdffs upgrade`` changes files of this dialect."""
 
     @property
     def standards(self) -> tuple[str, ...]:
         """The versions of the standard that a text may name, as in ``#ASDF_STANDARD 1.6.0``."""
 
     def claims(self, header: Header) -> bool:
-        """Whether files with this header line are of this dialect."""
+        """Return whether files with this header line belong to this dialect."""
 
     def is_ndarray(self, tag: str) -> bool:
-        """Whether a mapping with this resolved YAML tag describes an ndarray."""
+        """Return whether a mapping with this resolved YAML tag describes an ndarray."""
 
     def ndarray(self, value: dict[str, Any]) -> dict[str, Any]:
-        """What the mapping of an ndarray says, by the names and with the defaults of today's schema."""
+        """Return the mapping of an ndarray with the names and the defaults of today's schema."""
 
     def accepts_text(self, header: Header) -> str | None:
-        """Why a text with this header line must not be committed; None when it may."""
+        """Return why a text with this header line must not be committed; None if it may be."""
 
     def block_head(self, header: Header) -> bytes:
-        """The head of a file with one block and no tree that goes with one of this ``header``: lines up to the block.
+        """Return the lines before the block in a file with one block and no tree.
 
-        Section Exploded form.
+        Such files belong to the exploded form of a file with this ``header`` (section Exploded form).
         """

@@ -1,8 +1,10 @@
 """The draft of 2014, ``%ASDF 0.1.0``: block headers of 40 to 44 bytes that may name an encoding.
 
-Its text has the magic 89 42 4c 4b, the programs of the day wrote today's: both are read, and a new
-block has that of the others in its file, or without any that of the text.  No encoding was ever
-defined, so a block that names one shows its stored bytes.
+The text of the draft defines the magic 89 42 4c 4b, but the programs of that time wrote today's magic.  Both
+are read.  A new block gets the magic of the other blocks in its file; in a file without blocks, the magic of
+the text.
+
+No encoding was ever defined, so a block that names one shows its stored bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``#ASDF 0.1.0``: the draft of 2015 with its ENCODED blocks, and what came before and after it under that version.
+"""The draft of 2015 with its ENCODED blocks, and all other block headers of ``#ASDF 0.1.0``.
 
-The size of a block's header tells which form it has: 36 is the draft's own, 44 that of 2014, 40 and 48 came with the
-``compression`` field of today.
+Before and after the draft, other forms were written under the same version.  The size of a block's header tells
+its form: 36 is the draft's own, 44 is that of 2014, and 40 and 48 came with today's field ``compression``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The forms that a block header has had: which fields, in which order (section Block header, and its drafts).
+"""The forms of block headers: their fields and the order of these (section Block header, and its drafts).
 
 | form | header_size | fields, all big-endian, after magic and header_size            | found in files of      |
 |------|-------------|----------------------------------------------------------------|------------------------|
@@ -7,9 +7,10 @@
 | 36   | >= 36       | flags, allocated, used, data size, 8 byte sum; ENCODED chains  | the draft of 2015      |
 | 44   | 40 to 44    | flags, allocated, used, 8 byte sum, the name of an encoding    | the draft of 2014      |
 
-The drafts left open what their checksum is, so it is not looked at, and made zeros, which means "none", when the
-content changes.
-Pure.
+The drafts do not define their checksum, so it is never verified.  When the content changes it becomes zeros,
+which means "none".
+
+Pure functions and immutable classes.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _DATA_SIZE: Final = ("allocated_size", "used_size", "data_size")
 
 @dataclass(frozen=True)
 class HeaderForm:
-    """One form.  ``fields``: names of ``BlockHeader``, parallel to ``packing`` (of ``struct``).
+    """One form of a block header.
 
-    ``flags``: the bits that mean something; ``compressions``: that a header can name, by what users call them; None:
-    any codec's.
+    ``packing``: the format for ``struct``.  ``fields``: fields of ``BlockHeader``, parallel to ``packing``.
+    ``flags``: the bits that have a meaning.  ``compressions``: the compressions that a header can name, by
+    their names for users; None if it can name any codec.
     """
 
     packing: str
@@ -41,12 +43,12 @@ class HeaderForm:
 
     @functools.cached_property
     def size(self) -> int:
-        """The least header_size, in bytes."""
+        """The smallest header_size, in bytes."""
         return struct.calcsize(self.packing)
 
     @functools.cached_property
     def summed(self) -> bool:
-        """Whether there is room for the checksum that the standard defines (MD5)."""
+        """Whether the form has room for the checksum of the standard (MD5)."""
         return self.packing.endswith("16s") and self.fields[-1] == "checksum"
 
     @functools.cached_property
@@ -55,11 +57,11 @@ class HeaderForm:
         return bool(self.flags & ENCODED)
 
     def unpack(self, header: bytes, offset: int) -> dict[str, int | bytes]:
-        """The fields at ``offset`` of ``header``."""
+        """Return the fields at ``offset`` of ``header``."""
         return dict(zip(self.fields, struct.unpack_from(self.packing, header, offset), strict=True))
 
     def pack(self, values: Mapping[str, int | bytes]) -> bytes:
-        """The bytes of the fields."""
+        """Return the bytes of the fields."""
         return struct.pack(self.packing, *(values[name] for name in self.fields))
 
 
@@ -73,7 +75,10 @@ FORM_36: Final = HeaderForm(
 
 
 def form_44(length: int) -> HeaderForm:
-    """The form of 2014 whose encoding has ``length`` bytes: 16, or as few as the draft's "at least 40" leaves it."""
+    """Return the form of 2014 for an encoding name of ``length`` bytes.
+
+    That is 16, or fewer in the shorter headers (from 40 bytes) that the draft allows.
+    """
     fields = ("flags", "allocated_size", "used_size", "checksum", "encoding")
     return HeaderForm(f">IQQQ{length}s", fields, compressions=())
 
@@ -83,10 +88,11 @@ FORM_44: Final = form_44(16)
 
 @dataclass(frozen=True)
 class BlockRules:
-    """How blocks of a file are written.  ``magics``: that may begin one, the usual one first.
+    """How the blocks of a file are written.
 
-    ``forms``: that headers may have: one of just its size is likely that form, a padded one the first that fits, in
-    this order.  ``new``: the form of a file's first block.
+    ``magics``: the magics with which a block may begin, the usual one first.  ``forms``: the possible forms of
+    its headers.  A header of exactly the size of one form most likely has that form.  A padded header has the
+    first form, in this order, that fits.  ``new``: the form of a file's first block.
     """
 
     magics: tuple[bytes, ...] = (BLOCK_MAGIC,)
@@ -99,20 +105,20 @@ class BlockRules:
         return min(form.size for form in self.forms)
 
     def candidates(self, size: int) -> tuple[HeaderForm, ...]:
-        """The forms that a header of ``size`` bytes may have, the likeliest first."""
+        """Return the possible forms of a header of ``size`` bytes, the likeliest first."""
         if len(self.forms) == 1:
             return self.forms
         exact = tuple(form for form in self.forms if form.size == size)
         return exact + tuple(form for form in self.forms if form.size < size)
 
 
-#: The rules for a file with that header line.
+#: Returns the rules for a file with this header line.
 RulesOf = Callable[[Header], BlockRules]
 
-#: Of the standard since 1.0.0.
+#: The rules of the standard since 1.0.0.
 RULES_1: Final = BlockRules()
 
 
 def rules_1(header: Header) -> BlockRules:
-    """``RULES_1``, whatever the header line says."""
+    """Return ``RULES_1`` for every header line."""
     return RULES_1

@@ -1,6 +1,6 @@
-"""The block header (section Block header): parse and build, in each of the forms that it has had.
+"""Parse and build block headers (section Block header) in all forms.
 
-Byte sums of today's (all integers big-endian, offsets from the start of the block)::
+Today's form (all integers big-endian, offsets and sizes in bytes, from the start of the block)::
 
      0  4  magic d3 42 4c 4b        22  8  used_size
      4  2  header_size (>= 48)      30  8  data_size
@@ -8,7 +8,7 @@ Byte sums of today's (all integers big-endian, offsets from the start of the blo
     10  4  compression              54  header_size - 48 more bytes, kept as they are
     14  8  allocated_size
 
-``block_form`` has the others.  Pure functions.
+``block_form`` has the other forms.  Pure functions.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from asdffs.format.constants import (
 )
 
 _PREFIX = struct.Struct(">4sH")
-#: Sizes of files have 63 bits.
+#: File sizes have 63 bits.
 _END_OF_FILE = 1 << 63
 
 
 class BlockHeader(NamedTuple):
-    """One block header.  Sizes in bytes; ``extra`` is what header_size has beyond its ``form``.
+    """One block header.  Sizes are in bytes.
 
-    ``compression``: four bytes, ``CHAIN``, or the name that the draft of 2014 has for an encoding.
+    ``compression``: four bytes, ``CHAIN``, or the name of an encoding in a draft.  ``extra``: the bytes of the
+    header after the fields of its ``form``.
     """
 
     flags: int
@@ -51,17 +52,20 @@ class BlockHeader(NamedTuple):
 
     @property
     def header_size(self) -> int:
-        """Value of the header_size field, in bytes (magic and the field itself not counted)."""
+        """The value of the header_size field, in bytes; the magic and the field itself do not count."""
         return self.form.size + len(self.extra)
 
     @property
     def full_size(self) -> int:
-        """Bytes from the magic to the first byte of the content."""
+        """The number of bytes from the magic to the first byte of the content."""
         return BLOCK_PREFIX_SIZE + self.header_size
 
     @property
     def stored_flags(self) -> int:
-        """The flags as they are written: whether it is encoded is told by ``compression``."""
+        """The flags as they are written.
+
+        In a form with chains, ``compression`` decides whether the flag ENCODED is set.
+        """
         if not self.form.chained:
             return self.flags
         return self.flags & ~ENCODED | (ENCODED if self.compressed else 0)
@@ -78,42 +82,42 @@ class BlockHeader(NamedTuple):
 
     @property
     def verifiable(self) -> bool:
-        """Whether it has a checksum, and one of which the standard says what it is."""
+        """Whether the header has a checksum that the standard defines."""
         return self.form.summed and self.checksum != NO_CHECKSUM
 
     @property
     def slack(self) -> int:
-        """Allocated bytes that are not used."""
+        """The number of allocated bytes that are not used."""
         return 0 if self.streamed else self.allocated_size - self.used_size
 
     def with_used(self, size: int) -> BlockHeader:
-        """This header of an uncompressed block with ``size`` bytes used."""
+        """Return this header of an uncompressed block with ``size`` bytes used."""
         return self._replace(used_size=size, data_size=size)
 
     def without_checksum(self) -> BlockHeader:
-        """This header with the checksum that says "do not verify"."""
+        """Return this header with the checksum that means "do not verify"."""
         return self._replace(checksum=NO_CHECKSUM)
 
     def emptied(self) -> BlockHeader:
-        """The header of an empty block of the same form."""
+        """Return the header of an empty block of the same form and magic."""
         return BlockHeader(0, NO_COMPRESSION, 0, 0, 0, NO_CHECKSUM, form=self.form, magic=self.magic)
 
 
 def new_header(rules: BlockRules) -> BlockHeader:
-    """The header of the first block of a file, which is empty."""
+    """Return the header of the first block of a file; the block is empty."""
     return BlockHeader(0, NO_COMPRESSION, 0, 0, 0, NO_CHECKSUM, form=rules.new, magic=rules.magics[0])
 
 
 def parse_block_prefix(prefix: bytes, *, offset: int, rules: BlockRules = RULES_1) -> int:
-    """The header_size in the first 6 bytes of a block at ``offset`` of the file.
+    """Return the header_size from the first 6 bytes of a block at ``offset`` of the file.
 
-    Raises ``DamagedBlockError`` when the magic is missing or the size is less than any form has.
+    Raises ``DamagedBlockError`` if the magic is missing or the size is smaller than that of any form.
     """
     if len(prefix) < BLOCK_PREFIX_SIZE or not prefix.startswith(rules.magics):
         raise DamagedBlockError("no block begins here: the magic d3 42 4c 4b is missing", offset=offset)
     size = int(_PREFIX.unpack_from(prefix)[1])
     if size < rules.least:
-        sentence = f"the block header says it has {size} bytes; {rules.least} is the least"
+        sentence = f"the block header says it has {size} bytes; the minimum is {rules.least}"
         raise DamagedBlockError(sentence, offset=offset)
     return size
 
@@ -121,15 +125,15 @@ def parse_block_prefix(prefix: bytes, *, offset: int, rules: BlockRules = RULES_
 def parse_block_header(
     header: bytes, *, offset: int, form: HeaderForm = FORM_48, rules: BlockRules = RULES_1
 ) -> BlockHeader:
-    """Parse a whole header (magic to last header byte), of ``form``, that stands at ``offset`` of the file.
+    """Parse a whole header of ``form``, from the magic to its last byte, at ``offset`` of the file.
 
-    Raises ``DamagedBlockError`` when it is cut off or contradicts itself.
+    Raises ``DamagedBlockError`` if it is truncated or contradicts itself.
     """
     size = parse_block_prefix(header, offset=offset, rules=rules)
     if len(header) < BLOCK_PREFIX_SIZE + size:
         raise DamagedBlockError("the file ends inside this block header", offset=offset)
     extra = header[BLOCK_PREFIX_SIZE + form.size : BLOCK_PREFIX_SIZE + size]
-    if form is FORM_48:  # a file may have 100,000 of these
+    if form is FORM_48:  # fast: a file may have 100,000 of these
         values = struct.unpack_from(form.packing, header, BLOCK_PREFIX_SIZE)
         parsed = BlockHeader(*(*values, extra))
     else:
@@ -140,10 +144,10 @@ def parse_block_header(
 
 
 def _values(fields: dict[str, int | bytes], form: HeaderForm) -> tuple[int, bytes, int, int, int, bytes]:
-    """The fields of ``BlockHeader`` that every form tells in its own way."""
+    """Return the fields of ``BlockHeader`` that differ between the forms."""
     flags, allocated, used = (int(fields[name]) for name in ("flags", "allocated_size", "used_size"))
     checksum = fields["checksum"]
-    if isinstance(checksum, int):  # 8 bytes, of which no draft said what they are
+    if isinstance(checksum, int):  # the drafts do not define these 8 bytes
         checksum = checksum.to_bytes(8, "big") + bytes(8)
     encoding = fields.get("compression", fields.get("encoding", NO_COMPRESSION))
     if form.chained and flags & ENCODED:
@@ -154,7 +158,7 @@ def _values(fields: dict[str, int | bytes], form: HeaderForm) -> tuple[int, byte
 
 
 def build_block_header(header: BlockHeader) -> bytes:
-    """The bytes of ``header``, from the magic to the last byte of ``extra``."""
+    """Return the bytes of ``header``, from the magic to the last byte of ``extra``."""
     form, plain = header.form, not header.compressed
     return (
         _PREFIX.pack(header.magic, header.header_size)
@@ -176,7 +180,7 @@ def build_block_header(header: BlockHeader) -> bytes:
 def _check_sizes(header: BlockHeader, offset: int) -> None:
     if header.streamed:
         if header.compression == CHAIN:
-            error = DamagedBlockError("it is streamed and encoded, which cannot both be", offset=offset)
+            error = DamagedBlockError("the block is both streamed and encoded", offset=offset)
             raise error.ending(_END_OF_FILE)
         return
     if header.used_size > header.allocated_size:

@@ -1,9 +1,9 @@
-r"""The block index (section Block index): parse, build, and find its start going backward.
+r"""Parse and build the block index (section Block index), and find its start from the end of the file.
 
     "#ASDF BLOCK INDEX" NL "%YAML 1.1" NL "---" list of integers NL "..." [NL] NUL*
 
-Parsed as text integers: YAML takes 25 times as long for 100,000 entries, and an index
-that is written in any other way is no index ("be conservative").  Pure functions.
+The integers are parsed as text, because YAML takes 25 times as long for 100,000 entries.  An index that is
+written in any other way is not accepted ("be conservative").  Pure functions.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from asdffs.format.constants import BLOCK_PREFIX_SIZE, INDEX_TOKEN, MIN_HEADER_S
 _INDEX = re.compile(
     re.escape(INDEX_TOKEN) + rb"\r?\n(?:%YAML 1\.\d\r?\n)?---([\s\d,\[\]-]*?)\r?\n?\.\.\.(?:\r?\n)?\Z"
 )
-#: What a line of YAML with offsets may have, comments left out: also hexadecimal numbers.
+#: A line of YAML with offsets, without its comment.  Hexadecimal numbers are allowed.
 _OFFSETS = re.compile(rb"(?:%.*|(?:---)?[\s\dxXa-fA-F_,\[\]-]*)")
 _INTEGER = re.compile(rb"\d+")
-#: No offset; the dash of an item of a list has a space behind it.
+#: A negative number is not an offset.  The dash of a list item has a space after it.
 _NEGATIVE = re.compile(rb"-\d")
-#: Bytes of its first two lines, newlines included, and more.
+#: More than the bytes of the first two lines of an index, newlines included.
 _LONGEST_HEAD = 40
 _LETTERS = re.compile(rb"[A-Z]")
 _NOT_INDEX = re.compile(rb"[^\s\d,\[\]\-.%#A-Z]")
 
 
 def parse_block_index(text: bytes) -> tuple[int, ...] | None:
-    """Offsets of the blocks, in bytes from the start of the file; None if ``text`` is no index.
+    """Return the offsets of the blocks, in bytes from the start of the file; None if ``text`` is not an index.
 
-    ``text`` runs from the header to the end of the file without trailing NULs.  The
-    offsets are strictly increasing, each at least a block header after the one before.
+    ``text`` runs from the index header to the end of the file, without trailing NULs.  The offsets are strictly
+    increasing, each at least a block header after the one before.
     """
     match = _INDEX.match(text)
     if match is None or _NEGATIVE.search(match[1]) is not None:
@@ -44,22 +44,22 @@ def parse_block_index(text: bytes) -> tuple[int, ...] | None:
 
 
 def build_block_index(offsets: Sequence[int], *, newline: bytes = b"\n") -> bytes:
-    """The index of blocks at ``offsets``, one YAML flow list, ready to follow the last block."""
+    """Return the index of blocks at ``offsets``: one YAML flow list, ready to follow the last block."""
     entries = b", ".join(b"%d" % offset for offset in offsets)
     return newline.join((INDEX_TOKEN, b"%YAML 1.1", b"--- [" + entries + b"]", b"...", b""))
 
 
 def find_index_start(tail: bytes) -> int | None:
-    """Offset in ``tail`` of the last index header that begins a line or ``tail`` itself, or None."""
+    """Return the offset in ``tail`` of the last index header, or None."""
     found = tail.rfind(INDEX_TOKEN)
     return found if found >= 0 else None
 
 
 def is_removable_index(text: bytes) -> bool:
-    """Whether ``text``, which follows the last block, is an index in any state, or the beginning of one.
+    """Return whether ``text``, which follows the last block, is an index or the beginning of one.
 
-    Also one that asdffs does not read, because it has a comment or a hexadecimal number: a list of offsets holds
-    nothing that is not in the file anyway.  Nothing may follow its end.
+    An index that asdffs does not accept, because it is stale or has a comment or a hexadecimal number, also
+    counts: a list of offsets holds nothing that is not in the file anyway.  Nothing may follow its end.
     """
     first, _, rest = text.partition(b"\n")
     if first.strip() != INDEX_TOKEN:
@@ -77,9 +77,10 @@ def is_removable_index(text: bytes) -> bool:
 
 
 def may_be_index(piece: bytes) -> bool:
-    """Whether ``piece`` has only what occurs in an index: if not, stop going backward.
+    """Return whether ``piece`` has only characters that occur in an index.  If not, stop going backward.
 
-    Letters occur in its first two lines only, which begin with signs of their own, maybe in the piece before.
+    Letters occur only in the first two lines.  Those lines begin with ``#`` or ``%``, maybe in the piece
+    before.
     """
     if _NOT_INDEX.search(piece) is not None:
         return False

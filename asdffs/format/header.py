@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from asdffs.errors import NotAsdfError
 from asdffs.format.constants import STANDARD_TOKEN
 
-#: A header line longer than this is none: "#ASDF " and three integers need far less.
+#: Longest header line, in bytes: "#ASDF " and three integers need far less.
 MAX_HEADER_LINE = 64
 
 _HEADER_LINE = re.compile(rb"([#%]ASDF) (\d{1,9})\.(\d{1,9})\.(\d{1,9})[ \t]*(\r?\n)")
@@ -27,7 +27,7 @@ T = TypeVar("T", str, bytes)
 class Header(NamedTuple):
     """The header line: its token, its version, and the newline that the file uses.
 
-    ``size`` is the length of the line with its newline, in bytes from the start of the file.
+    ``size`` is the length of the line with its newline, in bytes.
     """
 
     token: bytes
@@ -37,7 +37,7 @@ class Header(NamedTuple):
 
 
 def parse_header(head: bytes) -> Header:
-    """Parse the header line at the start of ``head``.  Raises ``NotAsdfError``."""
+    """Parse the header line at the start of ``head``.  Raises ``NotAsdfError`` if there is none."""
     match = _HEADER_LINE.match(head)
     if match is None:
         raise NotAsdfError(
@@ -49,14 +49,14 @@ def parse_header(head: bytes) -> Header:
 
 
 def build_header(header: Header) -> bytes:
-    """The header line of ``header`` as bytes, newline included."""
+    """Return the header line as bytes, newline included."""
     return header.token + b" " + ".".join(map(str, header.version)).encode() + header.newline
 
 
 def as_yaml(text: T) -> T:
-    """``text``, of header, comments and tree, as YAML reads it: a ``%ASDF`` line is made a comment.
+    """Return ``text`` (header, comments and tree) as YAML: a line ``%ASDF`` becomes a comment.
 
-    Every offset, line and column stays what it is.
+    Every offset, line and column stays the same.
     """
     if isinstance(text, str):
         return "#" + text[1:] if text.startswith("%ASDF") else text
@@ -64,6 +64,6 @@ def as_yaml(text: T) -> T:
 
 
 def standard_version(comments: bytes) -> str | None:
-    """The version named by an ``#ASDF_STANDARD`` comment, or None."""
+    """Return the version that an ``#ASDF_STANDARD`` comment names, or None."""
     match = _STANDARD_LINE.search(comments)
     return match[1].decode() if match else None

@@ -1,8 +1,8 @@
-"""Layout: what lies where in one ASDF file (section Low-level file layout).
+"""Layout: the regions of one ASDF file (section Low-level file layout).
 
-A layout tiles ``[0, size)`` with regions, without gap or overlap.  Produced by
-``scanner``, changed by ``plan``, used by ``document``.  Immutable; block headers are not
-part of it, because a file of 100,000 blocks is opened without reading them.
+A layout divides ``[0, size)`` into regions, without gap or overlap.  ``scanner`` builds it, and ``plan``
+changes it.  Immutable.  Block headers are not part of it, because a file of 100,000 blocks is opened without
+reading them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdffs.format.span import Span
 
 
 class RegionKind(enum.Enum):
-    """What a region holds."""
+    """The kind of a region."""
 
     HEADER = "header"  # header line and comments
     TREE = "tree"
@@ -29,7 +29,7 @@ class RegionKind(enum.Enum):
 
 
 class Region(NamedTuple):
-    """One tile: its kind, its bytes, and for a block its number."""
+    """One region: its kind, its bytes, and the number of a block."""
 
     kind: RegionKind
     span: Span
@@ -38,15 +38,16 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tiles of one file.  All offsets in bytes from the start of the file.
+    """The regions of one file.  All offsets are in bytes from the start of the file.
 
-    ``text_start``: end of header line and comments.  ``text_end``: end of the tree with its
-    marker; equal to ``text_start`` when there is no tree.  ``first_block``: of the first
-    magic, also when no sound block begins there; None without one.  ``offsets``: of each block's
-    magic.  ``blocks_end``: end of the last block's allocation (may lie past ``size`` when
-    the file is truncated), or ``size`` without blocks.  ``index``: the valid index or None.
-    ``removable``: what follows the last block is an index, stale or not, or NULs, and may be dropped.
-    ``rules``: how its blocks are written.
+    ``text_start``: end of header line and comments.  ``text_end``: end of the tree with its end marker; equal
+    to ``text_start`` if there is no tree.  ``first_block``: offset of the first magic, even if no sound block
+    begins there; None without a magic.  ``offsets``: the offset of each block's magic.  ``blocks_end``: end of
+    the last block's allocation, which is after ``size`` in a truncated file; ``size`` without blocks.
+    ``index``: the valid index, or None.  ``removable``: only an index (valid or stale) or NULs follow the last
+    block, so the tail may be cut off.  ``rules``: how the blocks are written.
+
+    The *tail* is everything after the last block.
     """
 
     size: int
@@ -72,11 +73,11 @@ class Layout:
 
     @property
     def padding(self) -> Span:
-        """From the end of the text to the first magic, or to the end of a file without one."""
+        """The bytes from the end of the text to the first magic, or to the end of a file without one."""
         return Span(self.text_end, self.size if self.first_block is None else self.first_block)
 
     def regions(self) -> Iterator[Region]:
-        """All non-empty tiles in order; block tiles run to the next block."""
+        """Yield all non-empty regions in order.  The region of a block reaches to the next block."""
         yield from self._text_regions()
         stops = [*self.offsets[1:], min(self.blocks_end, self.size)] if self.offsets else []
         for number, (start, stop) in enumerate(zip(self.offsets, stops, strict=True)):
@@ -99,16 +100,16 @@ class Layout:
             yield Region(RegionKind.REST, Span(start, self.size))
 
     def without_tail(self, size: int) -> Layout:
-        """This layout in a file cut to ``size``: no index is left behind the last block."""
+        """Return this layout in a file cut to ``size`` bytes: no index follows the last block."""
         return replace(self, size=size, index=None)
 
     def with_index(self, size: int) -> Layout:
-        """This layout after an index of ``size`` bytes was written behind the last block."""
+        """Return this layout after an index of ``size`` bytes was written after the last block."""
         end = self.blocks_end + size
         return replace(self, size=end, index=Span(self.blocks_end, end), removable=True)
 
     def with_text(self, header: Header, text_start: int, text_end: int, shift: int, size: int) -> Layout:
-        """This layout with other text, its blocks moved by ``shift`` bytes, in a file of ``size``."""
+        """Return this layout with another text, and blocks moved by ``shift``, in a file of ``size`` bytes."""
         return replace(
             self,
             size=size,
@@ -121,19 +122,19 @@ class Layout:
         )
 
     def with_block(self, offset: int, size: int) -> Layout:
-        """This layout with one more block, at ``offset``, in a file of ``size`` that ends with it."""
+        """Return this layout with one more block at ``offset``, which ends the file of ``size`` bytes."""
         first = offset if self.first_block is None else self.first_block
         return replace(
             self, size=size, first_block=first, offsets=(*self.offsets, offset), blocks_end=size, index=None
         )
 
     def without_block(self) -> Layout:
-        """This layout without its last block, in a file that ends before it."""
+        """Return this layout without its last block, in a file that ends before it."""
         *rest, end = self.offsets
         first = self.first_block if rest else None
         return replace(self, size=end, first_block=first, offsets=tuple(rest), blocks_end=end, index=None)
 
     def with_gap(self, number: int, shift: int, size: int) -> Layout:
-        """This layout with the blocks behind block ``number`` moved by ``shift`` bytes, without a tail."""
+        """Return this layout with the blocks after block ``number`` moved by ``shift`` bytes, and no tail."""
         offsets = (*self.offsets[: number + 1], *(offset + shift for offset in self.offsets[number + 1 :]))
         return replace(self, size=size, offsets=offsets, blocks_end=self.blocks_end + shift, index=None)

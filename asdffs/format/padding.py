@@ -1,7 +1,6 @@
-"""Padding policy: how much room to leave when something has to move anyway.
+"""Padding policy: how much spare room to leave when something has to move anyway.
 
-Padding lies between regions (after the tree), slack inside a block's allocation.  A policy is asked for one number.
-Immutable.
+Padding lies between the tree and the first block.  Slack lies inside a block's allocation.  Immutable.
 """
 
 from __future__ import annotations
@@ -13,15 +12,17 @@ _SIZE = re.compile(r"(\d{1,15})([kKmMgG]?)")
 _PERCENT = re.compile(r"(\d{1,15})%")
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_PERCENT: Final = 1000
-#: Padding is written as a whole.
+#: Padding is written in one piece, so this bounds the memory for it.
 _MOST_BYTES: Final = 1 << 30
 
 
 class Padding(NamedTuple):
-    """Leave ``percent`` of the tree, at least ``minimum`` bytes, and move by multiples of ``alignment``.
+    """Leave ``percent`` of the tree, at least ``minimum`` bytes, and move blocks by multiples of ``alignment`` bytes.
 
-    The defaults: 10 % and 4 KiB as the asdf library's own padding does.  Blocks that move by
-    whole pages need not be copied (decision 10); a first block on a 4 KiB boundary stays on one.
+    ``reserve``: the smallest growth of a block's allocation, in bytes.
+
+    The asdf library's own padding is 10 % and 4 KiB as well.  Blocks that move by whole pages need not be
+    copied (decision 10), and a first block on a 4 KiB boundary stays on one.
     """
 
     percent: int = 10
@@ -30,31 +31,34 @@ class Padding(NamedTuple):
     reserve: int = 1 << 20
 
     def shift(self, room: int, text_size: int) -> int:
-        """By how many bytes the blocks go back when a text of ``text_size`` does not fit into ``room`` bytes."""
+        """Return how many bytes to move the blocks so that ``text_size`` bytes of text replace ``room`` bytes."""
         return self.aligned(text_size + max(self.minimum, text_size * self.percent // 100) - room)
 
     def aligned(self, size: int) -> int:
-        """``size`` rounded up to a multiple of ``alignment``."""
+        """Return ``size`` rounded up to a multiple of ``alignment``."""
         return -(-size // self.alignment) * self.alignment
 
     def allocation(self, needed: int, allocated: int) -> int:
-        """Bytes to allocate for a block that needs ``needed`` and has ``allocated``.
+        """Return the bytes to allocate for a block that needs ``needed`` and has ``allocated`` bytes.
 
-        Grows by at least a quarter and ``reserve`` bytes, so that appending in small pieces changes
-        the header a logarithmic number of times.  What stays unused behind the last block is
-        returned at the end.
+        The allocation grows by at least a quarter and by at least ``reserve`` bytes.  So appending in small
+        pieces changes the header only a logarithmic number of times.  Unused bytes of the last block are given
+        back in the end.
         """
         return max(needed, allocated + max(allocated // 4, self.reserve))
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes that a user writes as ``64K``; None for what is no size."""
+    """Return the bytes that a size like ``64K`` means; None if ``text`` is not a size."""
     size = _SIZE.fullmatch(text)
     return int(size[1]) * _UNITS[size[2].lower()] if size else None
 
 
 def parse_padding(text: str, policy: Padding) -> Padding | None:
-    """``policy`` with another room after the tree, ``64K`` or ``20%`` of it (at most 1000%); None for neither."""
+    """Return ``policy`` with the room after the tree that ``text`` sets, or None if ``text`` is not valid.
+
+    ``text`` is a size like ``64K`` (at most 1 GiB), or a percentage of the tree like ``20%`` (at most 1000%).
+    """
     percent = _PERCENT.fullmatch(text)
     if percent:
         part = int(percent[1])

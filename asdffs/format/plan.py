@@ -1,7 +1,7 @@
-"""Plan: layout + wanted change + padding policy -> the fewest steps that make it.
+"""Plan: the fewest steps that make a wanted change, from a layout and a padding policy.
 
-A plan is data: ``storage`` carries it out, a test applies it to a byte string.  Steps are in the order in which they
-may be applied to the old bytes: ``Move`` first, then ``Write``, then ``Truncate``.  Pure functions.
+A plan is data: ``storage`` carries it out, and a test applies it to a byte string.  The steps apply to the old
+bytes in this order: ``Move``, then ``Write``, then ``Truncate``.  Pure functions.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.tree_extent import ends_with_tree
 
-#: How many bytes are compared at once to find where two texts differ.
+#: Bytes compared at once to find where two texts differ.
 _COMPARE = 1 << 16
 
 
 class Write(NamedTuple):
-    """``payload`` goes to ``offset`` (bytes from the start of the new file)."""
+    """Write ``payload`` at ``offset``, in bytes from the start of the new file."""
 
     offset: int
     payload: bytes
 
 
 class Move(NamedTuple):
-    """Old bytes ``[source, source + length)`` go to ``target``; those before both stay, a gap between is zeros."""
+    """Move the old bytes ``[source, source + length)`` to ``target``.
+
+    The bytes before both stay where they are.  A gap between them is filled with zeros.
+    """
 
     source: int
     target: int
@@ -36,15 +39,15 @@ class Move(NamedTuple):
 
     @property
     def shift(self) -> int:
-        """By how many bytes they go back; negative when the blocks come forward."""
+        """The distance in bytes; negative if the blocks move toward the start of the file."""
         return self.target - self.source
 
 
 class Plan(NamedTuple):
     """Steps that turn a file of ``old_size`` bytes into one of ``new_size`` bytes.
 
-    Without ``move`` the plan can be made in place; with it a gap must be opened or closed.
-    ``steady``: bytes before it are text and padding, which change by plans only, not by writes to blocks.
+    Without ``move`` the plan can be carried out in place; with it, a gap must be opened or closed.  ``steady``:
+    the bytes before it are text and padding.  Only plans change these, never writes to blocks.
     """
 
     old_size: int
@@ -55,24 +58,27 @@ class Plan(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing changes."""
+        """Whether the plan changes nothing."""
         return not self.writes and self.move is None and self.old_size == self.new_size
 
     @property
     def checked_move(self) -> Move:
-        """The move of a plan that has one."""
+        """The move of a plan.  Raises ``ValueError`` if it has none."""
         if self.move is None:
             raise ValueError("the plan moves nothing")
         return self.move
 
     @property
     def written(self) -> int:
-        """Bytes of payload."""
+        """The number of bytes of payload."""
         return sum(len(write.payload) for write in self.writes)
 
 
 def difference(old: bytes, new: bytes) -> tuple[int, bytes] | None:
-    """Offset of the first byte where equally long ``old`` and ``new`` differ, and the new bytes to the last."""
+    """Return the offset of the first differing byte, and the new bytes from there to the last differing one.
+
+    None if ``old`` and ``new`` are equal.  Raises ``ValueError`` if their lengths differ.
+    """
     if len(old) != len(new):
         raise ValueError(f"lengths differ: {len(old)} and {len(new)}")
     if old == new:
@@ -82,7 +88,10 @@ def difference(old: bytes, new: bytes) -> tuple[int, bytes] | None:
 
 
 def _changes_of_text(old: bytes, new: bytes) -> tuple[Write, ...]:
-    """From the first byte that differs to the last, or to the end of the longer ``new``; no copy more of either."""
+    """Return the write from the first to the last differing byte, or to the end of a longer ``new``.
+
+    ``new`` is not shorter than ``old``.  Makes no other copy of either text.
+    """
     if len(new) == len(old):
         changed = difference(old, new)
         return (Write(*changed),) if changed else ()
@@ -91,7 +100,7 @@ def _changes_of_text(old: bytes, new: bytes) -> tuple[Write, ...]:
 
 
 def _common_prefix(old: bytes, new: bytes) -> int:
-    """How many bytes of ``old`` the ``new`` one, which is no shorter, begins with."""
+    """Return the length of the common prefix; ``new`` is not shorter than ``old``."""
     start = 0
     while start < len(old) and old[start : start + _COMPARE] == new[start : min(start + _COMPARE, len(old))]:
         start += _COMPARE
@@ -102,7 +111,7 @@ def _common_prefix(old: bytes, new: bytes) -> int:
 
 
 def _last_difference(old: bytes, new: bytes) -> int:
-    """Offset of the last byte where two texts of one length, which differ, do."""
+    """Return the offset of the last differing byte of two different texts of equal length."""
     stop = len(old)
     while old[max(0, stop - _COMPARE) : stop] == new[max(0, stop - _COMPARE) : stop]:
         stop -= _COMPARE
@@ -110,11 +119,11 @@ def _last_difference(old: bytes, new: bytes) -> int:
 
 
 def plan_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes, policy: Padding) -> Plan:
-    """Plan to replace the text (header, comments and tree) ``old_text`` by ``new_text``.
+    """Plan to replace the text ``old_text`` (header, comments and tree) by ``new_text``.
 
-    ``padding_byte`` fills what a shorter tree leaves behind.  When the new text does not
-    fit before the first block, or the file has no tree and so may have no padding, the
-    blocks move; the tail behind the last block is not moved, because its offsets are wrong.
+    ``padding_byte`` fills the bytes that a shorter tree frees.  The blocks move in two cases: the new text does
+    not fit before the first block, or the file has no tree and so may have no padding.  The tail after the last
+    block does not move with them, because its offsets become wrong.
     """
     if layout.first_block is None:
         return _plan_last_text(layout, old_text, padding_byte, new_text)
@@ -129,7 +138,10 @@ def plan_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: by
 def plan_block_header(
     layout: Layout, offset: int, old: BlockHeader, new: BlockHeader, *, resize_to: int | None = None
 ) -> Plan:
-    """Plan to change the header of the block at ``offset``, and the size of the file with ``resize_to``."""
+    """Plan to change the header of the block at ``offset``.
+
+    With ``resize_to``, the file also gets this size in bytes.
+    """
     changed = difference(build_block_header(old), build_block_header(new))
     writes = (Write(offset + changed[0], changed[1]),) if changed else ()
     size = layout.size if resize_to is None else resize_to
@@ -137,9 +149,9 @@ def plan_block_header(
 
 
 def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Padding, allocation: int) -> Plan:
-    """Plan to give a block that is not the last one at least ``allocation`` bytes: those behind it move.
+    """Plan to give a block other than the last one at least ``allocation`` bytes; the blocks after it move.
 
-    Its header gets the larger allocation; the tail behind the last block is left behind, as when the tree grows.
+    Its header gets the larger allocation.  The tail after the last block is dropped, as when the tree grows.
     """
     source = layout.offsets[number + 1]
     shift = policy.aligned(allocation - old.allocated_size)
@@ -151,9 +163,10 @@ def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Pad
 def plan_block_append(
     layout: Layout, headers: Sequence[BlockHeader], padding_byte: bytes, policy: Padding
 ) -> tuple[Plan, Layout]:
-    """Plan to add the headers of blocks, at least one, to a file without a tail; and the layout then.
+    """Plan to add at least one block header to a file without a tail.  Return the plan and the new layout.
 
-    What they allocate is zeros.  The first block of a file leaves padding after the tree, unless there is some.
+    The allocations are filled with zeros.  Before the first block of a file the plan leaves padding after the
+    tree, unless there is some already.
     """
     if layout.first_block is not None:
         start = layout.blocks_end
@@ -172,7 +185,7 @@ def plan_block_append(
 
 
 def plan_block_headers(layout: Layout, changes: Sequence[tuple[int, BlockHeader, BlockHeader]]) -> Plan:
-    """Plan to change several headers: the offset of each block, the old header and the new one."""
+    """Plan to change several headers: the offset of each block, its old header and its new one."""
     writes: list[Write] = []
     for offset, old, new in changes:
         writes += plan_block_header(layout, offset, old, new).writes
@@ -185,13 +198,13 @@ def plan_block_removal(layout: Layout) -> Plan:
 
 
 def plan_cut_tail(layout: Layout) -> Plan:
-    """Plan to cut off the index and what follows it.
+    """Plan to cut off the index and everything after it.
 
-    Raises ``NoRoomError`` when what follows the last block is neither index nor NULs.
+    Raises ``NoRoomError`` if anything but an index or NULs follows the last block.
     """
     if not layout.removable:
         raise NoRoomError(
-            "bytes that are no block and no index follow the last block and would be overwritten",
+            "the bytes after the last block are neither a block nor an index, and would be overwritten",
             offset=layout.blocks_end,
             remedy=Remedy.DROP_BYTES,
         )
@@ -199,16 +212,22 @@ def plan_cut_tail(layout: Layout) -> Plan:
 
 
 def plan_index(layout: Layout) -> Plan:
-    """Plan to write the block index behind the last block of a file that has no tail."""
+    """Plan to write the block index after the last block of a file without a tail.
+
+    Raises ``ValueError`` if the file is truncated.
+    """
     if layout.truncated:
-        raise ValueError("an index behind the end of a file that was cut would make it longer")
+        raise ValueError("an index after the last block would make this truncated file longer")
     text = build_block_index(layout.offsets, newline=layout.header.newline)
     writes = (Write(layout.blocks_end, text),)
     return Plan(layout.size, layout.blocks_end + len(text), writes, steady=layout.padding.stop)
 
 
 def _plan_last_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes) -> Plan:
-    """No block follows: the file ends with the text, or with its old padding where it has one."""
+    """Plan to replace the text of a file without blocks.
+
+    The file then ends with the text, or with its old padding if it has some.
+    """
     if layout.padding and len(new_text) <= layout.size:
         return _plan_fitting_text(layout, old_text, padding_byte, new_text)
     kept = min(len(old_text), len(new_text))
@@ -220,19 +239,22 @@ def _plan_last_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_te
 
 
 def _plan_fitting_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes) -> Plan:
-    """Write from the first to the last changed byte; blank out what a shorter text leaves."""
+    """Plan to write from the first to the last changed byte; padding replaces the rest of a longer old text."""
     if len(new_text) < len(old_text):
         new_text += padding_byte * (len(old_text) - len(new_text))
     return Plan(layout.size, layout.size, _changes_of_text(old_text, new_text), steady=layout.padding.stop)
 
 
 def _plan_moved_blocks(layout: Layout, source: int, new_text: bytes, padding_byte: bytes, target: int) -> Plan:
-    """New text, padding, then all blocks."""
+    """Plan to write the new text and the padding, and to move all blocks."""
     head = new_text + padding_byte * (target - len(new_text))
     return _moved(layout, (Write(0, head),), source, target)
 
 
 def _moved(layout: Layout, writes: tuple[Write, ...], source: int, target: int) -> Plan:
-    """All from ``source`` on goes to ``target``; the tail behind the last block is left behind when it may be."""
+    """Return the plan that moves all bytes from ``source`` on to ``target``.
+
+    The tail after the last block is dropped if the layout says that it is removable.
+    """
     stop = min(layout.blocks_end, layout.size) if layout.removable else layout.size
     return Plan(layout.size, stop + target - source, writes, Move(source, target, stop - source))

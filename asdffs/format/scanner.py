@@ -1,12 +1,11 @@
-"""Scanner: finds what lies where by asking for bytes (sans-I/O).
+"""Scanner: finds the header, the tree, the blocks and the index of a file by asking for bytes (sans-I/O).
 
-A scan is a generator: it yields ``Need(offset, length)`` and is sent 1 to ``length``
-bytes from there, or ``b""`` at the end of the file; it returns a frozen result.  A short
-answer is asked for again, so a scan may be fed byte by byte.  ``drive`` runs a scan
-against any ``read_at(offset, length)``.
+A scan is a generator.  It yields ``Need(offset, length)`` and is sent 1 to ``length`` bytes from there, or
+``b""`` at the end of the file.  If it gets fewer bytes than it needs, it asks again, so it may be fed byte by
+byte.  It returns a frozen result.  ``drive`` runs a scan with any ``read_at(offset, length)``.
 
-Cost of ``scan_layout`` with a valid
-index: the text, the index, and two block headers, whatever the number and size of blocks.
+With a valid index, ``scan_layout`` reads the text, the index and about 130 block headers at most, whatever the
+number and size of the blocks.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from asdffs.format.layout import Layout
 from asdffs.format.span import Span
 from asdffs.format.tree_extent import END_MARKER_MAX, find_comments_end, find_tree_end
 
-#: First piece asked for, in bytes: holds most trees, and the first block's header.
+#: First piece read, in bytes: holds most trees, and the first block's header.
 _FIRST_PIECE = 1 << 16
-#: Largest piece asked for at once, in bytes.
+#: Largest piece read at once, in bytes.
 _LARGEST_PIECE = 1 << 22
-#: NULs after the index beyond this are not looked through for one, in bytes.
+#: Longest run of NULs after the index, in bytes.  After more of them the index is not found.
 _MOST_TRAILING_NULS = 1 << 24
-#: More NULs between two blocks are not looked through for the second one, in bytes.
+#: Longest run of NULs between two blocks, in bytes.  After more of them the second block is not found.
 _LARGEST_GAP: int = 1 << 20
-#: Entries of an index that are compared with the blocks when the file is opened; others when they are touched.
+#: Index entries compared with the blocks when the file is opened; the others are compared when they are used.
 _CHECKED: int = 128
-#: Sizes of files have 63 bits.
+#: File sizes have 63 bits.
 _LARGEST = 1 << 63
-#: A tail longer than this is no index: 1 MiB holds 100,000 entries.
+#: Longest tail that can be an index, in bytes: 1 MiB holds 100,000 entries.
 _LARGEST_INDEX = 1 << 26
 
 T = TypeVar("T")
@@ -55,11 +54,12 @@ Scan = Generator[Need, bytes, T]
 
 
 class Walk(NamedTuple):
-    """Blocks found by skipping along.
+    """The blocks found by skipping from one to the next.
 
-    ``offsets``: of each magic; ``headers``: parallel, None for one that contradicts itself; ``end``: of the last
-    allocation, which may lie past the end of the file; ``trouble``: why the walk ended early, or None;
-    ``removable``: nothing but an index of any state, or NULs, follows the last block.
+    ``offsets``: the offset of each magic.  ``headers``: parallel to them, None for a header that contradicts
+    itself.  ``end``: end of the last allocation, which may be past the end of the file.  ``trouble``: why the
+    walk ended early, or None.  ``removable``: nothing but an index (complete or not, valid or stale) or NULs
+    follows the last block.
     """
 
     offsets: tuple[int, ...]
@@ -78,7 +78,7 @@ class _Text(NamedTuple):
 
 
 def drive(scan: Scan[T], read_at: Callable[[int, int], bytes]) -> T:
-    """Run ``scan`` to its result, answering each need with ``read_at(offset, length)``."""
+    """Run ``scan`` to its result; ``read_at(offset, length)`` provides the bytes."""
     try:
         need = next(scan)
         while True:
@@ -89,10 +89,11 @@ def drive(scan: Scan[T], read_at: Callable[[int, int], bytes]) -> T:
 
 
 def scan_layout(size: int, rules_of: RulesOf = rules_1) -> Scan[Layout]:
-    """Find the layout of a file of ``size`` bytes, whose blocks are written as ``rules_of(header line)`` says.
+    """Find the layout of a file of ``size`` bytes; ``rules_of(header line)`` gives the rules for its blocks.
 
-    Raises ``NotAsdfError`` or ``DamagedFileError``, or as ``rules_of``.  A damaged block ends the list of blocks,
-    unless what follows it can be found, and raises nothing: the tree and the other blocks still serve.
+    Raises ``NotAsdfError`` or ``DamagedFileError``, and the errors of ``rules_of``.  A damaged block raises
+    nothing, because the tree and the other blocks are still usable.  It ends the list of blocks, unless the
+    scan finds what follows it.
     """
     text = yield from _scan_text(size, rules_of)
     start = size, text.header, text.start, text.end, text.first_block
@@ -120,10 +121,11 @@ def scan_block_header(offset: int, rules: BlockRules = RULES_1) -> Scan[BlockHea
 def _scan_padded_header(
     offset: int, whole: bytes, forms: tuple[HeaderForm, ...], rules: BlockRules
 ) -> Scan[BlockHeader]:
-    """The form that makes sense: the size alone does not tell which one a padded header has.
+    """Return a header in the likeliest form: its size alone does not tell which of ``forms`` it has.
 
-    That is the first one behind whose block another one, the index or the end of the file follows; else, as in a
-    file that was cut, one of just that size, or the first that says nothing odd.
+    The likeliest form is the first one after whose block another block, the index or the end of the file
+    follows.  If there is none, as in a truncated file, it is a form of exactly this size, or the first without
+    odd values.  Raises ``DamagedBlockError`` if no form fits.
     """
     found: list[BlockHeader] = []
     troubles: list[DamagedBlockError] = []
@@ -143,23 +145,26 @@ def _scan_padded_header(
         found.append(header)
     if found and (not found[0].extra or not troubles or troubles[0].end is None):
         return found[0]
-    raise (troubles or [DamagedBlockError("its header has none of the forms of the drafts", offset=offset)])[0]
+    raise (troubles or [DamagedBlockError("the block header matches no form of the drafts", offset=offset)])[0]
 
 
 def _is_odd(header: BlockHeader) -> bool:
-    """Whether a header has flags or a compression that nobody writes, or a checksum of another form."""
+    """Return whether a header looks wrong for its form.
+
+    It then has flags or a compression that no program writes, or a checksum of another form.
+    """
     printable = header.compression.rstrip(b"\0").isalnum() if header.compressed else True
     if header.flags & ~header.form.flags or not printable:
         return True
     short = header.checksum != NO_CHECKSUM and not header.checksum[8:].strip(b"\0")
     if header.form.summed:
-        return bool(header.extra) and short  # that of 40 bytes, padded
+        return bool(header.extra) and short  # a padded header of 40 bytes
     same = short and int.from_bytes(header.checksum[:8], "big") == header.used_size
-    return "data_size" not in header.form.fields and same  # that of 36 bytes, padded
+    return "data_size" not in header.form.fields and same  # a padded header of 36 bytes
 
 
 def _is_next(offset: int, rules: BlockRules) -> Scan[bool]:
-    """Whether a block, an index or the end of the file is at ``offset``."""
+    """Return whether a block, an index or the end of the file is at ``offset``."""
     if offset >= _LARGEST or not (yield from _exactly(offset - 1, 1)):
         return False
     found = yield from _exactly(offset, len(INDEX_TOKEN))
@@ -189,7 +194,10 @@ def scan_blocks(size: int, first: int, rules: BlockRules = RULES_1) -> Scan[Walk
 
 
 def _scan_over_gap(start: int, size: int, rules: BlockRules) -> Scan[int | None]:
-    """Where the next block begins behind NULs that belong to no block; None where none does, or it is not sound."""
+    """Return the offset of the block after NULs that belong to no block.
+
+    None if no block follows them, or if it is damaged.
+    """
     offset = start
     while offset < min(size, start + _LARGEST_GAP):
         piece = yield from _exactly(offset, min(_FIRST_PIECE, size - offset))
@@ -206,9 +214,10 @@ def _scan_over_gap(start: int, size: int, rules: BlockRules) -> Scan[int | None]
 def _scan_one(
     offset: int, rules: BlockRules
 ) -> Scan[tuple[BlockHeader | None, int | None, DamagedBlockError | None]]:
-    """The header of a block and where it ends (None: with the file); or why nothing tells what follows it.
+    """Return the header of the block at ``offset``, the end of the block, and the trouble with it.
 
-    One that contradicts itself is None, if what follows it is found all the same.
+    The end is None if the block ends with the file.  The trouble is an error if it is unknown what follows the
+    block.  The header is None if it contradicts itself, even if what follows it is found.
     """
     try:
         header = yield from scan_block_header(offset, rules)
@@ -223,7 +232,7 @@ def _scan_one(
 
 
 def _exactly(offset: int, length: int) -> Scan[bytes]:
-    """``length`` bytes at ``offset``, fewer only where the file ends."""
+    """Return ``length`` bytes at ``offset``, fewer only at the end of the file."""
     pieces: list[bytes] = []
     while length > 0:
         piece = yield Need(offset, length)
@@ -242,7 +251,7 @@ def _scan_text(size: int, rules_of: RulesOf) -> Scan[_Text]:
     while start is None and len(text) < size:
         text += yield from _exactly(len(text), min(size - len(text), len(text)))
         start = find_comments_end(text, header.size)
-    if start is None:  # the header line and comments, and nothing else
+    if start is None:  # only the header line and comments
         return _Text(header, size, size, None, rules)
     if text.startswith(rules.magics, start):
         return _Text(header, start, start, start, rules)
@@ -265,7 +274,7 @@ def _scan_tree(size: int, header: Header, start: int, text: bytes, rules: BlockR
 
 
 def _scan_magic(size: int, end: int, window: _Window, rules: BlockRules) -> Scan[int | None]:
-    """Offset of the first magic at or after ``end``, or None."""
+    """Return the offset of the first magic at or after ``end``, or None."""
     found = _find_magic(window.held, end - window.start, rules)
     while found < 0 and window.stop < size:
         yield from window.slide(min(len(BLOCK_MAGIC) - 1, window.stop - end), size)
@@ -274,14 +283,14 @@ def _scan_magic(size: int, end: int, window: _Window, rules: BlockRules) -> Scan
 
 
 def _find_magic(held: bytearray, start: int, rules: BlockRules) -> int:
-    """Where the first magic from ``start`` on is in ``held``; negative where there is none."""
+    """Return the place in ``held`` of the first magic from ``start`` on, or -1."""
     places = [place for magic in rules.magics if (place := held.find(magic, start)) >= 0]
     return min(places, default=-1)
 
 
 @dataclass(slots=True)
 class _Window:
-    """The piece of the file that a search looks at: ``held`` begins at ``start``.  Bounded memory."""
+    """The piece of the file in which a search looks: ``held`` begins at ``start``.  Bounded memory."""
 
     start: int
     held: bytearray
@@ -291,7 +300,7 @@ class _Window:
         return self.start + len(self.held)
 
     def slide(self, keep: int, size: int) -> Scan[None]:
-        """Go on: drop all but the last ``keep`` bytes, and add the next piece."""
+        """Drop all but the last ``keep`` bytes, and add the next piece."""
         dropped = len(self.held) - keep
         del self.held[:dropped]
         self.start += dropped
@@ -302,11 +311,11 @@ class _Window:
 
 
 def _scan_index(size: int, first_block: int, rules: BlockRules) -> Scan[tuple[tuple[int, ...], Span] | None]:
-    """The valid index of a file whose first block is at ``first_block``, or None.
+    """Return the offsets and the span of the valid index, or None.
 
-    Valid (section Implementation recommendations): its first entry is the first block,
-    its last entry a block whose allocation ends where the index begins.  Of the first entries it is also seen that
-    no block is left out between them, because then all that follow would have other numbers.
+    Valid (section Implementation recommendations): its first entry is ``first_block``, and the block of its
+    last entry ends where the index begins.  For the first entries the scan also checks that the index leaves
+    out no block between them, because then all following blocks would have other numbers.
     """
     found = yield from _scan_index_text(size, first_block)
     if found is None:
@@ -325,7 +334,7 @@ def _scan_index(size: int, first_block: int, rules: BlockRules) -> Scan[tuple[tu
 
 
 def _is_left_out(offset: int, following: int, rules: BlockRules) -> Scan[bool]:
-    """Whether a block lies between the one at ``offset`` and the next one of the index."""
+    """Return whether a block lies between the one at ``offset`` and the next one of the index."""
     end = yield from _scan_end(offset, rules)
     if end is None or end >= following:
         return False
@@ -333,7 +342,10 @@ def _is_left_out(offset: int, following: int, rules: BlockRules) -> Scan[bool]:
 
 
 def _scan_end(offset: int, rules: BlockRules) -> Scan[int | None]:
-    """Where the block at ``offset`` ends, as far as its header says; None where it does not, or with the file."""
+    """Return the end of the block at ``offset`` by its header.
+
+    None if the header does not tell it, or if the block ends with the file.
+    """
     try:
         header = yield from scan_block_header(offset, rules)
     except DamagedBlockError as err:
@@ -342,7 +354,7 @@ def _scan_end(offset: int, rules: BlockRules) -> Scan[int | None]:
 
 
 def _scan_index_text(size: int, floor: int) -> Scan[tuple[int, bytes] | None]:
-    """Go backward from the end, over NULs, then over an index; its offset and its text."""
+    """Go backward from the end, over NULs, then over an index.  Return its offset and its text, or None."""
     stop = yield from _scan_back_over_nuls(size, floor)
     tail = b""
     piece_size = 1 << 12
@@ -361,7 +373,7 @@ def _scan_index_text(size: int, floor: int) -> Scan[tuple[int, bytes] | None]:
 
 
 def _scan_back_over_nuls(size: int, floor: int) -> Scan[int]:
-    """End of the last byte that is not NUL, not before ``floor``."""
+    """Return the offset after the last byte that is not NUL, at least ``floor``."""
     stop = size
     while stop > floor and size - stop < _MOST_TRAILING_NULS:
         length = min(_FIRST_PIECE, stop - floor)
@@ -374,7 +386,7 @@ def _scan_back_over_nuls(size: int, floor: int) -> Scan[int]:
 
 
 def _scan_rest(start: int, size: int) -> Scan[bool]:
-    """Whether what follows the last block is an index of any state, or NULs, or nothing."""
+    """Return whether nothing but an index (complete or not, valid or stale) or NULs follows the last block."""
     stop = yield from _scan_back_over_nuls(size, start)
     if stop - start > _LARGEST_INDEX:
         return False

@@ -27,13 +27,13 @@ class Span:
         return self.stop > self.start
 
     def clip(self, offset: int, length: int) -> Span:
-        """The part of this span that ``length`` bytes at ``offset`` (from its start) cover."""
+        """Return the part of this span that ``length`` bytes at ``offset`` (from its start) cover."""
         start = min(self.start + offset, self.stop)
         return Span(start, min(start + length, self.stop))
 
 
 def uncovered(whole: Span, taken: Iterable[Span]) -> list[Span]:
-    """The non-empty parts of ``whole`` that none of ``taken`` covers, in order."""
+    """Return the non-empty parts of ``whole`` that none of ``taken`` covers, in order."""
     found, start = [], whole.start
     for span in sorted(taken, key=lambda span: span.start):
         if start < min(span.start, whole.stop):

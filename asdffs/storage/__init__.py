@@ -1,1 +1,1 @@
-"""Where the bytes live: files, their linked_files, the journal, growth, locks."""
+"""Bytes on disk: backends, the journal and recovery, growth of files, locks."""

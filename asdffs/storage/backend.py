@@ -1,8 +1,8 @@
-"""Protocols of the disk: Backend (one open file) and Folder (the directory it lies in).
+"""Protocols of the disk: ``Backend`` is one open file, ``Folder`` is its directory.
 
-Purpose: everything above runs the same on real files, in memory and in a crash simulation.  Implementations:
-``file_backend``, ``memory_backend``, ``overlay``; all pass ``tests/contract/test_backends.py``.  A backend is used by
-one thread at a time.
+All higher layers run the same on real files, in memory and in a crash simulation.  The implementations are
+``file_backend``, ``memory_backend`` and ``overlay``; all pass ``tests/contract/test_backends.py``.  Only one
+thread at a time may use a backend.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 
 class Access(NamedTuple):
-    """Who may use a file: permission bits, owner, group; and its number of names."""
+    """The permission bits, owner and group of a file, and its number of names."""
 
     mode: int = 0o600
     user: int = 0
@@ -21,7 +21,7 @@ class Access(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """What tells whether somebody else changed a file (facts of ``fstat``; times in ns)."""
+    """The facts of ``fstat`` that show whether another program changed a file.  Times are in ns."""
 
     device: int
     inode: int
@@ -31,16 +31,16 @@ class Signature(NamedTuple):
     access: Access = Access()
 
     def is_same_content(self, now: Signature) -> bool:
-        """Whether the file that was like this and is like ``now`` has the same content.
+        """Return whether a file with this signature, which now has the signature ``now``, has the same content.
 
-        A program may write and put the mtime back; then only the ctime tells.  chmod, chown and link move that, too,
-        but then ``access`` differs.
+        A program may write and then restore the mtime; only the ctime shows that.  chmod, chown and link change
+        the ctime, too, but then ``access`` differs.
         """
         return self[:4] == now[:4] and (self.ctime_ns == now.ctime_ns or self.access != now.access)
 
 
 class Extent(NamedTuple):
-    """``length`` bytes at ``offset`` of the open file ``fd``: read without passing through Python."""
+    """``length`` bytes at ``offset`` of the open file ``fd``, which the kernel can read without Python."""
 
     fd: int
     offset: int
@@ -48,7 +48,7 @@ class Extent(NamedTuple):
 
 
 def read_bytes(found: bytes | Extent) -> bytes:
-    """The bytes of a read, wherever they are.  Raises ``OSError``."""
+    """Return the bytes of a read result, from memory or from its file.  Raises ``OSError``."""
     if isinstance(found, bytes):
         return found
     pieces: list[bytes] = []
@@ -60,7 +60,10 @@ def read_bytes(found: bytes | Extent) -> bytes:
 
 
 def read_into(found: bytes | Extent, buffer: memoryview) -> int:
-    """As ``read_bytes``, into ``buffer``, which has room; how many bytes.  Raises ``OSError``."""
+    """Copy the bytes of a read result into ``buffer``, and return their number.
+
+    The buffer must have room for them.  Raises ``OSError``.
+    """
     if isinstance(found, bytes):
         buffer[: len(found)] = found
         return len(found)
@@ -74,9 +77,10 @@ def read_into(found: bytes | Extent, buffer: memoryview) -> int:
 
 
 class PhysicalExtent(NamedTuple):
-    """``length`` bytes of the file from ``logical`` on lie on the disk from address ``physical`` on.
+    """``length`` bytes of the file from ``logical`` on are on the disk at address ``physical``.
 
-    ``shared``: with another file, or another place of this one: a write gives them another address.
+    ``shared``: another file, or another place of this file, uses the same address.  A write then gives the
+    bytes a new address.
     """
 
     logical: int
@@ -86,9 +90,9 @@ class PhysicalExtent(NamedTuple):
 
 
 class Backend(Protocol):
-    """One open file, positioned I/O only.  Offsets and lengths in bytes.
+    """One open file with positioned I/O only.  Offsets and lengths are in bytes.
 
-    Every method raises ``OSError`` as the system gave it.
+    Every method raises ``OSError`` as the system reports it.
     """
 
     @property
@@ -97,13 +101,13 @@ class Backend(Protocol):
 
     @property
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Whether the file was opened for writing."""
 
     def size(self) -> int:
-        """Size in bytes."""
+        """Return the size in bytes."""
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``, fewer only where the file ends."""
+        """Return ``length`` bytes from ``offset``, fewer only at the end of the file."""
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
         """Write all of ``payload`` at ``offset``, or raise."""
@@ -112,96 +116,102 @@ class Backend(Protocol):
         """Cut the file to ``size`` bytes, or extend it with zeros."""
 
     def sync(self) -> None:
-        """Return when all that was written is durable (fdatasync; the size included)."""
+        """Return when all writes are durable (fdatasync, which includes the size)."""
 
     def allocate(self, offset: int, length: int) -> None:
-        """Reserve room on the disk; where the file was shorter, it is extended with zeros."""
+        """Reserve disk space for these bytes; a shorter file is extended with zeros."""
 
     def unit(self) -> int:
-        """What offsets and lengths of ``insert_range``, ``collapse_range`` and clones are multiples of, in bytes."""
+        """Return the granularity of ``insert_range``, ``collapse_range`` and clones, in bytes."""
 
     def can_insert(self) -> bool:
-        """Whether ``insert_range`` works here; to ask may change the mtime."""
+        """Return whether ``insert_range`` works for this file.  The check may change the mtime."""
 
     def forget_pages(self, offset: int) -> None:
-        """Give up cached pages from ``offset`` on: ``insert_range`` would, while readers wait for it."""
+        """Drop cached pages from ``offset`` on.
+
+        ``insert_range`` would drop them as well, but readers would have to wait for it.
+        """
 
     def insert_range(self, offset: int, length: int) -> None:
-        """Move all bytes from ``offset`` on by ``length``, without copying; a hole is left.  Not atomic."""
+        """Move all bytes from ``offset`` on by ``length``, without a copy.  Leaves a hole.  Not atomic."""
 
     def collapse_range(self, offset: int, length: int) -> None:
-        """Remove ``length`` bytes at ``offset``, without copying.  Not atomic."""
+        """Remove ``length`` bytes at ``offset``, without a copy.  Not atomic."""
 
     def extents(self) -> list[PhysicalExtent]:
-        """Where the file lies on the disk, holes left out; what was written is flushed to get addresses.
+        """Return where the file is on the disk, without holes; flush it first, so that all bytes have addresses.
 
-        Raises ``OSError`` (EOPNOTSUPP) when an address is not stable, or not told.
+        Raises ``OSError`` (EOPNOTSUPP) if an address is not stable or not known.
         """
 
     def extent(self, offset: int, length: int) -> bytes | Extent:
-        """Those bytes, or where a program outside Python may read them."""
+        """Return these bytes, or the place in a file where the kernel can read them."""
 
     def signature(self) -> Signature:
-        """The signature of the open file."""
+        """Return the signature of the open file."""
 
     def close(self) -> None:
-        """Give up the descriptor and with it the lock.  Harmless a second time."""
+        """Close the file descriptor, which also releases the lock.  May be called twice."""
 
 
 class Folder(Protocol):
-    """The directory that holds the file and its sidecars.  Raises ``OSError``."""
+    """The directory of the file and its sidecars.  Every method may raise ``OSError``."""
 
     def path(self, name: str) -> str:
-        """The absolute path of ``name``, for messages."""
+        """Return the absolute path of ``name``, for messages."""
 
     def names(self) -> list[str]:
-        """Names of all files in it."""
+        """Return the names of all files in the directory."""
 
     def open(self, name: str, *, writable: bool, create: bool = False) -> Backend:
         """Open ``name``; with ``create`` it must be new."""
 
     def signature(self, name: str) -> Signature:
-        """The signature of what ``name`` names now."""
+        """Return the signature of the file that now has this name."""
 
     def links(self, name: str) -> int:
-        """Number of names of that file."""
+        """Return the number of names of this file."""
 
     def lock(self, backend: Backend) -> bool:
-        """Lock ``backend`` against other asdffs; False when another holds it.  Ends with ``close``."""
+        """Lock ``backend`` against other asdffs processes until ``close``; return False if another one holds it."""
 
     def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
-        """Copy bytes between files, holes kept as holes, by the fastest way there is."""
+        """Copy bytes between files in the fastest way; holes stay holes."""
 
     def can_clone(self, source: Backend, target: Backend) -> bool:
-        """Whether ``clone_range`` works between them; ``target`` is empty, and again after."""
+        """Return whether ``clone_range`` works between these files.  ``target`` is empty before and after."""
 
     def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
-        """Have ``target`` share bytes of ``source``; ``length`` 0: to its end.  See ``Backend.unit``."""
+        """Make ``target`` share ``length`` bytes of ``source`` (0: up to its end).
+
+        Offsets and lengths are multiples of ``Backend.unit``.
+        """
 
     def free(self, *, after_sync: bool = False) -> int:
-        """Bytes that can still be written on this file system.
+        """Return the bytes that can still be written on this file system.
 
-        ``after_sync``: when all that was written has its place.  Where room is given late the number is too large
-        before.
+        ``after_sync``: flush everything first.  A file system with delayed allocation reports too large a
+        number before.
         """
 
     def set_mode(self, backend: Backend, mode: int) -> None:
-        """Give ``backend`` the permissions ``mode``."""
+        """Set the permissions of ``backend`` to ``mode``."""
 
     def copy_attributes(self, source: Backend, target: Backend) -> None:
-        """Give ``target`` the mode, owner and extended attributes of ``source``.
+        """Copy mode, owner and extended attributes from ``source`` to ``target``.
 
-        Raises ``OSError`` (EPERM) when the owner cannot be kept.
+        Raises ``OSError`` (EPERM) if the owner cannot be kept.
         """
 
     def replace(self, backend: Backend, name: str) -> Backend:
-        """Rename ``backend`` to ``name``, atomically; the same open file under its new name."""
+        """Rename ``backend`` to ``name`` atomically; return the same open file under its new name."""
 
     def place(self, backend: Backend, name: str) -> Backend:
-        """As ``replace``, but ``FileExistsError`` when there is a ``name`` already."""
+        """Do the same as ``replace``, but raise ``FileExistsError`` if ``name`` exists."""
 
     def remove(self, name: str) -> None:
         """Remove ``name``."""
 
     def sync(self) -> None:
-        """Return when names created, replaced and removed are durable."""
+        """Return when created, replaced and removed names are durable."""

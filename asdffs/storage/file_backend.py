@@ -1,7 +1,7 @@
-"""Backend and Folder on a real file system; where the system is not Linux, without what only Linux has.
+"""Backend and Folder on a real file system; the Linux-only features are missing on other systems.
 
-Guarantee: ``write_at`` writes all or raises; ``sync`` is fdatasync of the file, fsync of the directory.  Limit: a
-write is not atomic and not durable before ``sync``.  One thread at a time per backend.
+``write_at`` writes all bytes or raises.  ``sync`` is fdatasync for a file and fsync for a directory.  A write
+is not atomic, and not durable before ``sync``.  Only one thread at a time may use a backend.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
 
-#: link(2) says so where the file system, or the system's rules, know no second name.
+#: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-#: copy_file_range says so when it cannot serve these two files at all.
+#: Errors of copy_file_range if it cannot copy between these two files at all.
 _NO_COPY_RANGE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
 
 
@@ -29,7 +29,10 @@ _make: Final[Any] = tuple.__new__
 
 
 def _signature(status: os.stat_result) -> Signature:
-    """Each write makes two: without the calls of Python that the classes themselves would make."""
+    """Return the signature of an fstat or lstat result.
+
+    Every write makes two signatures, so this avoids the Python calls in the constructors of the classes.
+    """
     access = _make(Access, (status.st_mode & 0o7777, status.st_uid, status.st_gid, status.st_nlink))
     facts = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, access)
     signature: Signature = _make(Signature, facts)
@@ -46,19 +49,19 @@ class FileBackend:
 
     @property
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Whether the file was opened for writing."""
         return self._writable
 
     def fileno(self) -> int:
-        """The descriptor, owned by this backend."""
+        """Return the file descriptor, which this backend owns."""
         return self._fd
 
     def size(self) -> int:
-        """Size in bytes."""
+        """Return the size in bytes."""
         return os.fstat(self._fd).st_size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``; raises ``OSError``."""
+        """Return ``length`` bytes from ``offset``, fewer only at the end; raises ``OSError``."""
         piece = os.pread(self._fd, length, offset)
         if len(piece) == length or not piece:
             return piece
@@ -73,12 +76,12 @@ class FileBackend:
         write_all(self._fd, payload, offset)
 
     def truncate(self, size: int) -> None:
-        """Cut or extend with zeros; raises ``OSError``."""
+        """Cut the file, or extend it with zeros; raises ``OSError``."""
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        """fdatasync, or what does at least as much; raises ``OSError``."""
-        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: fsync leaves the bytes in the disk's cache
+        """Call fdatasync, or a call that does at least as much; raises ``OSError``."""
+        if hasattr(fcntl, "F_FULLFSYNC"):  # on macOS, fsync leaves the bytes in the disk's cache
             fcntl.fcntl(self._fd, fcntl.F_FULLFSYNC)
         elif hasattr(os, "fdatasync"):
             os.fdatasync(self._fd)
@@ -86,18 +89,22 @@ class FileBackend:
             os.fsync(self._fd)
 
     def allocate(self, offset: int, length: int) -> None:
-        """posix_fallocate, where there is such a thing; raises ``OSError``."""
+        """Call posix_fallocate if the system has it, else only extend the file; raises ``OSError``."""
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self._fd, offset, length)
         elif self.size() < offset + length:
             os.ftruncate(self._fd, offset + length)
 
     def unit(self) -> int:
-        """The block size of the file system."""
+        """Return the block size of the file system, in bytes."""
         return os.fstatvfs(self._fd).f_bsize
 
     def can_insert(self) -> bool:
-        """Ask for what is never done, an insertion behind the end: the refusal tells whether it is known at all."""
+        """Return whether the file system supports insertion.
+
+        Requests an insertion after the end of the file.  It always fails, and the errno shows whether it is
+        supported.
+        """
         unit = self.unit()
         try:
             linux_calls.fallocate(self._fd, linux_calls.INSERT_RANGE, (self.size() // unit + 2) * unit, unit)
@@ -106,14 +113,14 @@ class FileBackend:
         return False
 
     def forget_pages(self, offset: int) -> None:
-        """posix_fadvise; raises ``OSError``."""
+        """Call posix_fadvise; raises ``OSError``."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._fd, offset, 0, os.POSIX_FADV_DONTNEED)
 
     def insert_range(self, offset: int, length: int) -> None:
-        """FALLOC_FL_INSERT_RANGE; raises ``OSError``.
+        """Call fallocate with FALLOC_FL_INSERT_RANGE; raises ``OSError``.
 
-        Also past RLIMIT_FSIZE, which the kernel does not look at here: nothing could be written behind it.
+        Checks RLIMIT_FSIZE (EFBIG), because the kernel does not: nothing could be written after the limit.
         """
         limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
         if limit != resource.RLIM_INFINITY and self.size() + length > limit:
@@ -121,47 +128,47 @@ class FileBackend:
         linux_calls.fallocate(self._fd, linux_calls.INSERT_RANGE, offset, length)
 
     def collapse_range(self, offset: int, length: int) -> None:
-        """FALLOC_FL_COLLAPSE_RANGE; raises ``OSError``."""
+        """Call fallocate with FALLOC_FL_COLLAPSE_RANGE; raises ``OSError``."""
         linux_calls.fallocate(self._fd, linux_calls.COLLAPSE_RANGE, offset, length)
 
     def extents(self) -> list[PhysicalExtent]:
-        """FIEMAP; raises ``OSError``."""
+        """Return the extents by FIEMAP; raises ``OSError``."""
         return linux_calls.extents(self._fd)
 
     def extent(self, offset: int, length: int) -> Extent:
-        """Where these bytes are."""
+        """Return the place of these bytes in the open file."""
         return Extent(self._fd, offset, length)
 
     def signature(self) -> Signature:
-        """fstat of the descriptor."""
+        """Return the signature by fstat of the file descriptor."""
         return _signature(os.fstat(self._fd))
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the file descriptor.  May be called twice."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def renamed(self, name: str) -> FileBackend:
-        """This descriptor under another name; the old backend is empty after."""
+        """Return a backend with another name for this file descriptor; the old backend is closed."""
         backend = FileBackend(self._fd, name, writable=self._writable)
         self._fd = -1
         return backend
 
 
 class FileFolder:
-    """A directory.  See ``Folder``.  ``directory`` is an absolute path without symbolic links."""
+    """A directory.  ``directory`` is an absolute path without symbolic links.  See ``Folder``."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._prefix = os.path.join(directory, "")
 
     def path(self, name: str) -> str:
-        """Absolute path of ``name``."""
+        """Return the absolute path of ``name``."""
         return self._prefix + name
 
     def names(self) -> list[str]:
-        """Names in the directory; raises ``OSError``."""
+        """Return the names in the directory; raises ``OSError``."""
         return os.listdir(self.directory)
 
     def open(self, name: str, *, writable: bool, create: bool = False) -> FileBackend:
@@ -172,20 +179,23 @@ class FileFolder:
         path = self.path(name)
         try:
             fd = os.open(path, flags, 0o600)
-        except BlockingIOError:  # a lease: its holder finishes the file first, so wait
+        except BlockingIOError:  # another process has a lease: wait until it has finished the file
             fd = os.open(path, flags & ~os.O_NONBLOCK, 0o600)
         return FileBackend(fd, name, writable=writable)
 
     def signature(self, name: str) -> Signature:
-        """lstat of the path: a symbolic link is not the file that it leads to; raises ``OSError``."""
+        """Return the signature by lstat of the path; raises ``OSError``.
+
+        lstat, because a symbolic link is not the file to which it leads.
+        """
         return _signature(os.lstat(self.path(name)))
 
     def links(self, name: str) -> int:
-        """Link count of the path; raises ``OSError``."""
+        """Return the link count of the path; raises ``OSError``."""
         return os.lstat(self.path(name)).st_nlink
 
     def lock(self, backend: Backend) -> bool:
-        """flock without waiting; raises ``OSError`` for anything but "held by another"."""
+        """Call flock without waiting; False if another process holds the lock; raises other ``OSError``."""
         try:
             fcntl.flock(_fd(backend), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -194,7 +204,10 @@ class FileFolder:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Be the only asdffs that writes files of its own choice here; raises ``LockedError``, ``OSError``."""
+        """Lock the directory against other asdffs processes that choose names for new files in it.
+
+        Raises ``LockedError`` or ``OSError``.
+        """
         fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             _lock_directory(fd, self.directory)
@@ -203,8 +216,8 @@ class FileFolder:
             os.close(fd)
 
     def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
-        """Copy the extents of data only; raises ``OSError``."""
-        if not isinstance(source, FileBackend):  # a reader's view of a file that a crash left
+        """Copy only the extents with data, so that holes stay holes; raises ``OSError``."""
+        if not isinstance(source, FileBackend):  # an overlay over a file with an unfinished change
             return _copy_read(source, start, target, to, length)
         stop = start + length
         target.truncate(max(target.size(), to + length))
@@ -216,7 +229,10 @@ class FileFolder:
         return None
 
     def can_clone(self, source: Backend, target: Backend) -> bool:
-        """Try with one block; raises ``OSError`` only where ``target`` cannot be emptied again."""
+        """Return whether cloning one block works.
+
+        Raises ``OSError`` only if ``target`` cannot be emptied again.
+        """
         unit = target.unit()
         if source.size() < unit or not isinstance(source, FileBackend):
             return False
@@ -228,40 +244,40 @@ class FileFolder:
         return True
 
     def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
-        """FICLONERANGE; raises ``OSError``."""
+        """Call FICLONERANGE; raises ``OSError``."""
         if not isinstance(source, FileBackend):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         linux_calls.clone_range(_fd(source), start, _fd(target), to, length)
 
     def free(self, *, after_sync: bool = False) -> int:
-        """statvfs, as an ordinary user may use it, ``after_sync`` after syncfs; raises ``OSError``."""
+        """Return the space for ordinary users by statvfs, ``after_sync`` after syncfs; raises ``OSError``."""
         if after_sync:
             linux_calls.syncfs(self.directory)
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize
 
     def set_mode(self, backend: Backend, mode: int) -> None:
-        """fchmod(2); raises ``OSError``."""
+        """Call fchmod(2); raises ``OSError``."""
         os.fchmod(_fd(backend), mode)
 
     def copy_attributes(self, source: Backend, target: Backend) -> None:
-        """Mode, owner, extended attributes and with them ACLs; raises ``OSError``."""
+        """Copy mode, owner and extended attributes, which include ACLs; raises ``OSError``."""
         status = os.fstat(_fd(source))
         mine = os.fstat(_fd(target))
         if (mine.st_uid, mine.st_gid) != (status.st_uid, status.st_gid):
             os.fchown(_fd(target), status.st_uid, status.st_gid)
         os.fchmod(_fd(target), status.st_mode & 0o7777)
         for name in os.listxattr(_fd(source)) if hasattr(os, "listxattr") else ():
-            with contextlib.suppress(PermissionError):  # security.* and trusted.* need more than we may have
+            with contextlib.suppress(PermissionError):  # security.* and trusted.* may need more privileges
                 os.setxattr(_fd(target), name, os.getxattr(_fd(source), name))
 
     def replace(self, backend: Backend, name: str) -> Backend:
-        """rename(2) over ``name``; raises ``OSError``."""
+        """Call rename(2) over ``name``; raises ``OSError``."""
         os.rename(self.path(backend.name), self.path(name))
         return _file_store(backend).renamed(name)
 
     def place(self, backend: Backend, name: str) -> Backend:
-        """link(2) and unlink(2), or where there are no links rename(2); raises ``OSError``."""
+        """Call link(2) and unlink(2), or rename(2) if hard links are not supported; raises ``OSError``."""
         try:
             os.link(self.path(backend.name), self.path(name))
         except OSError as err:
@@ -274,11 +290,11 @@ class FileFolder:
         return _file_store(backend).renamed(name)
 
     def remove(self, name: str) -> None:
-        """unlink(2); raises ``OSError``."""
+        """Call unlink(2); raises ``OSError``."""
         os.unlink(self.path(name))
 
     def sync(self) -> None:
-        """Fsync of the directory; raises ``OSError``."""
+        """Call fsync(2) on the directory; raises ``OSError``."""
         fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -298,12 +314,14 @@ def _lock_directory(fd: int, path: str) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as err:
-        raise LockedError("another asdffs is writing files there; let it end first", path=path) from err
+        raise LockedError(
+            "another asdffs is writing files into this directory; wait until it ends", path=path
+        ) from err
 
 
 def _file_store(backend: Backend) -> FileBackend:
     if not isinstance(backend, FileBackend):
-        raise TypeError("a file folder works on files of its own")
+        raise TypeError("a file folder accepts only its own files")
     return backend
 
 
@@ -317,7 +335,7 @@ def _copy_read(source: Backend, start: int, target: Backend, to: int, length: in
 
 
 def _next_data(fd: int, offset: int) -> tuple[int, int] | None:
-    """The next extent of data at or after ``offset``, or None when only a hole is left."""
+    """Return the start and the end of the next data at or after ``offset``, or None if only a hole is left."""
     try:
         start = os.lseek(fd, offset, os.SEEK_DATA)
         return start, os.lseek(fd, start, os.SEEK_HOLE)
@@ -331,7 +349,7 @@ def _copy(source: int, start: int, target: int, to: int, length: int) -> None:
     while length > 0:
         try:
             copied = os.copy_file_range(source, target, length, start, to)
-        except (OSError, AttributeError) as err:  # not here, or not on this system
+        except (OSError, AttributeError) as err:  # not supported for these files, or on this system
             if isinstance(err, OSError) and err.errno not in _NO_COPY_RANGE:
                 raise
             piece = os.pread(source, min(length, CHUNK), start)

@@ -1,15 +1,15 @@
-"""Whether an open file may be read and written: every mode that it can be in, and what leads from one to another.
+"""Modes of an open file: whether it may be read and written, and the events that change the mode.
 
 | mode      | reads                          | writes          | on a failure | on a conflict |
 |-----------|--------------------------------|-----------------|--------------|---------------|
 | READY     | the file                       | yes             | FAILED       | CONFLICT      |
 | READ_ONLY | the file                       | ReadOnlyError   | FAILED       | CONFLICT      |
-| CONFLICT  | the file, as another left it   | StaleFileError  | FAILED       | CONFLICT      |
-| FAILED    | what recovery would make of it | FailedFileError | FAILED       | FAILED        |
+| CONFLICT  | the file as changed by another | StaleFileError  | FAILED       | CONFLICT      |
+| FAILED    | the file as if recovered       | FailedFileError | FAILED       | FAILED        |
 
-*Failure*: a sync, an undo or the retirement of a record failed (invariant 7), so the journal stays for the next open.
-*Conflict*: another program changed the file while something of ours was pending (decision 11).  No mode is left
-otherwise: close the file, and open it again.
+*Failure*: a sync, an undo or the retirement of a record failed (invariant 7), so the journal stays for the next
+open.  *Conflict*: another program changed the file while a change of ours was pending (decision 11).  No other
+event changes the mode; to leave CONFLICT or FAILED, close the file and open it again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asdffs.errors import FailedFileError, ReadOnlyError, StaleFileError
 
 
 class Mode(enum.Enum):
-    """See the module."""
+    """The modes of the table above."""
 
     READY = "ready"
     READ_ONLY = "read-only"
@@ -30,13 +30,13 @@ class Mode(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What leads from one mode to another."""
+    """The events that change the mode."""
 
     FAILURE = "failure"
     CONFLICT = "conflict"
 
 
-#: The table of the module.
+#: The last two columns of the table above.
 NEXT: Final = {
     (Mode.READY, Event.FAILURE): Mode.FAILED,
     (Mode.READY, Event.CONFLICT): Mode.CONFLICT,
@@ -50,7 +50,10 @@ NEXT: Final = {
 
 
 class FileMode:
-    """The mode of the file at ``path``.  ``failure``, ``conflict``: sentences, empty unless that happened."""
+    """The mode of the file at ``path``.
+
+    ``failure``, ``conflict``: sentences that describe what happened, empty if it did not.
+    """
 
     def __init__(self, path: str, *, writable: bool) -> None:
         self._path = path
@@ -60,13 +63,13 @@ class FileMode:
         self.conflict = ""
 
     def note_failure(self, reason: str) -> FailedFileError:
-        """Nothing more is written, for ``reason``; return what to raise."""
+        """Stop all writes because of ``reason``, and return the error to raise."""
         self.failure = f"{reason}; nothing more is written: unmount, and mount again to recover"
         self.mode = NEXT[self.mode, Event.FAILURE]
         return FailedFileError(self.failure, path=self._path)
 
     def note_conflict(self, sentence: str) -> None:
-        """Another program changed the file: nothing more is written."""
+        """Stop all writes because another program changed the file."""
         self.conflict = sentence
         self.mode = NEXT[self.mode, Event.CONFLICT]
 

@@ -1,16 +1,16 @@
-"""The one primitive of growth: carry out a plan that moves the blocks ("open a gap").
+"""Growth of a file: carry out a plan that moves the blocks ("open a gap").
 
-The strategies, tried in this order until one suits the file and the file system:
+The strategies are tried in this order until one suits the file and the file system:
 
 | strategy | how                                              | needs                                  |
 |----------|--------------------------------------------------|----------------------------------------|
 | clone    | new file that shares the blocks, and a rename    | FICLONERANGE (XFS, btrfs), one name    |
 | insert   | the file system opens the gap                    | INSERT_RANGE (ext4, XFS), the journal  |
 | copy     | new file with copied blocks, and a rename        | room for a second copy, one name       |
-| shift    | the blocks are copied within the file, back first| the journal                            |
+| shift    | copy the blocks within the file, the last first  | the journal                            |
 
-``clone`` and ``insert`` need a gap of whole file-system blocks.  Guarantee of each: after a crash at any moment the
-file is the old or the new one, at once or after recovery (docs/design/journal.md).
+``clone`` and ``insert`` need a gap of whole file-system blocks.  Each strategy is atomic: after a crash at any
+moment the file is the old or the new one, either at once or after recovery (docs/design/journal.md).
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ STRATEGIES: Final[dict[str, Callable[[OpenFile, Plan], Backend]]] = {
     "copy": copy,
     "shift": shift,
 }
-#: What lets ``open_gap`` choose.
+#: Value of ``growth`` that lets ``open_gap`` choose.
 AUTO: Final = "auto"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Opened(NamedTuple):
-    """The gap is open.  ``backend``: to use from now on, another one after a replacement; ``strategy``: how."""
+    """The result of ``open_gap``: the backend to use from now on, and the strategy that was used.
+
+    The backend is another one if the file was replaced.
+    """
 
     backend: Backend
     strategy: str
@@ -52,9 +55,9 @@ class Opened(NamedTuple):
 def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
     """Carry out ``plan``; ``growth`` forces one strategy.
 
-    When it returns the file is the new one, also where ``file.mode`` says that nothing more may
-    be written.  Raises ``NoRoomError``, ``StaleFileError``, ``LockedError``, ``FailedFileError`` or
-    ``OSError``; the file is then the old one.
+    When it returns, the file is the new one, even if ``file.mode`` allows no more writes.  Raises
+    ``NoRoomError``, ``StaleFileError``, ``LockedError``, ``FailedFileError`` or ``OSError``; the file is then
+    the old one.
     """
     reasons: list[str] = []
     shortage: OSError | None = None

@@ -1,8 +1,8 @@
 """Growth by FALLOC_FL_INSERT_RANGE: the strategy ``insert`` of ``gap``.
 
-The range operations are not atomic across a crash: XFS leaves files whose extents are moved in
-part, ext4 too.  So the record holds where every extent lay, and recovery tells from the extents
-what was done (docs/design/journal.md).  Keeps the inode and so all names, modes and attributes.
+The range operations are not atomic: after a crash, XFS and ext4 leave files of which only some extents have
+moved.  So the record holds the old address of every extent, and recovery compares addresses to find out what
+was done (docs/design/journal.md).  Keeps the inode, and so all names, modes and attributes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_INSERT: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, err
 
 
 def insert(file: OpenFile, plan: Plan) -> Backend:
-    """The file system opens the gap.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
+    """Let the file system open the gap.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
     journal = checked_journal(file)
     unit = file.backend.unit()
     checked_shift(plan, unit)
@@ -35,7 +35,7 @@ def insert(file: OpenFile, plan: Plan) -> Backend:
         _open(file, record, gap)
         _fill(file, record, gap)
         file.conclude()
-    return file.backend  # nobody holds the main lock before the caller knows the new offsets
+    return file.backend  # no thread gets the main lock before the caller knows the new offsets
 
 
 def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
@@ -44,17 +44,17 @@ def _record(file: OpenFile, plan: Plan, offset: int) -> tuple[Record, Gap]:
             file.backend.forget_pages(offset)
             extents = file.backend.extents()
         except OSError as err:
-            raise Unsuitable("the file system does not tell where the file lies") from err
+            raise Unsuitable("the file system does not report the addresses of the file") from err
     if any(extent.shared for extent in extents):
-        raise Unsuitable("it shares bytes with another file, and so they would get other addresses")
+        raise Unsuitable("the file shares bytes with another file, so a write would change their addresses")
     record = make_insertion(file.backend, plan, offset, extents)
     if record.gap is None:
-        raise ValueError("an insertion has a gap")
+        raise ValueError("the record of an insertion needs a gap")
     return record, record.gap
 
 
 def _open(file: OpenFile, record: Record, gap: Gap) -> None:
-    """Open the gap, or leave the file as it was.  Raises ``Unsuitable``, ``OSError`` or as ``OpenFile``."""
+    """Open the gap, or leave the file as it was.  Raises ``Unsuitable``, ``OSError`` and errors of ``OpenFile``."""
     try:
         with file.scheduler.waiting():
             file.check_unchanged()  # invariant 1
@@ -70,7 +70,7 @@ def _open(file: OpenFile, record: Record, gap: Gap) -> None:
 
 
 def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
-    """Reserve the room and write around the gap; all is taken back when that fails."""
+    """Reserve the space of the gap and write around it.  If that fails, everything is undone."""
     written: list[RecordImage] = []
     try:
         with file.scheduler.waiting():
@@ -84,12 +84,15 @@ def _fill(file: OpenFile, record: Record, gap: Gap) -> None:
     except OSError:
         _take_back(file, record, gap, written)
         raise
-    file.note_signature()  # before anybody else holds the main lock
+    file.note_signature()  # before another thread gets the main lock
     file.sync()  # invariant 3
 
 
 def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[RecordImage]) -> None:
-    """Undo what was ``written`` and what there is of the insertion (invariant 4).  Raises ``FailedFileError``."""
+    """Undo the ``written`` images and the insertion, as far as it happened (invariant 4).
+
+    Raises ``FailedFileError``.
+    """
     try:
         for image in written:
             file.backend.write_at(image.offset, image.before.ljust(len(image.after), b"\0"))
@@ -103,7 +106,7 @@ def _take_back(file: OpenFile, record: Record, gap: Gap, written: list[RecordIma
 
 
 def _collapse(file: OpenFile, record: Record, gap: Gap) -> None:
-    """Close the gap, whatever of it is there, durably.  Raises ``OSError``."""
+    """Close the gap durably, if it was opened.  Raises ``OSError``."""
     if locate(file.backend, record, gap)[0] is Position.NEW:
         file.backend.collapse_range(gap.offset, gap.length)
         file.backend.sync()  # invariant 3

@@ -1,8 +1,8 @@
 """The journal: a record beside the file that makes an in-place change atomic.
 
-Guarantee: after ``write`` returned, the change described by the record is made whole by ``recovery`` whatever happens
-to the file; before, the file is untouched.  Limit: it says nothing about bytes that are not in the record.  One
-thread; the holder of the exclusive lock on the file.
+After ``write`` has returned, ``recovery`` can complete the change of the record, whatever happens to the file.
+Before, the file is untouched.  Bytes that are not in the record are not protected.  Only one thread uses the
+journal, and it holds the exclusive lock on the file.
 
 The sidecar ``.NAME.asdffs-journal`` (integers big-endian; docs/design/journal.md)::
 
@@ -11,10 +11,10 @@ The sidecar ``.NAME.asdffs-journal`` (integers big-endian; docs/design/journal.m
   4104     8  length of the body in bytes
   4112     4  CRC-32 of the body
   4116        body (``record``)
-     then, at the next two multiples of 4 KiB that leave room for a piece each, for a shift:
+     then, for a shift, two slots of this form at multiples of 4 KiB, each with room for a piece:
      0     4  CRC-32 of the record's body
-     4    24  number of the piece, where it was read, its length (3 x 8)
-    28     8  length and CRC-32 of bytes right behind its new place (2 x 4)
+     4    24  number of the piece, the offset from which it was read, its length (3 x 8)
+    28     8  length and CRC-32 of the bytes right after its new place (2 x 4)
     36     4  CRC-32 of the piece and of the 36 bytes before
   4096        the piece
 """
@@ -48,16 +48,17 @@ _PROGRESS = struct.Struct(">IQQQII")
 _CRC = struct.Struct(">I")
 _PAGE = 4096
 _LONGEST_NAME = 255
-#: Bytes of a piece of a record that is copied, so that most records are written by one call.
+#: Longest piece of a record that is joined with others, in bytes.  So one call writes most records.
 _SHORT = 1 << 20
-#: How the names of all sidecars end.
+#: Suffix of the names of all sidecars.
 JOURNAL_SUFFIX = ".asdffs-journal"
 
 
 class JournalProgress(NamedTuple):
-    """How far a shift has come: piece ``number``, read at ``low``, is being written; those behind it are moved.
+    """The progress of a shift: piece ``number``, read at offset ``low``, is being written.
 
-    ``behind_length``, ``behind_crc``: of bytes right behind its new place, which were moved before.
+    The pieces after it in the file have moved already.  ``behind_length``, ``behind_crc``: of the bytes right
+    after its new place, which have moved before.
     """
 
     number: int
@@ -68,7 +69,7 @@ class JournalProgress(NamedTuple):
 
 
 def journal_name(name: str) -> str:
-    """Name of the sidecar of the file ``name``; hashed when the plain one would be too long."""
+    """Return the name of the sidecar of the file ``name``; hashed if the plain one would be too long."""
     plain = f".{name}{JOURNAL_SUFFIX}"
     if len(os.fsencode(plain)) <= _LONGEST_NAME:
         return plain
@@ -76,7 +77,7 @@ def journal_name(name: str) -> str:
 
 
 class Journal:
-    """The sidecar of one file.  ``open`` it once per mount; ``discard`` it at the end."""
+    """The sidecar of one file.  ``open`` it once for each mount, and ``discard`` it at the end."""
 
     def __init__(self, folder: Folder, backend: Backend) -> None:
         self._folder = folder
@@ -84,9 +85,10 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Folder, name: str) -> Journal:
-        """Open the sidecar of the file ``name``, or create it, durably, and lock it.
+        """Open the sidecar of the file ``name``, or create it durably, and lock it.
 
-        A mount whose file was replaced still holds it.  Raises ``LockedError``, ``UntrustedFileError``, ``OSError``.
+        A mount whose file was replaced still holds the lock.  Raises ``LockedError``, ``UntrustedFileError`` or
+        ``OSError``.
         """
         sidecar = journal_name(name)
         try:
@@ -95,16 +97,16 @@ class Journal:
             backend = _create(folder, sidecar)
         if not folder.lock(backend):
             backend.close()
-            raise LockedError("a mount of the file that had this name still lives; unmount it first")
+            raise LockedError("the file that had this name before is still mounted; unmount it first")
         return cls(folder, backend)
 
     @property
     def name(self) -> str:
-        """Of the sidecar, in its folder."""
+        """The name of the sidecar in its folder."""
         return self._backend.name
 
     def note_owner(self, note: dict[str, Any]) -> None:
-        """Say who holds the file; at most 4 KiB of JSON.  Raises ``OSError``."""
+        """Write who holds the file, as at most 4 KiB of JSON.  Raises ``OSError``."""
         text = json.dumps(note).encode()
         self._backend.write_at(0, text[:_NOTE_SIZE].ljust(_NOTE_SIZE))
 
@@ -114,21 +116,24 @@ class Journal:
         pieces = build(record)
         mark = _COMMIT_MARK.pack(_MAGIC, *_measured(pieces))
         place = _NOTE_SIZE
-        for piece in _gathered([mark, *pieces]):  # in any order: without all of them the checksum is wrong
+        for piece in _gathered([mark, *pieces]):  # in any order: the checksum is wrong unless all are written
             self._backend.write_at(place, piece)
             place += len(piece)
         self._backend.sync()  # invariant 2
 
     def can_insert(self) -> bool:
-        """Whether its file system can insert: asking touches the mtime, so the file itself is not asked."""
+        """Return whether the file system of the sidecar supports insertion.
+
+        The check changes the mtime, so it is not done on the file itself.
+        """
         return self._backend.can_insert()
 
     def reserve(self, size: int) -> None:
-        """Have room for a record of ``size`` bytes, so that it can be written on a full disk.  Raises ``OSError``."""
+        """Reserve disk space for a record of ``size`` bytes, for a full disk.  Raises ``OSError``."""
         self._backend.allocate(0, _NOTE_SIZE + _COMMIT_MARK.size + size)
 
     def reserve_progress(self, record: Record) -> None:
-        """Have room for the progress of the shift ``record``.  Raises ``OSError``."""
+        """Reserve disk space for the progress of the shift ``record``.  Raises ``OSError``."""
         length, _ = _measured(build(record))
         first, second = (_slot(record, length, parity) for parity in (0, 1))
         self._backend.allocate(first, 2 * (second - first))
@@ -145,23 +150,23 @@ class Journal:
         self._backend.sync()  # invariant 10
 
     def progress(self, record: Record) -> JournalProgress | None:
-        """How far the shift ``record`` has come; None when it has not begun."""
+        """Return the progress of the shift ``record``; None if it has not begun."""
         return read_progress(self._backend, record)
 
     def pending(self) -> Record | None:
-        """The record that waits to be applied; None when retired, torn or absent."""
+        """Return the record that waits to be applied; None if it is retired, torn or missing."""
         return read_record(self._backend)
 
     def retire(self) -> None:
-        """Forget the record, durably: the change is in the file, or undone.  Raises ``OSError``."""
+        """Erase the record durably: the change is in the file, or undone.  Raises ``OSError``."""
         try:
             self._backend.write_at(_NOTE_SIZE, bytes(_COMMIT_MARK.size))
-        except OSError:  # a full disk that copies on write (btrfs) still lets go
+        except OSError:  # a full disk that copies on write (btrfs) still allows truncation
             self._backend.truncate(_NOTE_SIZE)
         self._backend.sync()  # invariant 3
 
     def set_aside(self) -> str:
-        """Keep a record that belongs to no known state of the file; its new path."""
+        """Keep a record that matches no known state of the file, and return its new path."""
         taken = set(self._folder.names())
         number = next(n for n in range(1, len(taken) + 2) if f"{self._backend.name}.orphan-{n}" not in taken)
         self._backend = self._folder.replace(self._backend, f"{self._backend.name}.orphan-{number}")
@@ -169,27 +174,30 @@ class Journal:
         return self._folder.path(self._backend.name)
 
     def discard(self) -> None:
-        """Remove the sidecar, unless the name is gone or another's by now.  Raises ``OSError``."""
+        """Remove the sidecar, unless it is gone or another file has its name.  Raises ``OSError``."""
         with contextlib.suppress(FileNotFoundError):
             self._check_named()
             self._folder.remove(self._backend.name)
         self._backend.close()
 
     def _check_named(self) -> None:
-        """Raise ``FileNotFoundError`` when somebody removed the sidecar: no recovery would find a record in it."""
+        """Raise ``FileNotFoundError`` if the sidecar was removed.
+
+        No recovery would find a record in it.
+        """
         if self._folder.signature(self._backend.name).inode != self._backend.signature().inode:
             raise FileNotFoundError(errno.ENOENT, "the journal was removed", self._folder.path(self._backend.name))
 
     def close(self) -> None:
-        """Close the sidecar and leave it where it is."""
+        """Close the sidecar without removing it."""
         self._backend.close()
 
 
 def _open_trusted(folder: Folder, name: str, sidecar: str) -> Backend:
-    """The sidecar that is there.  Raises ``UntrustedFileError``, ``OSError``."""
+    """Open the existing sidecar.  Raises ``UntrustedFileError`` or ``OSError``."""
     try:
         backend = folder.open(sidecar, writable=True)
-    except PermissionError:  # say whose it is, where that can be seen
+    except PermissionError:  # if possible, report whose file it is
         check_name_trusted(folder, name, sidecar)
         raise
     try:
@@ -201,7 +209,7 @@ def _open_trusted(folder: Folder, name: str, sidecar: str) -> Backend:
 
 
 def _create(folder: Folder, sidecar: str) -> Backend:
-    """A new sidecar whose name is durable; nothing is left of it when that fails."""
+    """Create a sidecar with a durable name.  If that fails, nothing is left of it."""
     backend = folder.open(sidecar, writable=True, create=True)
     try:
         folder.sync()  # invariant 2
@@ -213,7 +221,7 @@ def _create(folder: Folder, sidecar: str) -> Backend:
 
 
 def read_owner(folder: Folder, name: str) -> dict[str, Any]:
-    """The owner note of the file ``name``; empty when there is none to be read."""
+    """Return the owner note of the file ``name``; empty if there is none or it cannot be read."""
     try:
         backend = folder.open(journal_name(name), writable=False)
     except OSError:
@@ -228,7 +236,7 @@ def read_owner(folder: Folder, name: str) -> dict[str, Any]:
 
 
 def read_record(backend: Backend) -> Record | None:
-    """The complete record in the sidecar ``backend``, or None."""
+    """Return the complete record in the sidecar ``backend``, or None."""
     mark = backend.read_at(_NOTE_SIZE, _COMMIT_MARK.size)
     if len(mark) < _COMMIT_MARK.size:
         return None
@@ -240,15 +248,15 @@ def read_record(backend: Backend) -> Record | None:
         return None
     try:
         record = parse(body)
-    except (ValueError, OverflowError, struct.error):  # the checksum of rubbish
+    except (ValueError, OverflowError, struct.error):  # the checksum is right, but not of a record
         return None
     return record if record.fill is None or is_payload_name(record.fill.name) else None
 
 
 def read_trusted(folder: Folder, name: str) -> tuple[Record, JournalProgress | None] | None:
-    """The record that is pending for the file ``name``, and how far its shift has come; None without one.
+    """Return the record that is pending for the file ``name``, and the progress of its shift.
 
-    A sidecar that cannot be read, or may not be believed, counts as none.
+    None without a record.  A sidecar that cannot be read or is not trusted counts as none.
     """
     try:
         sidecar = folder.open(journal_name(name), writable=False)
@@ -266,14 +274,14 @@ def read_trusted(folder: Folder, name: str) -> tuple[Record, JournalProgress | N
 
 
 def read_progress(backend: Backend, record: Record) -> JournalProgress | None:
-    """The last complete progress in the sidecar ``backend`` that belongs to ``record``, or None."""
+    """Return the last complete progress in the sidecar ``backend`` that belongs to ``record``, or None."""
     measured = _measured(build(record))
     found = [progress for parity in (0, 1) if (progress := _read_slot(backend, record, measured, parity))]
     return max(found, key=lambda progress: progress.number, default=None)
 
 
 def _measured(pieces: list[bytes]) -> tuple[int, int]:
-    """Length and CRC-32 of a body in pieces."""
+    """Return the length and the CRC-32 of a body in pieces."""
     crc = 0
     for piece in pieces:
         crc = zlib.crc32(piece, crc)
@@ -281,7 +289,7 @@ def _measured(pieces: list[bytes]) -> tuple[int, int]:
 
 
 def _gathered(pieces: list[bytes]) -> Iterator[bytes]:
-    """The same bytes, short pieces joined: each of these is written by itself."""
+    """Join short pieces, and yield the pieces to write."""
     for is_short, group in itertools.groupby(pieces, lambda piece: len(piece) <= _SHORT):
         members = list(group)
         yield from [b"".join(members)] if is_short else members
@@ -302,7 +310,7 @@ def _read_slot(backend: Backend, record: Record, measured: tuple[int, int], pari
 
 
 def _slot(record: Record, body_length: int, parity: int) -> int:
-    """Where the progress with an even or odd number is."""
+    """Return the offset of the slot for progress with an even or odd number."""
     end = _NOTE_SIZE + _COMMIT_MARK.size + body_length
     piece = record.gap.piece if record.gap else 0
     return -(-end // _PAGE) * _PAGE + parity * (_PAGE + -(-piece // _PAGE) * _PAGE)

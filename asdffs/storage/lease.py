@@ -1,12 +1,12 @@
-"""A lease on the file (fcntl F_SETLEASE): another program's open waits until we are ready for it.
+"""A lease on the file (fcntl F_SETLEASE): another program's open waits until the file is complete.
 
-Against programs that take no lock.  The kernel grants an F_WRLCK lease while nobody else has the
-file open, holds an open by another program back (at most 45 s) and sends us a signal; we finish
-what we are at and give the lease up.  It is taken again when the other program has closed the file.
-Nothing in the daemon may open the file a second time: it would wait for itself.
+Protects against programs that take no lock.  The kernel grants an F_WRLCK lease while no other process has the
+file open.  When another program opens the file, the kernel delays that open (at most 45 s) and sends a signal.
+This module then finishes the file and releases the lease, and takes it again after the other program has closed
+the file.  The daemon must not open the file a second time: it would wait for itself.
 
-Owns one thread, which waits for the signal, and a duplicate of the file's descriptor: the file's own may be closed,
-and its number be another file's, whenever somebody else holds the main lock.
+Owns one thread, which waits for the signal, and a duplicate of the file descriptor.  It cannot use the
+original: while another thread holds the main lock, that may be closed and its number reused for another file.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-#: The signal of a broken lease; blocked in every thread, so that only ours takes it.
+#: The signal of a broken lease; blocked in every thread, so that only the lease thread receives it.
 SIGNAL: Final = signal.SIGRTMIN + 3
-#: How often an idle mount tries to have the lease (again), in seconds.
+#: Seconds between attempts of an idle mount to take the lease (again).
 _AGAIN: Final = 0.5
 
 
 class Lease:
-    """``descriptor`` tells the file's, which changes when it grows; ``finish`` makes the file complete, in time.
+    """The lease on one file, and the thread that holds it.
 
-    ``post(call)`` has a call run with the main lock held, soon.  Create it before any other thread runs: threads
-    inherit the blocked signal.
+    ``descriptor()`` returns the file descriptor, which changes when the file grows.  ``finish()`` makes the
+    file complete in time.  ``post(call)`` runs a call soon, with the main lock held.
+
+    Create it before any other thread runs, because threads inherit the blocked signal.
     """
 
     def __init__(
@@ -51,12 +53,15 @@ class Lease:
         signal.pthread_sigmask(signal.SIG_BLOCK, {SIGNAL})
 
     def start(self) -> None:
-        """With the main lock held: begin to hold the lease, as soon as nobody else has the file open."""
+        """Begin to take the lease as soon as no other process has the file open.
+
+        The caller holds the main lock.
+        """
         self._follow()
         self._thread.start()
 
     def stop(self) -> None:
-        """Give the lease up, and end."""
+        """Release the lease and end the thread."""
         self._stopping = True
         if self._thread.ident is not None:
             signal.pthread_kill(self._thread.ident, SIGNAL)
@@ -71,12 +76,12 @@ class Lease:
             self._post(self._follow)
             self._take()
             if signal.sigtimedwait({SIGNAL}, _AGAIN) is not None and not self._stopping:
-                logger.info("another program opens the file: it waits until it is finished")
+                logger.info("another program opens the file; it waits until the file is complete")
                 self._finish()
                 self._give_up()
 
     def _follow(self) -> None:
-        """Duplicate the descriptor of the open file for the other thread.  The caller holds the main lock."""
+        """Duplicate the file descriptor of the open file for the lease thread.  The caller holds the main lock."""
         descriptor = self._descriptor()
         if descriptor < 0 or self._stopping:  # nothing more is written
             return
@@ -87,13 +92,16 @@ class Lease:
                     if self._next >= 0:
                         os.close(self._next)
                     self._next, self._of = os.dup(descriptor), now
-            except OSError as err:  # too many open files: later
+            except OSError as err:  # too many open files: try again later
                 logger.debug("no lease yet: %s", err.strerror)
 
     def _take(self) -> None:
-        """Have the lease, unless somebody has the file open; one that is being broken stays until ``_give_up``."""
+        """Take the lease, unless another process has the file open.
+
+        A lease that is being broken stays until ``_give_up``.
+        """
         with self._lock:
-            if self._next >= 0:  # the last close of a file that was replaced may take long: not in the loop
+            if self._next >= 0:  # closing a replaced file may take long, so this thread does it
                 self._close()
                 self._own, self._next = self._next, -1
             own = self._own
@@ -102,7 +110,7 @@ class Lease:
         try:
             fcntl.fcntl(own, fcntl.F_SETSIG, SIGNAL)
             fcntl.fcntl(own, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        except OSError as err:  # somebody has it open: later
+        except OSError as err:  # another process has it open: try again later
             logger.debug("no lease yet: %s", err.strerror)
 
     def _give_up(self) -> None:
@@ -114,7 +122,7 @@ class Lease:
             logger.debug("there is no lease: %s", err.strerror)
 
     def _close(self) -> None:
-        """Close the duplicate, with the lease that it has: another file is open now, or none."""
+        """Close the duplicate and its lease, because another file is open now, or none."""
         self._give_up()
         own, self._own = self._own, -1
         if own >= 0:

@@ -1,4 +1,4 @@
-"""What a crash, or a conflict, has left beside a file.  Reads only."""
+"""Find the files that a crash or a conflict has left beside a file.  Reads only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from asdffs.storage.unfinished import belongs
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """``repairable``: the next open for writing takes care of it; ``kept``: it is what somebody typed."""
+    """One file that was left behind.
+
+    ``sentence``: describes it for messages.  ``repairable``: the next open for writing repairs or removes it.
+    ``kept``: it holds changes made by a user.
+    """
 
     sentence: str
     repairable: bool = False
@@ -24,7 +28,7 @@ class Leftover:
 
 
 def find_leftovers(folder: Folder, backend: Backend) -> list[Leftover]:
-    """All that lies beside the file of ``backend``.  Raises ``OSError``."""
+    """Return everything that was left beside the file of ``backend``.  Raises ``OSError``."""
     name, names = backend.name, sorted(folder.names())
     found = [] if _is_mounted(folder, name) else _unfinished(folder, backend, names)
     orphan = re.compile(re.escape(journal_name(name)) + r"\.orphan-\d+")
@@ -35,7 +39,7 @@ def find_leftovers(folder: Folder, backend: Backend) -> list[Leftover]:
     ]
     kept = re.compile(re.escape(name) + r"\.(rejected-\d+\.yaml|(conflict|unsaved)-\d+\..*|leftover(-\d+)?)")
     found += [
-        Leftover(f"{folder.path(other)} holds what a mount kept", kept=True)
+        Leftover(f"{folder.path(other)} holds a change that could not be committed", kept=True)
         for other in names
         if kept.fullmatch(other)
     ]
@@ -43,13 +47,13 @@ def find_leftovers(folder: Folder, backend: Backend) -> list[Leftover]:
 
 
 def _is_mounted(folder: Folder, name: str) -> bool:
-    """Whether the journal is a living daemon's; it is nobody's leftover."""
+    """Return whether the journal belongs to a live daemon, and so is not a leftover."""
     pid = read_owner(folder, name).get("pid")
     return isinstance(pid, int) and _lives(pid)
 
 
 def _lives(pid: int) -> bool:
-    """Whether there is such a process, and it is not only waiting to be buried (proc(5), stat)."""
+    """Return whether the process exists and is not a zombie (proc(5), stat)."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -58,7 +62,7 @@ def _lives(pid: int) -> bool:
 
 
 def _is_there(pid: int) -> bool:
-    """As far as a system without proc(5) tells."""
+    """Return whether the process exists, on a system without proc(5)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -70,7 +74,7 @@ def _is_there(pid: int) -> bool:
 
 def _unfinished(folder: Folder, backend: Backend, names: list[str]) -> list[Leftover]:
     found = [
-        Leftover(f"{folder.path(other)} is what is left of an interrupted change", repairable=True)
+        Leftover(f"{folder.path(other)} is left over from an interrupted change", repairable=True)
         for other in names
         if other.startswith(temporary_prefix(backend.name))
     ]
@@ -91,5 +95,7 @@ def _journal(folder: Folder, backend: Backend) -> Leftover:
             f"{path} is the journal of a mount that was killed; nothing is pending in it", repairable=True
         )
     if belongs(backend, *found):
-        return Leftover(f"{path} holds a change that was interrupted; it is shown as it will be", repairable=True)
+        return Leftover(
+            f"{path} holds an interrupted change; the file is shown as recovery will leave it", repairable=True
+        )
     return Leftover(f"{path} holds a change that does not match the file", repairable=True)

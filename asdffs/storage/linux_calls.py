@@ -1,7 +1,7 @@
-"""System calls that Python has no function for: insert and collapse range, clones, extent maps; Linux only.
+"""Linux system calls that Python does not offer: insert and collapse range, clones, extent maps.
 
-Each takes descriptors and bytes and raises ``OSError``.  Limits (docs/design/journal.md): none of them is atomic
-across a crash.  No state.
+Each function takes file descriptors and bytes, and raises ``OSError``.  None of the calls is atomic across a
+crash (docs/design/journal.md).  Stateless.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAPPED: Final = struct.Struct("=QQQQQIIII")
 _FLAG_SYNC: Final = 1
 _LAST: Final = 0x1
 _SHARED: Final = 0x2000
-#: Unknown, delayed, encoded, encrypted, not aligned, inline, tail: the address is not the data's for good.
+#: Unknown, delayed, encoded, encrypted, not aligned, inline, tail: the address does not identify the data.
 _NO_ADDRESS: Final = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400
 _BATCH: Final = 512
 _WHOLE: Final = (1 << 64) - 1
@@ -41,7 +41,7 @@ if _fallocate is not None:
     _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
-# linux/stat.h: struct statx, where the time of birth is in it, and how that is asked for
+# linux/stat.h: struct statx, the offset of the birth time in it, and the mask that requests it
 _STATX_BTIME: Final = 0x800
 _STATX_SIZE: Final = 256
 _STATX_MASK: Final = struct.Struct("=I")
@@ -50,7 +50,7 @@ _AT_FDCWD: Final = -100
 
 
 def birth_ns(path: str) -> int:
-    """When the file at ``path`` was made, in ns; 0 where the system or the file system does not tell."""
+    """Return when the file at ``path`` was created, in ns; 0 if the system or the file system does not know."""
     statx = getattr(_libc, "statx", None)
     facts = ctypes.create_string_buffer(_STATX_SIZE)
     if statx is None or statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, facts) != 0:
@@ -62,7 +62,10 @@ def birth_ns(path: str) -> int:
 
 
 def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
-    """Of ``length`` bytes at ``offset``, what ``mode`` says; raises ``OSError``, EOPNOTSUPP on other systems."""
+    """Apply ``mode`` to ``length`` bytes at ``offset`` by the system call.
+
+    Raises ``OSError``, with EOPNOTSUPP on other systems.
+    """
     if _fallocate is None:
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
     while _fallocate(fd, mode, offset, length) != 0:
@@ -72,7 +75,7 @@ def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
 
 
 def syncfs(directory: str) -> None:
-    """Have all that was written on the file system of ``directory`` get its place there; raises ``OSError``."""
+    """Flush everything written on the file system of ``directory``; raises ``OSError``."""
     call = getattr(_libc, "syncfs", None)
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -84,7 +87,10 @@ def syncfs(directory: str) -> None:
 
 
 def punch_hole(fd: int, offset: int, length: int) -> None:
-    """Give back what ``length`` bytes at ``offset`` occupy, where the file system can; raises ``OSError``."""
+    """Free the disk space of ``length`` bytes at ``offset``, if the file system supports it.
+
+    Raises other ``OSError``.
+    """
     try:
         fallocate(fd, PUNCH_HOLE | KEEP_SIZE, offset, length)
     except OSError as err:
@@ -93,12 +99,15 @@ def punch_hole(fd: int, offset: int, length: int) -> None:
 
 
 def clone_range(source: int, start: int, target: int, to: int, length: int) -> None:
-    """FICLONERANGE: ``target`` shares ``length`` bytes (0: to the end); raises ``OSError``."""
+    """Call FICLONERANGE: ``target`` shares ``length`` bytes (0: up to the end); raises ``OSError``."""
     fcntl.ioctl(target, _FICLONERANGE, _CLONE.pack(source, start, length, to))
 
 
 def extents(fd: int) -> list[PhysicalExtent]:
-    """FIEMAP of the whole file, synced; raises ``OSError``, EOPNOTSUPP for addresses that are not stable."""
+    """Return the extents of the whole file by FIEMAP, after a sync.
+
+    Raises ``OSError``, with EOPNOTSUPP if an address is not stable.
+    """
     found: list[PhysicalExtent] = []
     start, last = 0, False
     while not last:
@@ -109,7 +118,7 @@ def extents(fd: int) -> list[PhysicalExtent]:
 
 
 def _map(fd: int, start: int) -> tuple[list[PhysicalExtent], bool]:
-    """Some extents from ``start`` on, and whether these are the last."""
+    """Return some extents from ``start`` on, and whether these are the last."""
     buffer = bytearray(_MAP.pack(start, _WHOLE - start, _FLAG_SYNC, 0, _BATCH, 0) + bytes(_BATCH * _MAPPED.size))
     fcntl.ioctl(fd, _FS_IOC_FIEMAP, buffer)
     count = _MAP.unpack_from(buffer)[3]
@@ -117,6 +126,6 @@ def _map(fd: int, start: int) -> tuple[list[PhysicalExtent], bool]:
     for number in range(count):
         logical, physical, length, _, _, flags, *_ = _MAPPED.unpack_from(buffer, _MAP.size + number * _MAPPED.size)
         if flags & _NO_ADDRESS:
-            raise OSError(errno.EOPNOTSUPP, "an extent has no address of its own")
+            raise OSError(errno.EOPNOTSUPP, "an extent has no stable address of its own")
         found.append(PhysicalExtent(logical, physical, length, shared=bool(flags & _SHARED)))
     return found, bool(flags & _LAST)

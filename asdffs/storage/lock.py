@@ -1,7 +1,8 @@
-"""Opening the file under the lock that keeps two asdffs from writing one file.
+"""Open the file under a lock, so that only one asdffs process writes it.
 
-flock on the file itself: only other asdffs see it (the asdf library takes no lock).  A daemon whose mount was taken
-away goes on holding it while it finishes the file; whoever comes next waits for that.  Readers take no lock.
+The lock is flock on the file itself, so only other asdffs processes see it (the asdf library takes no lock).
+After an unmount the daemon keeps the lock while it finishes the file, and the next process waits for that.
+Readers take no lock.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from asdffs.storage.journal import read_owner
 from asdffs.storage.mount_table import topmost
 
 _POLL = 0.05  # seconds; flock has no wait with a time limit
-#: How long a holder without a note is waited for, in seconds: who begins has none yet, who ends none any more.  The
-#: same for one whose mount is gone.
+#: How long to wait for a holder without a note, in seconds: it has just started, or is about to end.  The same for a
+#: holder whose mount is gone.
 _NAMELESS = 2.0
 
 
 def open_locked(folder: Folder, name: str, *, patience: float) -> Backend:
     """Open ``name`` for writing under the exclusive lock.
 
-    Waits up to ``patience`` seconds for a daemon that is finishing the file.  Raises
-    ``LockedError`` naming the holder, or ``OSError``.
+    Waits up to ``patience`` seconds for a daemon that is finishing the file.  Raises ``LockedError``, which
+    names the holder, or ``OSError``.
     """
     begin = time.monotonic()
     while True:
@@ -39,16 +40,17 @@ def open_locked(folder: Folder, name: str, *, patience: float) -> Backend:
 
 
 def _longest(owner: dict[str, Any], patience: float) -> float:
-    """How long the holder of the lock is waited for, in seconds."""
+    """Return how long to wait for the holder of the lock, in seconds."""
     if owner.get("state") == "finishing":
         return patience
     return min(patience, _NAMELESS) if not owner or _is_gone(owner) else 0
 
 
 def _is_gone(owner: dict[str, Any]) -> bool:
-    """Whether the holder is a daemon whose mount was taken away: it will say in a moment that it is finishing.
+    """Return whether the holder is a daemon whose mount is gone.
 
-    Or its mount is in another namespace, and cannot be seen from here.
+    It was unmounted, and the daemon will soon note that it is finishing.  Or the mount is in another namespace,
+    and so not visible here.
     """
     point = owner.get("mountpoint")
     if owner.get("state") != "serving" or not isinstance(point, str):
@@ -65,7 +67,7 @@ def _holder(owner: dict[str, Any]) -> str:
     if not owner:
         return "another asdffs is writing this file; unmount it first"
     if "command" in owner:
-        return f"'asdffs {owner['command']}' (process {owner.get('pid')}) is changing this file; let it end first"
+        return f"'asdffs {owner['command']}' (process {owner.get('pid')}) is changing this file; wait until it ends"
     return (
         f"already mounted for writing at {owner.get('mountpoint')} by process {owner.get('pid')} "
         f"({owner.get('state')}); use that mount"

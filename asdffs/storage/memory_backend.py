@@ -1,7 +1,7 @@
-"""Backend and Folder in memory: the same contract without a disk.
+"""Backend and Folder in memory, with the same contract as on disk.
 
-A ``MemoryFolder`` can log every step that changes it (``log``), which is what the crash tests replay.  One thread at
-a time.
+``MemoryFolder.step`` is called before every change; the crash tests record these steps and replay them.  One
+thread at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from asdffs.storage.backend import Backend, PhysicalExtent, Signature
 from asdffs.storage.memory_file import UNIT, MemoryFile
 
-#: What a folder supports unless told otherwise: the range operations, and clones.
+#: The features that a folder supports by default: the range operations, and clones.
 FEATURES = frozenset({"insert", "clone"})
 
 
@@ -33,41 +33,41 @@ class MemoryBackend:
 
     @property
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Whether the file was opened for writing."""
         return self._writable
 
     def size(self) -> int:
-        """Size in bytes."""
+        """Return the size in bytes."""
         return len(self.file.content)
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
+        """Return ``length`` bytes from ``offset``, fewer only at the end."""
         return bytes(self.file.content[offset : offset + length])
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write all of ``payload``, zeros before it where the file was shorter."""
+        """Write all of ``payload``; a shorter file is extended with zeros."""
         self._change("write", offset, bytes(payload))
         self.file.write(offset, bytes(payload))
 
     def truncate(self, size: int) -> None:
-        """Cut or extend with zeros."""
+        """Cut the file, or extend it with zeros."""
         self._change("truncate", size)
         self.file.resize(size)
 
     def sync(self) -> None:
-        """Nothing to wait for; a step of the log."""
+        """Report a step; there is nothing to wait for."""
         self._folder.step("sync", self._name)
 
     def extent(self, offset: int, length: int) -> bytes:
-        """The bytes: there is no descriptor."""
+        """Return the bytes, because there is no file descriptor."""
         return self.read_at(offset, length)
 
     def signature(self) -> Signature:
-        """Inode, size and number of changes."""
+        """Return the inode, the size and the number of changes as a signature."""
         return Signature(0, self.file.inode, self.size(), self.file.changes, self.file.changes)
 
     def close(self) -> None:
-        """Give up the lock."""
+        """Release the lock."""
         if self.file.holder == id(self):
             self.file.holder = None
 
@@ -77,32 +77,32 @@ class MemoryBackend:
         self.file.allocate(offset, length)
 
     def unit(self) -> int:
-        """The size of a page."""
+        """Return the size of a page, in bytes."""
         return UNIT
 
     def can_insert(self) -> bool:
-        """As the folder was made."""
+        """Return whether the folder supports insertion."""
         return "insert" in self._folder.features
 
     def forget_pages(self, offset: int) -> None:
-        """There is no cache."""
+        """Do nothing: there is no cache."""
 
     def insert_range(self, offset: int, length: int) -> None:
-        """Move what follows, an extent at a time; raises ``OSError``."""
+        """Move the bytes after ``offset``, one extent at a time; raises ``OSError``."""
         self._check_range("insert", offset, length, most=self.size())
         self._change("insert", offset, length)
         for step in list(self.file.insertion(offset, length)):
             self.file.take(step)
 
     def collapse_range(self, offset: int, length: int) -> None:
-        """Close a gap; raises ``OSError``."""
+        """Remove bytes, one extent at a time; raises ``OSError``."""
         self._check_range("insert", offset, length, most=self.size() - length)
         self._change("collapse", offset, length)
         for step in list(self.file.collapsing(offset, length)):
             self.file.take(step)
 
     def extents(self) -> list[PhysicalExtent]:
-        """Where the pages are."""
+        """Return the addresses of the pages."""
         return self.file.extents()
 
     def _check_range(self, feature: str, offset: int, length: int, *, most: int) -> None:
@@ -121,9 +121,8 @@ class MemoryBackend:
 class MemoryFolder:
     """A directory in memory.  See ``Folder``.
 
-    ``features``: which of ``FEATURES`` it supports; ``room``: what ``free`` says.
-    ``step(kind, name, *details)`` is called before every change; a test replaces it to
-    record the steps, or to stop at one.
+    ``features``: the supported ones of ``FEATURES``.  ``room``: the value of ``free``, in bytes.  ``step(kind,
+    name, *details)`` is called before every change; a test replaces it to record the steps, or to stop at one.
     """
 
     def __init__(self, files: dict[str, bytes] | None = None, features: frozenset[str] = FEATURES) -> None:
@@ -133,11 +132,11 @@ class MemoryFolder:
         self.step: Callable[..., None] = lambda kind, name, *details: None
 
     def path(self, name: str) -> str:
-        """``name`` under a root that does not exist."""
+        """Return the path of ``name`` under a root that does not exist."""
         return f"/memory/{name}"
 
     def names(self) -> list[str]:
-        """Names of all files."""
+        """Return the names of all files."""
         return list(self.files)
 
     def open(self, name: str, *, writable: bool, create: bool = False) -> MemoryBackend:
@@ -151,15 +150,15 @@ class MemoryFolder:
         return MemoryBackend(self, self._file(name), name, writable=writable)
 
     def signature(self, name: str) -> Signature:
-        """Signature of the file of that name; raises ``OSError``."""
+        """Return the signature of the file of that name; raises ``OSError``."""
         return MemoryBackend(self, self._file(name), name, writable=False).signature()
 
     def links(self, name: str) -> int:
-        """How many names the file has."""
+        """Return the number of names of the file."""
         return sum(file is self._file(name) for file in self.files.values())
 
     def lock(self, backend: Backend) -> bool:
-        """Lock as flock does, among the backends of this folder."""
+        """Lock like flock does, among the backends of this folder."""
         file = _memory(backend).file
         if file.holder not in (None, id(backend)):
             return False
@@ -171,11 +170,11 @@ class MemoryFolder:
         target.write_at(to, source.read_at(start, length))
 
     def can_clone(self, source: Backend, target: Backend) -> bool:
-        """As the folder was made."""
+        """Return whether the folder supports clones and the file is large enough."""
         return "clone" in self.features and source.size() >= UNIT
 
     def clone_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
-        """Copy bytes; raises ``OSError`` where a real clone would."""
+        """Copy bytes; raises ``OSError`` in the cases in which a real clone does."""
         stop = start + length if length else source.size()
         if "clone" not in self.features:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
@@ -184,17 +183,17 @@ class MemoryFolder:
         target.write_at(to, source.read_at(start, stop - start))
 
     def free(self, *, after_sync: bool = False) -> int:
-        """As the test says."""
+        """Return ``room``, which the test sets."""
         return self.room
 
     def set_mode(self, backend: Backend, mode: int) -> None:
-        """Files in memory have no permissions."""
+        """Do nothing: files in memory have no permissions."""
 
     def copy_attributes(self, source: Backend, target: Backend) -> None:
-        """Files in memory have no attributes."""
+        """Do nothing: files in memory have no attributes."""
 
     def replace(self, backend: Backend, name: str) -> MemoryBackend:
-        """Give the file of ``backend`` another name, over what had it."""
+        """Rename the file of ``backend`` over the file with the new name."""
         self.step("replace", name, backend.name)
         file = self.files.pop(backend.name)
         self.files[name] = file
@@ -204,7 +203,7 @@ class MemoryFolder:
         return renamed
 
     def place(self, backend: Backend, name: str) -> MemoryBackend:
-        """As ``replace``, unless the name is taken; raises ``OSError``."""
+        """Do the same as ``replace``, unless the name exists; raises ``OSError``."""
         if name in self.files:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
         return self.replace(backend, name)
@@ -216,7 +215,7 @@ class MemoryFolder:
         del self.files[name]
 
     def sync(self) -> None:
-        """Nothing to wait for; a step of the log."""
+        """Report a step; there is nothing to wait for."""
         self.step("syncdir", "")
 
     def _file(self, name: str) -> MemoryFile:
@@ -227,5 +226,5 @@ class MemoryFolder:
 
 def _memory(backend: Backend) -> MemoryBackend:
     if not isinstance(backend, MemoryBackend):
-        raise TypeError("a memory folder works on files of its own")
+        raise TypeError("a memory folder accepts only its own files")
     return backend

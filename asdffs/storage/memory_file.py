@@ -1,6 +1,6 @@
-"""The bytes of a file in memory and where they would lie on a disk.
+"""The bytes of a file in memory, and their simulated addresses on a disk.
 
-One thread.
+One thread at a time.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from asdffs.storage.backend import PhysicalExtent
 
 #: Granularity of the range operations, in bytes.
 UNIT = 256
-#: Addresses of neighbouring pages are apart after so many, so that a file has several extents.
+#: Number of pages with neighbouring addresses, so that a file has several extents.
 _RUN = 3
 _INODES = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryStep:
-    """A part of a range operation: move the pages ``[start, stop)`` by ``shift``, or resize to ``size``."""
+    """One step of a range operation: move the pages ``[start, stop)`` by ``shift``, or resize to ``size`` bytes."""
 
     start: int = 0
     stop: int = 0
@@ -29,7 +29,7 @@ class MemoryStep:
 
 
 class MemoryFile:
-    """Content and pages; ``pages[i]`` is the address of page i, or None in a hole."""
+    """The content and the pages of a file; ``pages[i]`` is the address of page i, or None in a hole."""
 
     def __init__(self, content: bytes = b"", inode: int | None = None) -> None:
         self.inode = next(_INODES) if inode is None else inode
@@ -41,14 +41,14 @@ class MemoryFile:
         self.write(0, content)
 
     def write(self, offset: int, payload: bytes) -> None:
-        """Write, zeros before it where the file was shorter."""
+        """Write ``payload``; a shorter file is extended with zeros."""
         self.resize(max(len(self.content), offset + len(payload)))
         self.content[offset : offset + len(payload)] = payload
         if payload:
             self.allocate(offset, len(payload))
 
     def resize(self, size: int) -> None:
-        """Cut, or extend with a hole."""
+        """Cut the file, or extend it with a hole."""
         del self.content[size:]
         self.content.extend(bytes(size - len(self.content)))
         count = -(-size // UNIT)
@@ -56,7 +56,7 @@ class MemoryFile:
         self.pages.extend([None] * (count - len(self.pages)))
 
     def allocate(self, offset: int, length: int) -> None:
-        """Give addresses to the pages of a range, extending the file."""
+        """Give addresses to the pages of a range, and extend the file."""
         self.resize(max(len(self.content), offset + length))
         for page in range(offset // UNIT, -(-(offset + length) // UNIT)):
             if self.pages[page] is None:
@@ -64,7 +64,7 @@ class MemoryFile:
                 self._next += 1
 
     def extents(self) -> list[PhysicalExtent]:
-        """Runs of pages with neighbouring addresses."""
+        """Return runs of pages with neighbouring addresses."""
         found: list[PhysicalExtent] = []
         for page, address in enumerate(self.pages):
             if address is None:
@@ -77,7 +77,10 @@ class MemoryFile:
         return found
 
     def insertion(self, offset: int, length: int) -> Iterator[MemoryStep]:
-        """The steps of an insert range: the size, then the extents behind ``offset``, the last one first."""
+        """Yield the steps of an insert range.
+
+        First the size, then the extents after ``offset``, the last one first.
+        """
         yield MemoryStep(size=len(self.content) + length)
         for extent in reversed(self.extents()):
             start = max(extent.logical, offset)
@@ -86,14 +89,17 @@ class MemoryFile:
                 yield MemoryStep(start // UNIT, stop // UNIT, length // UNIT)
 
     def collapsing(self, offset: int, length: int) -> Iterator[MemoryStep]:
-        """The steps of a collapse range: the extents behind it, the first one first, then the size."""
+        """Yield the steps of a collapse range.
+
+        First the extents after the removed range, the first one first, then the size.
+        """
         for extent in self.extents():
             if extent.logical >= offset + length:
                 yield MemoryStep(extent.logical // UNIT, (extent.logical + extent.length) // UNIT, -(length // UNIT))
         yield MemoryStep(size=len(self.content) - length)
 
     def take(self, step: MemoryStep) -> None:
-        """Do one step."""
+        """Carry out one step."""
         if step.size is not None:
             self.resize(step.size)
             return
@@ -108,7 +114,7 @@ class MemoryFile:
         del self.content[size:]  # the last page is not full
 
     def copy(self) -> MemoryFile:
-        """Another file with the same bytes, addresses and inode."""
+        """Return another file with the same bytes, addresses and inode."""
         twin = MemoryFile(inode=self.inode)
         twin.content, twin.pages, twin._next = bytearray(self.content), list(self.pages), self._next
         return twin

@@ -1,6 +1,6 @@
-"""What is mounted where: the kernel's list (proc(5), mountinfo).
+"""The kernel's list of mounts (proc(5), mountinfo).
 
-Reading it asks no file system anything, so a daemon may look its own mount up.
+Reading it sends no request to any file system, so a daemon may look up its own mount.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-#: As the kernel has it.
+#: Limit of the kernel for symbolic links in a path.
 _MOST_LINKS = 40
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
-    """One line: where, ``device`` as ``MAJOR:MINOR``, the type of the file system, and what was mounted.
+    """One line: the mount point, ``device`` as ``MAJOR:MINOR``, the type of the file system, and its source.
 
     ``options``: of this mount and of the file system.
     """
@@ -35,12 +35,15 @@ class Mount(NamedTuple):
 
     @property
     def owner(self) -> int | None:
-        """The user who mounted it, by FUSE."""
+        """The user id of the user who mounted it, for a FUSE mount."""
         return self._number("user_id=")
 
     @property
     def group(self) -> int | None:
-        """And that user's group then: who is in another one may not look into it."""
+        """The group id of this user when it was mounted.
+
+        Users of other groups may not access the mount.
+        """
         return self._number("group_id=")
 
     def _number(self, key: str) -> int | None:
@@ -48,14 +51,14 @@ class Mount(NamedTuple):
 
 
 def pid_namespace() -> int:
-    """Which one this process is in: a number of a process means nothing in another."""
+    """Return the number of this process's pid namespace: a pid has a meaning only inside one."""
     return os.stat("/proc/self/ns/pid").st_ino
 
 
 def mounts() -> Iterator[Mount]:
-    """All mounts of this process's namespace, the ones on top last."""
+    """Yield all mounts of this process's namespace; a mount on top of another one comes later."""
     with open("/proc/self/mountinfo", "rb") as file:
-        for line in file:  # a name may have any white space but a space or a newline as it is, and be empty
+        for line in file:  # not split(): other white space is not escaped, and a name may be empty
             fields, _, rest = os.fsdecode(line.rstrip(b"\n")).partition(" - ")
             words, (kind, source, options) = fields.split(" "), rest.split(" ")[:3]
             found = frozenset((*words[5].split(","), *options.split(",")))
@@ -67,14 +70,14 @@ def _unescaped(text: str) -> str:
 
 
 def topmost(point: str) -> Mount | None:
-    """The mount that is seen at ``point``, an absolute path without symbolic links."""
+    """Return the visible mount at ``point``, an absolute path without symbolic links, or None."""
     return next((mount for mount in reversed(list(mounts())) if mount.point == point), None)
 
 
 def resolved(path: str) -> str:
-    """``path`` without symbolic links; without a question to what is mounted there, which may not answer.
+    """Return ``path`` without symbolic links, without a request to a mount at this path, which might hang.
 
-    The name of a mount point that is a link itself is followed.
+    The last name is resolved only if it is not a mount point.
     """
     folder, name = os.path.split(os.path.abspath(path))
     place = os.path.join(os.path.realpath(folder), name)
@@ -82,7 +85,7 @@ def resolved(path: str) -> str:
 
 
 def filesystem_of(path: str) -> str:
-    """Type of the file system that holds ``path``, an absolute path without symbolic links."""
+    """Return the type of the file system that holds ``path``, an absolute path without symbolic links."""
     folder = path
     while True:
         found = topmost(folder)
@@ -94,9 +97,9 @@ def filesystem_of(path: str) -> str:
 
 
 def outside(path: str, kind: str) -> str | None:
-    """``path``, an absolute one, without symbolic links; None where it leads into a file system of ``kind``.
+    """Return the absolute ``path`` without symbolic links; None if it leads into a file system of ``kind``.
 
-    Nothing is asked of those: whoever serves one can use it.  Raises ``OSError``.
+    Sends no request to such a file system, so its own daemon can call this.  Raises ``OSError``.
     """
     points = {mount.point for mount in mounts() if mount.kind == kind}
     place, rest, links = "/", path.split("/")[::-1], 0

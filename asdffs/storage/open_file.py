@@ -1,8 +1,8 @@
-"""One open file and its journal: the steps that every change is made of, and what failed.
+"""One open file and its journal: the steps of every change, and what happens if a step fails.
 
-Guarantee: once a sync, an undo or the retirement of a record has failed, the mode is FAILED for good, and every
-later step refuses; the journal stays for recovery (invariant 7).  While a step waits for the disk others have the
-turn.  One change at a time, by the holder of the exclusive lock.
+After a sync, an undo or the retirement of a record has failed, the mode is FAILED for good.  Every later step
+then refuses, and the journal stays for recovery (invariant 7).  While a step waits for the disk, the main lock
+is released.  One change at a time, by the holder of the exclusive lock.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ logger = logging.getLogger(__name__)
 
 
 class OpenFile:
-    """``journal`` is None where there is none: for reading only, or by the user's choice.
+    """One open file.
 
-    ``signature``: the file as we last left it.  ``mode``: whether it may be written.  ``made``: the change under way
-    is in the file, whatever comes.  ``replacing(path)`` is called before a new file gets the name of the old one.
-    ``moving``: taken while bytes move within the file; who reads them waits for it.
+    ``journal`` is None if there is none: the file is read-only, or the user chose so.  ``signature``: the file
+    as we last left it.  ``mode``: whether it may be written.  ``made``: the current change is in the file, even
+    if a later step fails.  ``replacing(path)`` is called before a new file gets the name of the old one.
+    ``moving``: held while bytes move within the file; readers wait for it.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class OpenFile:
         replacing: Callable[[str], None],
         known: Signature | None = None,
     ) -> None:
-        """``known``: the signature of what was read of it; None: of what it is now."""
+        """``known``: the signature of the file when it was read; None: use the current one."""
         self.folder = folder
         self.backend = backend
         self.journal = journal
@@ -52,7 +53,7 @@ class OpenFile:
 
     @property
     def path(self) -> str:
-        """Of the file, for messages."""
+        """The path of the file, for messages."""
         return self.folder.path(self.backend.name)
 
     def check_unchanged(self) -> None:
@@ -66,7 +67,10 @@ class OpenFile:
             raise self.stale()
 
     def is_ours(self, now: Signature) -> bool:
-        """Whether it has the content that we left; after a chmod or a link it does, from now on with that ctime."""
+        """Return whether the file with the signature ``now`` has the content that we left.
+
+        After a chmod or a link it still has, and the new signature is noted.
+        """
         if now == self.signature:
             return True
         if not self.signature.is_same_content(now):
@@ -75,18 +79,18 @@ class OpenFile:
         return True
 
     def is_current(self) -> bool:
-        """Whether the name still leads to the file as we noted it.  Raises ``OSError``."""
+        """Return whether the name still leads to the file as we left it.  Raises ``OSError``."""
         try:
             return self.is_ours(self.folder.signature(self.backend.name))
         except FileNotFoundError:
             return False
 
     def note_signature(self) -> None:
-        """What the file looks like now is our own doing."""
+        """Note the current signature: the last changes of the file were our own."""
         self.signature = self.backend.signature()
 
     def sync(self) -> None:
-        """Return when what was written is durable.  Raises ``FailedFileError`` (invariant 7)."""
+        """Return when all writes are durable.  Raises ``FailedFileError`` (invariant 7)."""
         self.mode.check_healthy()
         try:
             with self.scheduler.waiting():
@@ -95,9 +99,10 @@ class OpenFile:
             raise self.fail(f"writing to the disk failed ({err.strerror})") from err
 
     def write_record(self, record: Record) -> None:
-        """Make ``record`` durable (invariant 2), and see that the file is still ours (invariant 1).
+        """Make ``record`` durable (invariant 2), and check that the file is still ours (invariant 1).
 
-        Raises ``StaleFileError`` or ``OSError``; there is no record then.
+        Raises ``StaleFileError`` or ``OSError``; there is no record then.  Raises ``FailedFileError`` after a
+        failure.
         """
         self.mode.check_healthy()
         if self.journal is None:
@@ -107,11 +112,11 @@ class OpenFile:
                 self.journal.write(record)
             self.check_unchanged()
         except (OSError, StaleFileError):
-            self.retire()  # it may be whole on the disk: it must not be replayed later
+            self.retire()  # it may be complete on the disk, and must not be replayed later
             raise
 
     def retire(self) -> None:
-        """Forget the record, durably.  Raises ``FailedFileError`` (invariant 7)."""
+        """Erase the record durably.  Raises ``FailedFileError`` (invariant 7)."""
         if self.journal is None:
             return
         try:
@@ -121,33 +126,39 @@ class OpenFile:
             raise self.fail(f"the journal could not be retired ({err.strerror})") from err
 
     def stale(self) -> StaleFileError:
-        """What to raise when another program changed the file."""
+        """Return the error to raise if another program changed the file."""
         return StaleFileError(
-            "another program changed the file since it was read; nothing was written over it: "
-            "keep your text elsewhere, and open the file again (unmount, and mount again)",
+            "another program changed the file since it was read, so nothing was written; "
+            "save your text in another place, then open the file again (unmount, and mount again)",
             path=self.path,
         )
 
     def conclude(self) -> None:
-        """The change is in the file, durably: forget its record; where that fails nothing more is written."""
+        """Erase the record of a change that is durable in the file.
+
+        If that fails, the mode becomes FAILED and nothing is raised.
+        """
         self.made = True
         with contextlib.suppress(FailedFileError):
             self.retire()
 
     @contextlib.contextmanager
     def interrupted(self) -> Iterator[None]:
-        """What ends otherwise than by a refusal may have left half of a change: fail, so that it is recovered."""
+        """Fail the file if an unexpected exception ends the block, because half of a change may be in it.
+
+        Recovery then completes the change.  ``OSError`` and ``AsdffsError`` are refusals, so they only pass through.
+        """
         self.made = False
         try:
             yield
         except (OSError, AsdffsError):
             raise
-        except BaseException as err:  # whatever it was: half of the change may be there, and it goes on
+        except BaseException as err:  # half of the change may be in the file; raise again
             self.fail(f"a change was interrupted ({type(err).__name__})")
             raise
 
     def fail(self, reason: str) -> FailedFileError:
-        """Nothing more is written, for ``reason``; what to raise."""
+        """Stop all writes because of ``reason``, and return the error to raise."""
         failure = self.mode.note_failure(reason)
         logger.error("%s", failure)
         return failure

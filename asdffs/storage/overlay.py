@@ -1,7 +1,6 @@
 """A read-only backend that shows a file as recovery will leave it.
 
-And a mount whose disk failed in
-the middle of a change: reads go on.
+It also serves reads of a mount whose disk failed in the middle of a change.  One thread at a time.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from asdffs.storage.record import RecordImage
 
 
 class Segment(NamedTuple):
-    """Bytes ``[start, stop)`` as shown: ``payload``, or those of the file from ``origin`` on, or zeros.
+    """Bytes ``[start, stop)`` as shown: ``payload``, or the bytes of the file from ``origin`` on, or zeros.
 
-    ``source``: another file that they are read from.
+    ``source``: another file, from which they are read instead.
     """
 
     start: int
@@ -28,7 +27,7 @@ class Segment(NamedTuple):
 
 
 class OverlayBackend:
-    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gap.  See ``Backend``."""
+    """``base`` shown as ``size`` bytes made of ``segments``, in order and without gaps.  See ``Backend``."""
 
     def __init__(self, base: Backend, size: int, segments: list[Segment]) -> None:
         self._base = base
@@ -39,7 +38,7 @@ class OverlayBackend:
     def of_images(
         cls, base: Backend, size: int, images: tuple[RecordImage, ...], below: list[Segment]
     ) -> OverlayBackend:
-        """The after-images of a record over the segments ``below``."""
+        """Return an overlay with the after-images of a record over the segments ``below``."""
         for image in images:
             below = _laid_over(below, Segment(image.offset, image.offset + len(image.after), payload=image.after))
         return cls(base, size, below)
@@ -51,15 +50,15 @@ class OverlayBackend:
 
     @property
     def writable(self) -> bool:
-        """Never."""
+        """Always False."""
         return False
 
     def size(self) -> int:
-        """Size as shown, in bytes."""
+        """Return the size as shown, in bytes."""
         return self._size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Bytes as shown."""
+        """Return the bytes as shown."""
         stop = min(offset + length, self._size)
         return b"".join(
             self._piece(segment, max(offset, segment.start), min(stop, segment.stop))
@@ -76,53 +75,53 @@ class OverlayBackend:
         return found.ljust(stop - start, b"\0")
 
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
-        """Raises ``OSError`` (EBADF)."""
+        """Raise ``OSError`` (EBADF)."""
         raise _read_only()
 
     def truncate(self, size: int) -> None:
-        """Raises ``OSError`` (EBADF)."""
+        """Raise ``OSError`` (EBADF)."""
         raise _read_only()
 
     def sync(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def allocate(self, offset: int, length: int) -> None:
-        """Raises ``OSError`` (EBADF)."""
+        """Raise ``OSError`` (EBADF)."""
         raise _read_only()
 
     def unit(self) -> int:
-        """Of the file itself."""
+        """Return the unit of the file itself, in bytes."""
         return self._base.unit()
 
     def can_insert(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def forget_pages(self, offset: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def insert_range(self, offset: int, length: int) -> None:
-        """Raises ``OSError`` (EBADF)."""
+        """Raise ``OSError`` (EBADF)."""
         raise _read_only()
 
     def collapse_range(self, offset: int, length: int) -> None:
-        """Raises ``OSError`` (EBADF)."""
+        """Raise ``OSError`` (EBADF)."""
         raise _read_only()
 
     def extents(self) -> list[PhysicalExtent]:
-        """Raises ``OSError``: what is shown lies nowhere."""
+        """Raise ``OSError`` (EBADF), because the shown bytes are not in one file."""
         raise _read_only()
 
     def extent(self, offset: int, length: int) -> bytes:
-        """The bytes: they are in no one file."""
+        """Return the bytes themselves, because they are not in one file."""
         return self.read_at(offset, length)
 
     def signature(self) -> Signature:
-        """Of the file itself."""
+        """Return the signature of the file itself."""
         return self._base.signature()
 
     def close(self) -> None:
-        """Close the file, and those beside it."""
+        """Close the file and the sources of the segments."""
         for segment in self._segments:
             if segment.source is not None:
                 segment.source.close()
@@ -134,7 +133,7 @@ def _read_only() -> OSError:
 
 
 def _laid_over(below: list[Segment], top: Segment) -> list[Segment]:
-    """``below`` with ``top`` in the place of what it covers."""
+    """Return ``below`` with ``top`` in place of the bytes that it covers."""
     parts = [top]
     for segment in below:
         parts.append(_cut(segment, segment.start, min(segment.stop, top.start)))
@@ -143,7 +142,7 @@ def _laid_over(below: list[Segment], top: Segment) -> list[Segment]:
 
 
 def _cut(segment: Segment, start: int, stop: int) -> Segment:
-    """The part of ``segment`` in ``[start, stop)``, which may be empty."""
+    """Return the part of ``segment`` in ``[start, stop)``, which may be empty."""
     skipped = start - segment.start
     if segment.payload is not None:
         return Segment(start, stop, payload=segment.payload[max(0, skipped) : stop - segment.start])

@@ -1,8 +1,9 @@
-"""Payloads: what a block is overwritten with, whole and durable in a file of its own before.
+"""Payloads: the new bytes of a block, complete and durable in their own file before they overwrite the block.
 
-A payload lies beside the file it is for, as ``.asdffs-HASH-N.payload``, from when it is made until the record that
-names it is retired.  Without a journal there is no such record, and the payload has no name.  Also the names of all
-temporary files.  One thread at a time.
+A payload is beside its file, as ``.asdffs-HASH-N.payload``, until the record that names it is retired.  Without
+a journal there is no such record, and the payload has no name.
+
+Also makes the names of all temporary files.  One thread at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from asdffs.storage.trust import check_trusted
 if TYPE_CHECKING:
     from asdffs.storage.record import Fill
 
-#: How names of payloads end.
+#: Suffix of the names of payloads.
 PAYLOAD_SUFFIX: Final = ".payload"
 _PAYLOAD_NAME: Final = re.compile(rf"\.asdffs-[0-9a-f]{{16}}-\d{{1,20}}{re.escape(PAYLOAD_SUFFIX)}")
 _POURED_AT_ONCE: Final = 1 << 22
@@ -45,25 +46,28 @@ class Payload:
     crc: int = 0
 
     def append(self, piece: bytes) -> None:
-        """Write ``piece`` behind what there is.  Raises ``OSError``."""
+        """Write ``piece`` at the end.  Raises ``OSError``."""
         self.backend.write_at(self.size, piece)
         self.size += len(piece)
         self.crc = zlib.crc32(piece, self.crc)
 
     def sync(self) -> None:
-        """Return when it and its name are durable.  Raises ``OSError``."""
+        """Return when the payload and its name are durable.  Raises ``OSError``."""
         if self.named:
             self.backend.sync()  # invariant 12
             self.folder.sync()  # invariant 12
 
     def fill(self, offset: int) -> Fill:
-        """To be written at ``offset`` of the file."""
-        from asdffs.storage.record import Fill  # who only needs temporary names need not import it
+        """Return the fill that writes this payload at ``offset`` of the file."""
+        from asdffs.storage.record import Fill  # not needed for temporary names
 
         return Fill(offset, self.size, self.backend.signature().inode, self.crc, self.backend.name)
 
     def discard(self, *, keep: bool = False) -> None:
-        """Close and remove it, or ``keep`` it for recovery, which also removes what cannot be removed now."""
+        """Close and remove the payload, or ``keep`` it for recovery.
+
+        If it cannot be removed now, recovery removes it.
+        """
         self.backend.close()
         if self.named and not keep:
             with contextlib.suppress(OSError):
@@ -71,9 +75,9 @@ class Payload:
 
 
 def create_payload(folder: Folder, name: str, *, spool: str | None, named: bool) -> Payload:
-    """An empty payload for the file ``name``; unless ``named``, in ``spool`` (None: the system's directory).
+    """Return an empty payload for the file ``name``.
 
-    Raises ``OSError``.
+    Unless ``named``, it is in ``spool`` (None: the system's temporary directory).  Raises ``OSError``.
     """
     if named:
         return Payload(folder, create_temporary(folder, name, PAYLOAD_SUFFIX), named=True)
@@ -81,16 +85,19 @@ def create_payload(folder: Folder, name: str, *, spool: str | None, named: bool)
 
 
 def create_unnamed(spool: str | None) -> Payload:
-    """An empty payload without a name, in ``spool`` (None: the system's directory).  Raises ``OSError``."""
+    """Return an empty payload without a name, in ``spool`` (None: the system's temporary directory).
+
+    Raises ``OSError``.
+    """
     place = spool or tempfile.gettempdir()
-    with tempfile.TemporaryFile(dir=place) as file:  # without a name from the beginning where that can be
+    with tempfile.TemporaryFile(dir=place) as file:  # never has a name, if the file system supports that
         return Payload(FileFolder(place), FileBackend(os.dup(file.fileno()), "payload", writable=True), named=False)
 
 
 def open_payload(folder: Folder, name: str, fill: Fill) -> Backend | None:
-    """The payload of the file ``name`` that ``fill`` names; None when it is gone, or not what it was.
+    """Open the payload of the file ``name`` that ``fill`` names; None if it is missing or has changed.
 
-    Raises ``UntrustedFileError``, ``OSError``.
+    Raises ``UntrustedFileError`` or ``OSError``.
     """
     try:
         backend = folder.open(fill.name, writable=False)
@@ -108,12 +115,15 @@ def open_payload(folder: Folder, name: str, fill: Fill) -> Backend | None:
 
 
 def is_poured(backend: Backend, fill: Fill) -> bool:
-    """Whether the file has all bytes of the payload.  Raises ``OSError``."""
+    """Return whether the file has all bytes of the payload already.  Raises ``OSError``."""
     return _crc(backend, fill.offset, fill.length) == fill.crc
 
 
 def pour(payload: Backend, backend: Backend, fill: Fill, *, poured: Callable[[int], object] = lambda _: None) -> None:
-    """Write the payload to its place; ``poured(bytes)`` is told how it goes on.  Idempotent.  Raises ``OSError``."""
+    """Write the payload to its place in the file.  Idempotent.
+
+    ``poured(bytes)`` is called after each piece.  Raises ``OSError``.
+    """
     for place in range(0, fill.length, _POURED_AT_ONCE):
         piece = payload.read_at(place, min(_POURED_AT_ONCE, fill.length - place))
         backend.write_at(fill.offset + place, piece)
@@ -121,17 +131,20 @@ def pour(payload: Backend, backend: Backend, fill: Fill, *, poured: Callable[[in
 
 
 def is_payload_name(name: str) -> bool:
-    """Whether a file of that name may be a payload: a record names nothing else."""
+    """Return whether a payload may have this file name: a record names no other files."""
     return _PAYLOAD_NAME.fullmatch(name) is not None
 
 
 def temporary_prefix(name: str) -> str:
-    """How names of temporary files for the file ``name`` begin; short enough for any name."""
+    """Return the prefix of all temporary files for the file ``name``; short enough for any name."""
     return f".asdffs-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}-"
 
 
 def create_temporary(folder: Folder, name: str, suffix: str) -> Backend:
-    """A new empty file for the file ``name``, in ``folder``, whose name ends with ``suffix``.  Raises ``OSError``."""
+    """Create an empty file in ``folder`` for the file ``name``; its name ends with ``suffix``.
+
+    Raises ``OSError``.
+    """
     prefix = temporary_prefix(name)
     number = 0
     taken = set(folder.names())
@@ -139,7 +152,7 @@ def create_temporary(folder: Folder, name: str, suffix: str) -> Backend:
         number += 1
         if f"{prefix}{number}{suffix}" in taken:
             continue
-        with contextlib.suppress(FileExistsError):  # of another process
+        with contextlib.suppress(FileExistsError):  # another process made it just now
             return folder.open(f"{prefix}{number}{suffix}", writable=True, create=True)
 
 

@@ -1,8 +1,8 @@
-"""Gives what is kept of a file to those who may read the file, and to nobody else.
+"""Restrict access to saved copies: only users with access to the file may access its copies.
 
-A copy that is made beside a file has the group of whoever made it, and maybe entries of the directory's default ACL:
-with the same permission bits other people could read it.  Where owner, group and ACL of the file cannot be given to
-the copy, only its owner may read it.
+A copy beside a file gets the group of the user who made it, and maybe entries of the directory's default ACL.
+With the same permission bits, other users could read it.  If the copy cannot get the owner, group and ACL of
+the file, only its own owner may read it.  Stateless.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _OWNER: Final = 0o600
 
 
 def protect(fd: int, path: str) -> None:
-    """Let those read and write the open file ``fd`` who may do so with the file at ``path``.  Raises ``OSError``."""
+    """Give the open file ``fd`` the owner, group, ACL and permissions of the file at ``path``.
+
+    If that is not possible, only its owner may read and write it.  Raises ``OSError``.
+    """
     os.fchmod(fd, _OWNER)
     with contextlib.suppress(OSError):  # entries of the directory's default ACL
         os.removexattr(fd, _ACL)
@@ -30,7 +33,7 @@ def protect(fd: int, path: str) -> None:
         return
     try:
         acl = os.getxattr(path, _ACL)
-    except OSError:  # it has none, or the file system knows none
+    except OSError:  # the file has no ACL, or the file system does not support ACLs
         os.fchmod(fd, stat.S_IMODE(status.st_mode) & 0o666)
         return
     with contextlib.suppress(OSError):
@@ -38,9 +41,10 @@ def protect(fd: int, path: str) -> None:
 
 
 def make_directory(folder: str, path: str) -> bool:
-    """Make ``folder`` for what is kept of the file at ``path``, readable as that is; or use it if it is trusted.
+    """Create ``folder`` for saved copies of the file at ``path``, as readable as the file.
 
-    False when something else has that name, or somebody else may change what is in it.  Raises ``OSError``.
+    An existing directory is used if it is trusted.  Returns False if something else has that name, or if other
+    users may change its content.  Raises ``OSError``.
     """
     try:
         os.mkdir(folder, 0o700)
@@ -64,7 +68,7 @@ def _is_ours(folder: str, path: str) -> bool:
 
 
 def _give(fd: int, status: os.stat_result) -> None:
-    """To the owner and the group of the file, as far as this user may."""
+    """Set the owner and the group of the file, as far as this user may."""
     for owner in (status.st_uid, -1):
         with contextlib.suppress(OSError):
             os.fchown(fd, owner, status.st_gid)

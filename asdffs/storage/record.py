@@ -1,14 +1,13 @@
-"""The record of one pending change: what the journal holds (docs/design/journal.md).
+"""The record of one pending change, which the journal holds (docs/design/journal.md).
 
-A record says how the bytes were and how they will be, so that recovery can tell a change of ours from somebody
-else's.  Immutable, pure but for reading the file.
+A record has the bytes before and after the change, so that recovery can distinguish our change from a change by
+another program.  Immutable, and pure except for reading the file.
 
-Body (integers big-endian): nonce, inode, old size, new size, witness offset, witness length (6 x 8
-bytes), witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset,
-gap length, length of a piece (3 x 8), offset, length and inode of a fill (3 x 8), its CRC-32 and the length of
-its name (2 x 4); then for each write its offset, the length of its before-image and of its
-after-image (3 x 8), and both images; then for each extent its place in the file, its address
-and its length (3 x 8); then the name.
+Body (integers big-endian): nonce, inode, old size, new size, witness offset, witness length (6 x 8 bytes),
+witness CRC-32, number of writes, kind of move, number of extents (4 x 4), gap offset, gap length, length of a
+piece (3 x 8), offset, length and inode of a fill (3 x 8), its CRC-32 and the length of its name (2 x 4); then
+for each write its offset, the length of its before-image and of its after-image (3 x 8), and both images; then
+for each extent its place in the file, its address and its length (3 x 8); then the name.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from asdffs.storage.backend import Backend, PhysicalExtent
 _BODY = struct.Struct(">QQQQQQIIIIQQQQQQII")
 _WRITE = struct.Struct(">QQQ")
 _EXTENT = struct.Struct(">QQQ")
-#: Bytes beside the change that identify the file besides its inode and size.
+#: Unchanged bytes that identify the file, in addition to its inode and size.
 _WITNESS = 512
 
 
 class Kind(enum.IntEnum):
-    """How the bytes behind a gap are moved."""
+    """How the bytes after a gap are moved."""
 
     NONE = 0
     INSERT = 1  # by the file system
@@ -41,9 +40,10 @@ class Kind(enum.IntEnum):
 
 
 class RecordImage(NamedTuple):
-    """One write: the bytes before and after, at ``offset``.
+    """One write: the bytes before and after it, at ``offset``.
 
-    ``before`` is shorter where the file ended, or where what it lacks was zeros, or anything (a shift).
+    ``before`` may be shorter than ``after``: the file ended there, the rest is zeros (an insertion), or the old
+    bytes are arbitrary (a shift).
     """
 
     offset: int
@@ -52,10 +52,10 @@ class RecordImage(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """What lies from ``offset`` on goes ``length`` bytes further back.
+    """The bytes from ``offset`` on move ``length`` bytes toward the end of the file.
 
-    ``extents``: for an insertion, where the bytes from ``offset`` on lay before it.  ``piece``: for
-    a shift, how many bytes are moved at a time.
+    ``extents``: for an insertion, the old addresses of the bytes from ``offset`` on.  ``piece``: for a shift,
+    the number of bytes moved at a time.
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class Gap(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """``length`` bytes at ``offset`` become those of the file ``name``, of ``inode`` and CRC-32 ``crc``."""
+    """Replace ``length`` bytes at ``offset`` by those of the file ``name``, with this inode and CRC-32."""
 
     offset: int
     length: int
@@ -76,14 +76,15 @@ class Fill(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """End of the bytes."""
+        """End of the replaced bytes."""
         return self.offset + self.length
 
 
 class Record(NamedTuple):
-    """One pending change and what identifies the file it belongs to; ``nonce`` tells it from one just like it.
+    """One pending change, and the facts that identify its file; the ``nonce`` distinguishes equal changes.
 
-    Images are disjoint, at offsets of the new file, ``before`` as it is once the gap is open.
+    Images are disjoint.  Their offsets are those of the new file, and ``before`` is the content once the gap is
+    open.
     """
 
     nonce: int
@@ -99,7 +100,10 @@ class Record(NamedTuple):
 
 
 def make_record(backend: Backend, plan: Plan, fill: Fill | None = None) -> Record:
-    """The record of an in-place ``plan``: reads the before-images and the witness.  Raises ``OSError``."""
+    """Return the record of an in-place ``plan``.
+
+    Reads the before-images and the witness.  Raises ``OSError``.
+    """
     images = tuple(
         RecordImage(write.offset, backend.read_at(write.offset, len(write.payload)), write.payload)
         for write in plan.writes
@@ -108,10 +112,13 @@ def make_record(backend: Backend, plan: Plan, fill: Fill | None = None) -> Recor
 
 
 def make_insertion(backend: Backend, plan: Plan, offset: int, extents: list[PhysicalExtent]) -> Record:
-    """The record of a ``plan`` with a gap that the file system opens at ``offset``.  Raises ``OSError``."""
+    """Return the record of a ``plan`` whose gap the file system opens at ``offset``.
+
+    Raises ``OSError``.
+    """
     move = plan.checked_move
     unit = backend.unit()
-    end = -(-plan.old_size // unit) * unit  # what is reserved behind it may be given up at any time
+    end = -(-plan.old_size // unit) * unit  # preallocated space after the end may be freed at any time
     gap = Gap(Kind.INSERT, offset, move.shift, tuple(_between(extents, offset, end)))
     pieces = (piece for write in writes_around(backend, plan, offset) for piece in _cut_at(write, gap))
     images = tuple(
@@ -124,9 +131,10 @@ def make_insertion(backend: Backend, plan: Plan, offset: int, extents: list[Phys
 
 
 def make_shift(backend: Backend, plan: Plan, piece: int) -> Record:
-    """The record of a ``plan`` whose bytes we move ourselves, ``piece`` bytes at a time.  Raises ``OSError``.
+    """Return the record of a ``plan`` whose bytes we move ourselves, ``piece`` bytes at a time.
 
-    What an image behind the gap's offset replaces is not known: whatever was moved away.
+    An image after the gap's offset has no before-image, because it replaces arbitrary bytes that have been
+    moved away.  Raises ``OSError``.
     """
     move = plan.checked_move
     images = []
@@ -141,9 +149,10 @@ def make_shift(backend: Backend, plan: Plan, piece: int) -> Record:
 
 
 def writes_around(backend: Backend, plan: Plan, offset: int) -> list[Write]:
-    """The writes of a ``plan`` whose gap is opened at ``offset``, at or before its source: disjoint.
+    """Return the disjoint writes of a ``plan`` whose gap is opened at ``offset``, at or before its source.
 
-    The bytes between the two stay where they were, and what the gap leaves of them is zeros.
+    The bytes from ``offset`` to the source must stay in place.  So they are written again there, and zeros
+    replace their moved copies.  Raises ``OSError``.
     """
     move = plan.checked_move
     between = backend.read_at(offset, move.source - offset)
@@ -152,7 +161,7 @@ def writes_around(backend: Backend, plan: Plan, offset: int) -> list[Write]:
 
 
 def build(record: Record) -> list[bytes]:
-    """The body of ``record``, in pieces: of a text of many megabytes no copy is made."""
+    """Return the body of ``record`` in pieces, so that a text of many megabytes is not copied."""
     gap = record.gap or Gap(Kind.NONE, 0, 0)
     sizes = (record.nonce, record.inode, record.old_size, record.new_size)
     witness = (record.witness_offset, record.witness_length, record.witness_crc)
@@ -168,7 +177,7 @@ def build(record: Record) -> list[bytes]:
 
 
 def parse(body: bytes) -> Record:
-    """The record of a ``body`` whose checksum is right.  Raises ``ValueError``, ``struct.error``."""
+    """Return the record of a ``body`` with a correct checksum.  Raises ``ValueError`` or ``struct.error``."""
     *fields, count, kind, extent_count, offset, length, piece = _BODY.unpack_from(body)[:13]
     *filled, name_length = _BODY.unpack_from(body)[13:]
     images = []
@@ -201,16 +210,16 @@ def _record(
 
 
 def _unchanged(plan: Plan) -> Span:
-    """The longest run of text that ``plan`` leaves alone; empty when there is none.
+    """Return the longest run of text that ``plan`` does not change; empty if there is none.
 
-    Not bytes of blocks: those written last may be lost with the power, and with them the proof.
+    Bytes of blocks are not used as witness: if they were written last, a power failure may lose them.
     """
     whole = Span(0, min(plan.steady, plan.old_size, plan.new_size))
     return max(uncovered(whole, _spans(plan.writes)), key=len, default=Span(0, 0))
 
 
 def _uncovered(write: Write, others: tuple[Write, ...]) -> list[Write]:
-    """The parts of ``write`` where none of ``others`` writes."""
+    """Return the parts of ``write`` that none of ``others`` covers."""
     return [
         Write(span.start, write.payload[span.start - write.offset : span.stop - write.offset])
         for span in uncovered(Span(write.offset, write.offset + len(write.payload)), _spans(others))
@@ -218,7 +227,10 @@ def _uncovered(write: Write, others: tuple[Write, ...]) -> list[Write]:
 
 
 def _cut_at(write: Write, gap: Gap) -> list[Write]:
-    """``write`` in up to three parts: what the gap leaves is zeros, and need not be kept."""
+    """Split ``write`` at both ends of the gap into at most three parts.
+
+    The old bytes inside the gap are zeros, so the before-image of that part need not be kept.
+    """
     stop = write.offset + len(write.payload)
     places = [min(max(place, write.offset), stop) for place in (0, gap.offset, gap.offset + gap.length, stop)]
     return [
@@ -233,7 +245,7 @@ def _spans(writes: tuple[Write, ...]) -> list[Span]:
 
 
 def _between(extents: list[PhysicalExtent], start: int, stop: int) -> list[PhysicalExtent]:
-    """The extents in ``[start, stop)``, cut where one reaches over."""
+    """Return the extents in ``[start, stop)``, cut at both ends."""
     found = []
     for extent in extents:
         cut = max(0, start - extent.logical)
@@ -244,7 +256,7 @@ def _between(extents: list[PhysicalExtent], start: int, stop: int) -> list[Physi
 
 
 def _opened(backend: Backend, gap: Gap, offset: int, length: int) -> bytes:
-    """Bytes of the file as they will be once the gap is open and empty."""
+    """Return bytes of the file as they will be once the gap is open and empty."""
     before = backend.read_at(offset, max(0, min(length, gap.offset - offset)))
     start = max(offset, gap.offset + gap.length)
     behind = backend.read_at(start - gap.length, max(0, offset + length - start))

@@ -1,26 +1,26 @@
-"""Recovery: what is done with a journal that a dead process left behind.
+"""Recovery: complete or undo the change in a journal that a dead process left behind.
 
-Run at every open that holds the exclusive lock, and by ``asdffs recover``; idempotent, and safe to be
-cut anywhere.
+Runs at every open that holds the exclusive lock, and in ``asdffs recover``.  It is idempotent, and may be
+interrupted at any point.
 
 | found                                                    | done                                       |
 |----------------------------------------------------------|--------------------------------------------|
 | no record, or a torn one                                 | nothing: the file was not touched          |
-| in place, every byte of the file as before or after      | the change is made (again)                 |
-| insertion, no extent has moved                           | the old size, if it had grown              |
-| insertion, some extents have moved                       | collapsed at the lowest of them, look again|
-| insertion, all have moved                                | room reserved, images written              |
-| insertion, extents where they neither were nor should be | refused; the journal stays                 |
-| shift, no piece in the journal                           | the old size, if it had grown              |
-| shift, a piece in the journal                            | written again, and on from there           |
-| another inode, size or content                           | record set aside, file untouched           |
-| a fill, its payload whole                                | poured (again)                             |
-| a fill, its payload gone, the bytes not in the file      | refused; the journal stays                 |
-| a record in the sidecar of another name of the file, or  | the same, then that sidecar is removed     |
+| in place, every byte of the file as before or after      | make the change (again)                    |
+| insertion, no extent has moved                           | if the file has grown, restore its old size|
+| insertion, some extents have moved                       | collapse at the lowest of them, look again |
+| insertion, all extents have moved                        | reserve space, write the images            |
+| insertion, extents neither at the old nor the new place  | refuse; the journal stays                  |
+| shift, no piece in the journal                           | if the file has grown, restore its old size|
+| shift, a piece in the journal                            | write it again, and continue from there    |
+| another inode, size or content                           | set the record aside; the file is untouched|
+| a fill, its payload complete                             | write the payload (again)                  |
+| a fill, its payload lost, the bytes not in the file      | refuse; the journal stays                  |
+| a record in the sidecar of another name of the file, or  | the same, then remove that sidecar         |
 | in one that was set aside                                |                                            |
 
-Then the file is synced and the record retired.  A file replaced by growth needs no record: the rename is atomic; its
-temporary is removed.
+Then the file is synced and the record retired.  A file that growth replaces needs no record, because the rename
+is atomic; its temporary file is removed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SIDECAR = re.compile(rf"{re.escape(JOURNAL_SUFFIX)}(\.orphan-\d+)?\Z")
 
 
 class Outcome(enum.Enum):
-    """What recovery found and did."""
+    """The result of recovery."""
 
     CLEAN = "clean"
     COMPLETED = "completed"
@@ -54,9 +54,10 @@ class Outcome(enum.Enum):
 
 
 def recover(folder: Folder, backend: Backend, journal: Journal) -> tuple[Outcome, str]:
-    """Bring ``backend`` to a whole state; what was done, and a sentence (empty when clean).
+    """Complete or undo the interrupted change of ``backend``.
 
-    Raises ``RecoveryError`` or ``OSError``; the record then stays pending and recovery can be run again.
+    Returns the outcome and a sentence (empty for CLEAN).  Raises ``RecoveryError`` or ``OSError``; the record
+    then stays pending, and recovery can run again.
     """
     outcome = Outcome.CLEAN, ""
     for other in _journals_of_other_names(folder, backend):
@@ -90,14 +91,18 @@ def _settle(folder: Folder, backend: Backend, journal: Journal, before: tuple[Ou
 
 
 def _payload_names(record: Record, journal: Journal) -> list[str]:
-    """Where the payload of a record may be: a journal that was set aside took it along."""
+    """Return the possible names of a record's payload.
+
+    Setting a journal aside also renames its payload.
+    """
     return [] if record.fill is None else [record.fill.name, journal.name + PAYLOAD_SUFFIX]
 
 
 class _Payload:
-    """What a record's fill is made of, in the first of ``names`` that has it.
+    """The payload of a record's fill, in the first of ``names`` that has it.
 
-    ``backend`` is None where nothing is missing.  Raises ``RecoveryError``.
+    ``backend`` is None if there is no fill, or if the payload is lost but the file has all its bytes.  Raises
+    ``RecoveryError`` if the payload is lost and bytes are missing.
     """
 
     def __init__(self, folder: Folder, backend: Backend, record: Record, names: list[str]) -> None:
@@ -109,8 +114,8 @@ class _Payload:
         self.backend = next((payload for payload in found if payload is not None), None)
         if self.backend is None and not is_poured(backend, record.fill):
             raise RecoveryError(
-                f"{folder.path(record.fill.name)}, which holds what a block was being overwritten with, is gone or "
-                f"was changed; put it back, or move {folder.path(journal_name(backend.name))} away "
+                f"{folder.path(record.fill.name)}, which holds the new content of a block, is missing or was "
+                f"changed; put it back, or move {folder.path(journal_name(backend.name))} away "
                 "and lose that block",
                 path=folder.path(backend.name),
             )
@@ -121,7 +126,7 @@ class _Payload:
 
 
 def _keep_payload(folder: Folder, record: Record, kept: str) -> None:
-    """The payload of a record that was set aside goes with it."""
+    """Rename the payload of a set-aside record, so that both stay together."""
     if record.fill is None:
         return
     with contextlib.suppress(FileNotFoundError):
@@ -130,14 +135,14 @@ def _keep_payload(folder: Folder, record: Record, kept: str) -> None:
 
 
 def _check_position(folder: Folder, backend: Backend, record: Record) -> None:
-    """Raise ``RecoveryError`` where a file may be half moved, and nobody can tell which half."""
+    """Raise ``RecoveryError`` if some bytes of the file may have moved, and it is unknown which."""
     gap = record.gap
     if gap is None or gap.kind is not Kind.INSERT or backend.signature().inode != record.inode:
         return
     if backend.size() == record.old_size + gap.length or locate(backend, record, gap)[0] is Position.MIXED:
         name = folder.path(journal_name(backend.name))
         raise RecoveryError(
-            f"a growth was interrupted, and since then the file was changed or moved on the disk; if it is whole, "
+            f"growing the file was interrupted, and since then it was changed or moved on the disk; if it is intact, "
             f"move {name} away",
             path=folder.path(backend.name),
             remedy=Remedy.LOOK,
@@ -145,7 +150,7 @@ def _check_position(folder: Folder, backend: Backend, record: Record) -> None:
 
 
 def _journals_of_other_names(folder: Folder, backend: Backend) -> list[Journal]:
-    """Sidecars with records of this file that were left under another name: a hard link, or its name before.
+    """Return sidecars with records of this file under another name: a hard link, or an earlier name.
 
     Also those that were set aside, because another file got that name and was opened before this one.
     """
@@ -160,11 +165,14 @@ def _journals_of_other_names(folder: Folder, backend: Backend) -> list[Journal]:
 
 
 def _open_foreign(folder: Folder, name: str, backend: Backend) -> Journal | None:
-    """A sidecar of, most likely, another file: of another user, or just being removed."""
+    """Return the journal ``name`` if its record belongs to ``backend``, else None.
+
+    Most sidecars belong to other files, other users, or are just being removed.
+    """
     try:
         sidecar = folder.open(name, writable=True)
     except OSError as err:
-        logger.info("%s is not looked at: %s", folder.path(name), err.strerror)
+        logger.info("%s is ignored: %s", folder.path(name), err.strerror)
         return None
     try:
         check_trusted(folder, backend.name, sidecar)
@@ -172,7 +180,7 @@ def _open_foreign(folder: Folder, name: str, backend: Backend) -> Journal | None
         if record is not None and belongs(backend, record, read_progress(sidecar, record)):
             return Journal(folder, sidecar)
     except (UntrustedFileError, OSError) as err:
-        logger.info("%s is not looked at: %s", folder.path(name), err)
+        logger.info("%s is ignored: %s", folder.path(name), err)
     sidecar.close()
     return None
 
@@ -183,5 +191,5 @@ def _remove_temporaries(folder: Folder, name: str) -> None:
             logger.info("removing %s, left by an interrupted change", folder.path(found))
             try:
                 folder.remove(found)
-            except PermissionError as err:  # another user's, in a sticky directory
+            except PermissionError as err:  # another user owns it, in a sticky directory
                 logger.warning("%s could not be removed: %s", folder.path(found), err.strerror)

@@ -1,8 +1,8 @@
 """Change by a new file and a rename: the strategies ``clone`` and ``copy`` of ``gap``, and ``rewrite``.
 
-Guarantee: the name holds the old file or the whole new one at every instant (invariant 5), with
-the same mode, owner, ACL and extended attributes; holes stay holes.  Limits: the file gets a new
-inode, so a file with several names is not replaced.  No journal is needed.
+At every instant the name leads to the old file or to the complete new one (invariant 5).  The new file has the
+same mode, owner, ACL and extended attributes, and holes stay holes.  But it has a new inode, so a file with
+several names is not replaced.  No journal is needed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from asdffs.storage.payload import create_temporary
 from asdffs.storage.record import writes_around
 from asdffs.storage.strategy import Unsuitable, checked_shift
 
-#: FICLONERANGE says so when it cannot serve these two files.
+#: Errors of FICLONERANGE if it does not work between these two files.
 _NO_CLONE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS, errno.EXDEV})
-#: A new file cannot be made here, or not with the owner of this one.
+#: Errors if a new file cannot be created here, or cannot get the owner of the old one.
 _NO_NEW_FILE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-#: Room that a copy leaves on the disk, in bytes.
+#: Free space that a copy must leave on the disk, in bytes.
 _MARGIN: Final = 1 << 20
 
 
 def clone(file: OpenFile, plan: Plan) -> Backend:
-    """The new file shares the blocks with the old one.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
+    """Make a new file that shares the blocks.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
     unit = file.backend.unit()
     shift = checked_shift(plan, unit)
     move = plan.checked_move
@@ -52,7 +52,7 @@ def clone(file: OpenFile, plan: Plan) -> Backend:
 
 
 def copy(file: OpenFile, plan: Plan) -> Backend:
-    """The new file has a copy of the blocks.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
+    """Make a new file with copies of the blocks.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
     move = plan.checked_move
     if file.folder.free() < plan.new_size + _MARGIN:
         raise Unsuitable(f"a copy needs {plan.new_size} bytes and {file.folder.free()} are free")
@@ -70,21 +70,27 @@ def copy(file: OpenFile, plan: Plan) -> Backend:
 
 
 def rewrite(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
-    """Replace the file by what ``fill`` writes into an empty one.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
+    """Replace the file by an empty one that ``fill`` writes.
+
+    Raises ``Unsuitable``, and the errors of ``gap.open_gap``.
+    """
     return _replaced(file, fill)
 
 
 def _covers(plan: Plan, stop: int) -> bool:
-    """Whether ``plan`` writes all of ``[0, stop)`` anyway."""
+    """Return whether ``plan`` writes all of ``[0, stop)`` anyway."""
     return any(write.offset == 0 and len(write.payload) >= stop for write in plan.writes)
 
 
 def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
-    """Temporary file, filled, synced, locked, renamed over the file, the folder synced."""
+    """Make a temporary file, fill, sync and lock it, rename it over the file, and sync the folder.
+
+    Returns the new file.
+    """
     if file.folder.links(file.backend.name) > 1:
         raise Unsuitable("the file has several names")
     failure = None
-    with file.scheduler.waiting():  # until the caller knows the new offsets the old file serves
+    with file.scheduler.waiting():  # readers use the old file until the caller knows the new offsets
         new = _made(file, fill)
         try:
             file.folder.sync()  # invariant 5
@@ -108,7 +114,7 @@ def _made(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
             raise LockedError("another program locked the new copy", path=folder.path(temporary.name))
         file.replacing(folder.path(temporary.name))
         return folder.replace(temporary, backend.name)
-    except BaseException:  # an interrupt as well: no temporary is left, and it goes on
+    except BaseException:  # also an interrupt: remove the temporary file, and raise again
         temporary.close()
         with contextlib.suppress(OSError):  # recovery removes what cannot be removed now
             folder.remove(temporary.name)
@@ -120,7 +126,7 @@ def _temporary(folder: Folder, name: str) -> Backend:
         return create_temporary(folder, name, ".tmp")
     except OSError as err:
         if err.errno in _NO_NEW_FILE:
-            raise Unsuitable("no file can be created in its directory") from err
+            raise Unsuitable("no file can be created in the directory") from err
         raise
 
 

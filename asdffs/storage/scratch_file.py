@@ -1,7 +1,7 @@
-"""Named files of a spool directory: scratch, drafts, and files of a store that the tree does not have yet.
+"""Named files of a spool directory: scratch, drafts, and files of a FilesDaf store that the tree does not have yet.
 
-Their bytes outlive a daemon that is killed.  A mount may have any number of them, and a process has a limited number
-of descriptors, so only those that were used last are open.  One thread at a time.
+Their bytes survive a killed daemon.  A mount may have any number of them, but a process has a limited number of
+file descriptors.  So only the most recently used files are open.  One thread at a time.
 """
 
 from __future__ import annotations
@@ -16,20 +16,26 @@ from asdffs.storage.backend import Extent
 from asdffs.storage.file_backend import write_all
 from asdffs.storage.linux_calls import KEEP_SIZE, PUNCH_HOLE, fallocate
 
-#: Files that are open at a time.
+#: Largest number of open files.
 _MOST: Final = 64
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 
 
 class Descriptors:
-    """The descriptors of the files that were used last, by path; the file used longest ago is closed first."""
+    """File descriptors of the most recently used files, by path.
+
+    The least recently used file is closed first.
+    """
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._open: dict[str, int] = {}
 
     def get(self, path: str) -> int:
-        """Return a descriptor of the file at ``path``, valid until another one is asked for.  Raises ``OSError``."""
+        """Return the file descriptor of the file at ``path``, valid until the next call of ``get``.
+
+        Raises ``OSError``.
+        """
         fd = self._open.pop(path, -1)
         if fd < 0:
             while len(self._open) >= self._most:
@@ -50,7 +56,7 @@ class Descriptors:
             self.close(path)
 
     def renamed(self, old: str, new: str) -> None:
-        """The file has another path now."""
+        """Note that an open file has a new path."""
         if old in self._open:
             self._open[new] = self._open.pop(old)
 
@@ -66,7 +72,7 @@ class Descriptors:
 
 
 class ScratchFile:
-    """The file at ``path``, which exists already.  Sizes and offsets in bytes."""
+    """The file at ``path``, which exists already.  Sizes and offsets are in bytes."""
 
     def __init__(self, path: str, descriptors: Descriptors) -> None:
         self.path = path
@@ -74,16 +80,19 @@ class ScratchFile:
 
     @property
     def size(self) -> int:
-        """Size now.  Raises ``OSError``."""
+        """The current size.  Raises ``OSError``."""
         return os.stat(self.path).st_size
 
     def read(self, offset: int, length: int) -> Extent:
-        """Where the bytes are, fewer at the end; to be read before another file is used.  Raises ``OSError``."""
+        """Return where the bytes are, fewer at the end of the file.
+
+        Read them before another file is used.  Raises ``OSError``.
+        """
         fd = self._fd()
         return Extent(fd, offset, max(0, min(length, os.fstat(fd).st_size - offset)))
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write.  Raises ``OSError``."""
+        """Write all of ``payload`` at ``offset``.  Raises ``OSError``."""
         write_all(self._fd(), payload, offset)
 
     def truncate(self, size: int) -> None:
@@ -91,9 +100,9 @@ class ScratchFile:
         os.ftruncate(self._fd(), size)
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
-        """Have room on the disk for these bytes, or with ``zero`` make them zeros.  Raises ``OSError``.
+        """Reserve disk space for these bytes, or make them zeros if ``zero``.  Raises ``OSError``.
 
-        What the file system of the spool cannot do is EOPNOTSUPP.
+        The errno is EOPNOTSUPP if the file system of the spool does not support it.
         """
         if not keep_size and not zero:
             os.posix_fallocate(self._fd(), offset, length)
@@ -103,8 +112,8 @@ class ScratchFile:
         fallocate(self._fd(), KEEP_SIZE | (PUNCH_HOLE if zero else 0), offset, length)
 
     def sync(self, scheduler: Scheduler) -> None:
-        """Make it durable; others are served meanwhile.  Raises ``OSError``."""
-        fd = os.dup(self._fd())  # the other one may be closed while this waits
+        """Make the file durable; releases the main lock meanwhile.  Raises ``OSError``."""
+        fd = os.dup(self._fd())  # another thread may close the original during the wait
         try:
             with scheduler.waiting():
                 os.fsync(fd)
@@ -112,14 +121,14 @@ class ScratchFile:
             os.close(fd)
 
     def rename(self, path: str) -> None:
-        """Give it another path, in place of what is there.  Raises ``OSError``."""
+        """Rename the file, over an existing file at ``path``.  Raises ``OSError``."""
         os.replace(self.path, path)
         self._descriptors.close(path)
         self._descriptors.renamed(self.path, path)
         self.path = path
 
     def drop(self) -> None:
-        """Remove it.  Raises ``OSError``."""
+        """Remove the file.  Raises ``OSError``."""
         self._descriptors.close(self.path)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)

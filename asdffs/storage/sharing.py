@@ -1,8 +1,8 @@
-"""Copies bytes between files without reading them: shared where the file system can, else by the kernel.
+"""Copy bytes between files without reading them: by sharing if the file system can, else in the kernel.
 
-Sharing (reflinks, on XFS, btrfs, bcachefs) needs bytes that lie at the same place of a file-system block in both
-files; what is left over at both ends is copied.  Guarantee: the bytes are there; nothing is durable before a sync.
-Any thread, one at a time for each target.
+Sharing (reflinks, on XFS, btrfs, bcachefs) needs the same alignment to file-system blocks in both files.  The
+rest at both ends is copied.  Nothing is durable before a sync.  Any thread may use it, one at a time for each
+target.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from asdffs.storage.backend import Backend, Folder
 
-#: Bytes that the kernel copies at a time, so that progress is seen.
+#: Bytes that the kernel copies at a time, so that progress is visible.
 _SHARED_AT_ONCE: Final = 64 << 20
-#: Fewer file-system blocks than this are copied: to share them is not worth the room it takes to align them.
+#: Fewer file-system blocks than this are copied: aligning them would take more space than sharing saves.
 _WORTH: Final = 16
 
 
@@ -27,20 +27,26 @@ class Stretch(NamedTuple):
 
 
 def misplaced(stretch: Stretch, target: Backend, to: int) -> int:
-    """By how many bytes later than ``to`` it should begin in ``target`` to be shared; 0 where it is too small."""
+    """Return by how many bytes ``stretch`` must move on from ``to`` in ``target`` to be shared.
+
+    0 if it is too small to be shared.
+    """
     unit = target.unit()
     return (stretch.offset - to) % unit if stretch.length >= _WORTH * unit else 0
 
 
 def probe_name(name: str) -> str:
-    """A name beside the temporary file ``name`` that goes with it when a crash has left both."""
+    """Return the name of a probe file for the temporary file ``name``.
+
+    Cleaning up after a crash finds both by the same prefix.
+    """
     return f"{name.removesuffix('.tmp')}-probe.tmp"
 
 
 def transfer(folder: Folder, stretch: Stretch, target: Backend, to: int, step: Callable[[int], object]) -> None:
-    """Have the bytes of ``stretch`` at ``to`` of ``target``, a file of ``folder``; ``step(bytes)`` is told.
+    """Copy or share the bytes of ``stretch`` to offset ``to`` of ``target``, a file of ``folder``.
 
-    Raises ``OSError``.
+    ``step(bytes)`` is called as it goes on.  Raises ``OSError``.
     """
     shared = _share(folder, stretch, target, to)
     for start, stop in ((0, shared.start), (shared.stop, stretch.length)):
@@ -52,7 +58,7 @@ def transfer(folder: Folder, stretch: Stretch, target: Backend, to: int, step: C
 
 
 def _share(folder: Folder, stretch: Stretch, target: Backend, to: int) -> range:
-    """Share what can be shared; which bytes of ``stretch`` that is."""
+    """Share as many bytes as possible, and return their range in ``stretch``."""
     unit = target.unit()
     start = -stretch.offset % unit
     stop = start + (stretch.length - start) // unit * unit
@@ -61,6 +67,6 @@ def _share(folder: Folder, stretch: Stretch, target: Backend, to: int) -> range:
         return none
     try:
         folder.clone_range(stretch.backend, stretch.offset + start, target, to + start, stop - start)
-    except OSError:  # it is copied instead
+    except OSError:  # the caller copies the bytes instead
         return none
     return range(start, stop)

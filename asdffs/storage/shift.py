@@ -1,9 +1,9 @@
 """Growth by copying within the file, the last bytes first: the strategy ``shift`` of ``gap``.
 
-For a disk without room for a second copy, and for file systems that can neither clone nor insert.
-Each piece is in the journal before it is written over the bytes behind it, so a crash loses none:
-recovery goes on from there.  Slow: every byte is written three times.  Keeps the inode and all
-names.  Once a piece is written there is no way back, only forward.
+For a disk without room for a second copy, and for file systems that support neither clones nor insertion.  Each
+piece is in the journal before it overwrites other bytes, so a crash loses none: recovery continues from there.
+Slow, because every byte is written three times.  Keeps the inode and all names.  After the first piece is
+written, the shift cannot be undone, only completed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from asdffs.storage.record import Gap, Record, make_shift
 from asdffs.storage.strategy import checked_journal, checked_shift
 from asdffs.storage.unfinished import finish_shift
 
-#: Bytes that are moved, and journalled, at a time.
+#: Bytes that are moved and journalled at a time.
 PIECE: Final = 4 << 20
 
 
 def shift(file: OpenFile, plan: Plan) -> Backend:
-    """Move the blocks ourselves.  Raises ``Unsuitable`` or as ``gap.open_gap``."""
+    """Move the blocks by copying.  Raises ``Unsuitable``, and the errors of ``gap.open_gap``."""
     journal = checked_journal(file)
     checked_shift(plan, 1)
     record, gap = _record(file, plan)
@@ -39,12 +39,12 @@ def shift(file: OpenFile, plan: Plan) -> Backend:
 def _record(file: OpenFile, plan: Plan) -> tuple[Record, Gap]:
     record = make_shift(file.backend, plan, min(PIECE, plan.checked_move.length))
     if record.gap is None:
-        raise ValueError("a shift has a gap")
+        raise ValueError("the record of a shift needs a gap")
     return record, record.gap
 
 
 def _extend(file: OpenFile, record: Record) -> None:
-    """Reserve the room that the file needs more; taken back when that fails."""
+    """Reserve the additional disk space of the file.  If that fails, the file gets its old size."""
     try:
         with file.scheduler.waiting():
             file.check_unchanged()  # invariant 1
@@ -60,7 +60,7 @@ def _extend(file: OpenFile, record: Record) -> None:
 
 
 def _take_back(file: OpenFile, record: Record) -> None:
-    """Nothing has moved: the old size (invariant 4).  Raises ``FailedFileError``."""
+    """Restore the old size; nothing has moved yet (invariant 4).  Raises ``FailedFileError``."""
     try:
         if file.backend.size() > record.old_size:
             file.backend.truncate(record.old_size)

@@ -1,4 +1,4 @@
-"""What the strategies of ``gap`` have in common."""
+"""Checks that the strategies of ``gap`` share."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from asdffs.storage.open_file import OpenFile
 
 
 class Unsuitable(Exception):  # noqa: N818 - no error: the next strategy is tried
-    """This strategy cannot do it here, and nothing was done."""
+    """This strategy does not work for this file; it changed nothing."""
 
 
 def checked_journal(file: OpenFile) -> Journal:
-    """The journal of ``file``.  Raises ``Unsuitable`` without one."""
+    """Return the journal of ``file``.  Raises ``Unsuitable`` without one."""
     if file.journal is None:
         raise Unsuitable("there is no journal")
     return file.journal
 
 
 def checked_shift(plan: Plan, unit: int) -> int:
-    """By how many bytes ``plan`` moves the blocks back, a multiple of ``unit``.  Raises ``Unsuitable``."""
+    """Return how many bytes ``plan`` moves the blocks toward the end, a multiple of ``unit``.
+
+    Raises ``Unsuitable``.
+    """
     length = plan.checked_move.shift
     if length <= 0:
-        raise Unsuitable("the blocks come forward")
+        raise Unsuitable("the blocks move toward the start of the file")
     if length % unit:
-        raise Unsuitable(f"the blocks move by {length} bytes, no multiple of {unit}")
+        raise Unsuitable(f"the blocks move by {length} bytes, which is not a multiple of {unit}")
     return length

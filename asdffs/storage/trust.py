@@ -1,9 +1,9 @@
-"""Whether a sidecar that was found by its name may be believed: in /tmp anybody may put one beside a file.
+"""Decide whether to trust a sidecar: in /tmp any user may put one beside a file.
 
-A journal says which bytes of the file are to be others, and recovery obeys it.  So a journal, or a payload, is only
-believed when nobody wrote it who could not have written the file itself: it belongs to this user or to the owner of
-the file, others may write it only where they may write the file, and it has one name, so that it is no other file.
-Reads only.
+Recovery writes into the file the bytes that a journal names.  So a journal or a payload is trusted only if
+every user who could have written it may also write the file.  It must belong to this user or to the owner of
+the file.  Others may write it only if they may write the file.  It must have only one name, so that it is not
+another file.  Reads only.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _OTHERS_MAY_WRITE: Final = 0o002
 
 
 def check_trusted(folder: Folder, name: str, sidecar: Backend) -> None:
-    """Raise ``UntrustedFileError`` unless ``sidecar`` of the file ``name`` may be believed; or ``OSError``."""
+    """Raise ``UntrustedFileError`` unless ``sidecar`` of the file ``name`` is trusted; or ``OSError``."""
     _check(folder, name, sidecar.name, sidecar.signature().access)
 
 
 def check_name_trusted(folder: Folder, name: str, sidecar: str) -> None:
-    """The same of a sidecar that could not be opened."""
+    """Do the same as ``check_trusted`` for a sidecar that could not be opened."""
     _check(folder, name, sidecar, folder.signature(sidecar).access)
 
 
@@ -36,7 +36,7 @@ def _check(folder: Folder, name: str, sidecar: str, access: Access) -> None:
 
 
 def is_trusted(folder: Folder, name: str, sidecar: Backend) -> bool:
-    """As ``check_trusted``; False also where it cannot be known."""
+    """Return whether ``sidecar`` is trusted; False also if that is unknown."""
     try:
         check_trusted(folder, name, sidecar)
     except (UntrustedFileError, OSError):
@@ -45,7 +45,7 @@ def is_trusted(folder: Folder, name: str, sidecar: Backend) -> bool:
 
 
 def _distrust(sidecar: Access, file: Access) -> str:
-    """Why not; empty when it may be believed."""
+    """Return why the sidecar is not trusted; empty if it is."""
     if sidecar.user not in (os.geteuid(), file.user):
         return f"belongs to another user ({sidecar.user})"
     if sidecar.links != 1:

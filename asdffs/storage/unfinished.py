@@ -1,6 +1,6 @@
-"""A change that was interrupted: what of it is done, how to finish it, how it will look.
+"""An interrupted change: find out how far it came, finish it, and show its result.
 
-Each function is idempotent and may be cut anywhere and run again.
+Each function is idempotent, and may be interrupted at any point and run again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asdffs.storage.record import Gap, Kind, Record, RecordImage
 
 _STEP = 1 << 16
 _ZEROS = 1 << 20
-#: Bytes of the piece before that tell whether a shift's progress belongs to the file.
+#: Bytes of the previous piece that show whether a shift's progress belongs to the file.
 _BEHIND = 512
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -36,7 +36,10 @@ class Position(enum.Enum):
 
 
 def belongs(backend: Backend, record: Record, progress: JournalProgress | None = None) -> bool:
-    """Whether ``backend`` is in a state that the interrupted change of ``record`` can leave.  Raises ``OSError``."""
+    """Return whether the interrupted change of ``record`` can have left ``backend`` in its current state.
+
+    Raises ``OSError``.
+    """
     if backend.signature().inode != record.inode or not _fitting_size(backend.size(), record):
         return False
     if record.gap is None:
@@ -51,9 +54,9 @@ def belongs(backend: Backend, record: Record, progress: JournalProgress | None =
 
 
 def finish(backend: Backend, record: Record, journal: Journal, payload: Backend | None = None) -> bool:
-    """Bring ``backend`` to a whole state, durably; whether it is the new one.  Raises ``OSError``.
+    """Complete or undo the change durably, and return whether the file is the new one.
 
-    ``payload``: what a fill is made of; None when all of it is in the file.
+    ``payload``: the bytes of a fill; None if the file has them all.  Raises ``OSError``.
     """
     if record.gap is None:
         if record.fill is not None and payload is not None:
@@ -70,7 +73,10 @@ def finish(backend: Backend, record: Record, journal: Journal, payload: Backend 
 
 
 def apply(backend: Backend, images: Iterable[RecordImage], new_size: int) -> None:
-    """Make a change: extend first and cut last, so that the size is the old or the new one.  Not synced."""
+    """Make a change, without a sync.
+
+    Extends the file first and cuts it last, so that its size is always the old or the new one.
+    """
     if backend.size() < new_size:
         backend.truncate(new_size)
     for image in images:
@@ -80,14 +86,14 @@ def apply(backend: Backend, images: Iterable[RecordImage], new_size: int) -> Non
 
 
 def undo(backend: Backend, images: Iterable[RecordImage], old_size: int) -> None:
-    """Put the before-images and the old size back.  Not synced."""
+    """Restore the before-images and the old size, without a sync."""
     for image in images:
         backend.write_at(image.offset, image.before)
     backend.truncate(old_size)
 
 
 class RecoveredView(NamedTuple):
-    """A file as ``finish`` will leave it, read-only; ``new``: whether that is with the change."""
+    """A file as ``finish`` will leave it, read-only; ``new``: whether it has the change."""
 
     backend: Backend
     new: bool
@@ -96,7 +102,7 @@ class RecoveredView(NamedTuple):
 def as_recovered(
     backend: Backend, record: Record, progress: JournalProgress | None, payload: Backend | None = None
 ) -> RecoveredView:
-    """``backend`` as ``finish`` will leave it.  Raises ``OSError``."""
+    """Return ``backend`` as ``finish`` will leave it.  Raises ``OSError``."""
     gap = record.gap
     if gap is None:
         return _new(backend, record, _filled(record, payload))
@@ -117,7 +123,7 @@ def _new(backend: Backend, record: Record, below: list[Segment]) -> RecoveredVie
 
 
 def _filled(record: Record, payload: Backend | None) -> list[Segment]:
-    """The file with the bytes of ``payload`` where they go."""
+    """Return the file with the bytes of ``payload`` in their place."""
     fill = record.fill
     if fill is None or payload is None:
         return [Segment(0, record.new_size)]
@@ -132,7 +138,10 @@ def _filled(record: Record, payload: Backend | None) -> list[Segment]:
 
 
 def locate(backend: Backend, record: Record, gap: Gap) -> tuple[Position, int]:
-    """Where the bytes behind the gap are now, and the lowest old offset of those that have moved."""
+    """Return where the bytes after the gap are now, and the lowest old offset of those that have moved.
+
+    Raises ``OSError``.
+    """
     cut = record.old_size + gap.length != backend.size() == record.new_size
     unit = backend.unit()
     limit = -(-(record.new_size - gap.length if cut else record.old_size) // unit) * unit
@@ -154,7 +163,7 @@ def locate(backend: Backend, record: Record, gap: Gap) -> tuple[Position, int]:
 
 
 class _Addresses:
-    """Extents to be found by their address."""
+    """Extents sorted by their address on the disk."""
 
     def __init__(self, extents: list[PhysicalExtent]) -> None:
         self._extents = sorted(extents, key=lambda extent: extent.physical)
@@ -162,7 +171,7 @@ class _Addresses:
         self._longest = max((extent.length for extent in extents), default=0)
 
     def find(self, wanted: PhysicalExtent, length: int) -> Iterable[tuple[int, int, int]]:
-        """Parts of the first ``length`` bytes of ``wanted``: old offset, offset now, bytes."""
+        """Yield parts of the first ``length`` bytes of ``wanted``: old offset, current offset, bytes."""
         first = bisect.bisect_left(self._starts, wanted.physical - self._longest)
         for extent in self._extents[first : bisect.bisect_left(self._starts, wanted.physical + length)]:
             start = max(extent.physical, wanted.physical)
@@ -173,7 +182,10 @@ class _Addresses:
 
 
 def finish_insertion(backend: Backend, record: Record, gap: Gap) -> bool:
-    """Finish an insertion that is whole, undo another; whether the file is the new one.  Raises ``OSError``."""
+    """Finish a complete insertion, or undo an incomplete one; return whether the file is the new one.
+
+    Raises ``OSError``.
+    """
     while True:
         position, boundary = locate(backend, record, gap)
         if position is Position.OLD:
@@ -181,8 +193,8 @@ def finish_insertion(backend: Backend, record: Record, gap: Gap) -> bool:
         if position is Position.NEW:
             return _fill(backend, record, gap)
         if position is Position.UNKNOWN:
-            raise OSError(errno.EUCLEAN, "its bytes are not where they were when a growth was interrupted")
-        backend.collapse_range(boundary, gap.length)  # durable with what follows: cut anywhere, this comes again
+            raise OSError(errno.EUCLEAN, "the bytes of the file were moved on the disk since the interrupted growth")
+        backend.collapse_range(boundary, gap.length)  # synced later; after a crash it is repeated
 
 
 def _fill(backend: Backend, record: Record, gap: Gap) -> bool:
@@ -209,7 +221,7 @@ def _not_begun(backend: Backend, record: Record) -> bool:
 
 
 def _unguarded() -> None:
-    """Nobody else can change the file: it is being opened."""
+    """Do nothing: the file is being opened, so no other program's change is expected."""
 
 
 def finish_shift(
@@ -221,10 +233,10 @@ def finish_shift(
     before: Callable[[], None] = _unguarded,
     after: Callable[[], None] = _unguarded,
 ) -> None:
-    """Move what has not moved, then write around the gap.  Raises ``OSError``.
+    """Move the bytes that have not moved yet, then write around the gap.  Raises ``OSError``.
 
-    ``before`` is called before each write to the file or the journal, and may refuse by raising;
-    ``after`` when the file was written.
+    ``before`` is called before each write to the file or the journal, and may raise to stop.  ``after`` is
+    called when the file was written.
     """
     progress = journal.progress(record)
     number, low = 0, record.new_size - gap.length
@@ -238,12 +250,12 @@ def finish_shift(
         number += 1
         behind = backend.read_at(low + gap.length, min(_BEHIND, record.new_size - low - gap.length))
         progress = JournalProgress(number, start, piece, len(behind), zlib.crc32(behind))
-        before()  # a record with progress is one that recovery goes on with
+        before()  # because recovery continues a record with progress
         journal.note_progress(record, progress)  # invariant 10
         before()
         backend.write_at(start + gap.length, piece)
         after()
-        backend.sync()  # invariant 10: before the next piece overwrites where this one was
+        backend.sync()  # invariant 10: before the next piece overwrites the old place of this one
         low = start
     before()
     _clear(backend, record, gap)
@@ -253,7 +265,7 @@ def finish_shift(
 
 
 def _clear(backend: Backend, record: Record, gap: Gap) -> None:
-    """Zeros in the gap where no image goes."""
+    """Write zeros into the gap where there is no image."""
     taken = [Span(image.offset, image.offset + len(image.after)) for image in record.images]
     for span in uncovered(Span(gap.offset, gap.offset + gap.length), taken):
         for start in range(span.start, span.stop, _ZEROS):
@@ -261,7 +273,10 @@ def _clear(backend: Backend, record: Record, gap: Gap) -> None:
 
 
 def _shifted(record: Record, gap: Gap, progress: JournalProgress) -> list[Segment]:
-    """The new file while ``progress`` is being made: bytes before the piece are where they were."""
+    """Return the new file while ``progress`` is being made.
+
+    The bytes before the piece are still at their old place.
+    """
     piece = progress.low + gap.length
     moved = piece + len(progress.piece)
     return [
@@ -273,11 +288,14 @@ def _shifted(record: Record, gap: Gap, progress: JournalProgress) -> list[Segmen
     ]
 
 
-# -- whose bytes they are ---------------------------------------------------------
+# -- does the record belong to the file -------------------------------------------
 
 
 def _fitting_size(size: int, record: Record) -> bool:
-    """Sizes in between are possible in place only (decision 2)."""
+    """Return whether the change can leave a file of ``size`` bytes.
+
+    Only a change in place or a shift can leave sizes in between (decision 2).
+    """
     if record.gap is None or record.gap.kind is Kind.SHIFT:
         least, most = sorted((record.old_size, record.new_size))
         return least <= size <= most
@@ -290,7 +308,10 @@ def _witnessed(backend: Backend, record: Record, shift: int) -> bool:
 
 
 def _is_behind(backend: Backend, record: Record, gap: Gap, progress: JournalProgress) -> bool:
-    """Whether the piece before ``progress``, if there is one, is where it was moved to, in a file extended for it."""
+    """Return whether the piece before ``progress``, if there is one, is at its new place.
+
+    The file must also have the size to which the shift extended it.
+    """
     if progress.number == 1:
         return True
     if backend.size() not in (record.new_size, max(record.old_size, record.new_size)):
@@ -304,7 +325,7 @@ def _all_old_or_new(backend: Backend, images: Iterable[RecordImage]) -> bool:
 
 
 def _old_or_new(backend: Backend, image: RecordImage) -> bool:
-    """Each byte is the one before or the one after; past the old end, before is zero."""
+    """Return whether each byte is the one before or after the change; past the old end, before is zero."""
     for start in range(0, len(image.after), _STEP):
         now = backend.read_at(image.offset + start, min(_STEP, len(image.after) - start))
         after = image.after[start : start + len(now)]

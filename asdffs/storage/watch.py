@@ -1,11 +1,11 @@
-"""Tells when another program may have changed a file, or the files of a directory: by watching the directory.
+"""Notify when another program may have changed a file, or the files of a directory.
 
-The directory, not the file: a file that is replaced has another inode, and a watch on the old one
-says nothing of the new.  It hears of closes after writing, of names moved and removed, in the
-directory; what really changed the signature tells.  Limits: a map that is written is heard of when it
-is closed; a network file system says nothing of other machines.
+It watches the directory instead of the file, because a watch on a replaced file says nothing about the new one.
+It is notified when files are closed after writing, and when names are moved or removed.  The signature then
+shows whether the file really changed.  Limits: mapped writes are noticed only when the file is closed, and a
+network file system does not report changes by other machines.
 
-Its threads only call what they are given, which must not block.
+Its threads only call the callbacks, which must not block.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryWatch:
-    """``noticed(name)`` is called, by another thread, when something happened to that name in ``directory``.
+    """A watch on ``directory``; ``noticed(name)`` is called by another thread when something happened to that name.
 
-    And with an empty name once the watch has begun, for what happened before.
+    It is also called with an empty name when the watch has begun, because of earlier changes.
     """
 
     def __init__(self, directory: str, noticed: Callable[[str], None]) -> None:
@@ -33,22 +33,22 @@ class DirectoryWatch:
         self._stopped = False
 
     def start(self) -> None:
-        """Begin, without waiting until it has begun; where nothing can be watched, the log says so."""
+        """Start without waiting until the watch has begun.  If it cannot begin, this is logged."""
         threading.Thread(target=self._start, name="watch", daemon=True).start()
 
     def stop(self) -> None:
-        """End.  Harmless when it has not begun: it does not begin then."""
+        """Stop the watch.  If it has not begun yet, it never does."""
         self._stopped = True
         if self._observer is not None:
             self._observer.stop()
 
     def _start(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # and so for watchdog's threads
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # watchdog's threads inherit this
         from watchdog.events import FileClosedEvent, FileDeletedEvent, FileMovedEvent, FileSystemEventHandler
         from watchdog.observers import Observer
 
         class Handler(FileSystemEventHandler):
-            """Tells the names that an event is about."""
+            """Passes on the names of each event."""
 
             def on_any_event(handler, event: Any) -> None:  # noqa: N805 - ``self`` is the watch
                 self._look_at(event)
@@ -61,7 +61,7 @@ class DirectoryWatch:
             observer.start()
         except OSError as err:
             logger.warning(
-                "%s cannot be watched (%s); another program's change is seen at the next look",
+                "%s cannot be watched (%s); changes by other programs are noticed at the next access",
                 self._directory,
                 err.strerror,
             )
@@ -79,7 +79,7 @@ class DirectoryWatch:
 
 
 class Watch(DirectoryWatch):
-    """``changed`` is called, by another thread, when something happened to the file at ``path``."""
+    """A watch on the file at ``path``; another thread calls ``changed`` when something happened to it."""
 
     def __init__(self, path: str, changed: Callable[[], None]) -> None:
         directory, name = os.path.split(path)
