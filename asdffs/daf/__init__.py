@@ -1,8 +1,10 @@
 """FilesDaf stores in ASDF files: annotated matrices of single-cell biology, as one file and as a directory.
 
-A store is a directory of raw files; packed, it is one ASDF file whose tree says what they are (docs/daf.md), and a
-mount of that file shows the directory again, to read and to write.  This package enters asdffs only through the
-registry, as a view, and as the command ``asdffs daf``; everything it does with a file it does through ``document``.
+A store is a directory of raw files.  Packed, it is one ASDF file whose tree describes them (docs/daf.md).  A mount of
+that file shows the directory again, for reading and writing.
+
+The rest of asdffs reaches this package only through the registry (as a view) and the command ``asdffs daf``.  This
+package accesses ASDF files only through ``document``.
 
 >>> import asdffs.daf                                          # doctest: +SKIP
 >>> asdffs.daf.open("cells.asdf").vectors["cell"]["age"]       # doctest: +SKIP
@@ -21,7 +23,7 @@ __all__ = ["open"]
 
 
 def open(path: str | os.PathLike[str]) -> Store:  # noqa: A001
-    """The FilesDaf store in the directory or ASDF file ``path``, read-only; use it in a ``with`` statement.
+    """Open the FilesDaf store in the directory or ASDF file ``path``, read-only, for use in a ``with`` statement.
 
     Raises ``asdffs.AsdffsError`` (``MissingFileError``, ``InvalidStoreError``, ``NotAsdfError``), ``OSError``.
     """

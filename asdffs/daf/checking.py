@@ -1,8 +1,9 @@
-"""Is a store as its specification says: what sizes cannot tell (sections 5, 6, 8, 9).
+"""Checks of a store's contents that file sizes cannot decide (specification, sections 5, 6, 8, 9).
 
-Axes have no entry twice and none that is empty; lines are UTF-8; indices are within their axis, in order, each once;
-column pointers begin at 1, never go back, and end where the values do; a Bool is 0 or 1.
-One thread.
+Entries of an axis are unique and not empty.  Lines are UTF-8.  Indices lie within their axis and increase strictly.
+Column pointers begin at 1, never decrease, and end one after the last value.  A Bool is 0 or 1.
+
+For one thread.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def check_store(files: Files, step: Callable[[int], object] = lambda size: None) -> list[Fault]:
-    """All that is wrong, file by file; ``step(bytes)`` is told how it goes on.  Raises ``OSError``."""
+    """Return all faults, sorted by path.
+
+    ``step`` is called with the size in bytes of each file that was checked.  Raises ``OSError``.
+    """
     found = find_properties(files)
     faults = [*_missing(files, found), *found.faults]
     for name in found.axes:
@@ -40,7 +44,7 @@ def check_store(files: Files, step: Callable[[int], object] = lambda size: None)
 
 
 def _missing(files: Files, found: Properties) -> Iterator[Fault]:
-    """What every store has (section 2), and a directory for each axis."""
+    """Yield faults for missing sections, a missing ``daf.json`` (section 2), and directories of unknown axes."""
     if SENTINEL not in files.contents:
         yield Fault(SENTINEL, "is missing")
     for section in SECTIONS:
@@ -48,7 +52,7 @@ def _missing(files: Files, found: Properties) -> Iterator[Fault]:
             yield Fault(section, "the directory is missing")
     for path in sorted(filter(is_axis_directory, files.directories)):
         for axis in set(path.split("/")[1:]) - set(found.axes):
-            yield Fault(path, f"is of the axis {axis!r}, which the store does not have", kept=True)
+            yield Fault(path, f"belongs to the axis {axis!r}, which the store does not have", kept=True)
 
 
 def _judged(path: str, check: Callable[[], Iterator[str]]) -> list[Fault]:
@@ -88,11 +92,11 @@ def _check_part(files: Files, array: ArrayProperty, part: str) -> Iterator[str]:
 
 
 def _check_indices(numbers: np.ndarray[Any, Any], length: int) -> Iterator[str]:
-    """1-based, each within the axis, in order, once (section 8.2)."""
+    """Check that indices are 1-based, within the axis, and strictly increasing (section 8.2)."""
     yield from _check_range(numbers, length)
     at = _first(numbers[1:] <= numbers[:-1])
     if at is not None:
-        yield f"element {at + 2} is {numbers[at + 1]} after {numbers[at]}: indices are in order, each once"
+        yield f"element {at + 2} is {numbers[at + 1]} after {numbers[at]}: indices must strictly increase"
 
 
 def _check_range(numbers: np.ndarray[Any, Any], length: int) -> Iterator[str]:
@@ -102,23 +106,23 @@ def _check_range(numbers: np.ndarray[Any, Any], length: int) -> Iterator[str]:
 
 
 def _check_pointers(numbers: np.ndarray[Any, Any], nonzero: int) -> Iterator[str]:
-    """From 1 to one after the last value, never back (section 9.2)."""
+    """Check that pointers go from 1 to one after the last value and never decrease (section 9.2)."""
     if int(numbers[0]) != 1:
         yield f"element 1 is {numbers[0]} and should be 1"
     if int(numbers[-1]) != nonzero + 1:
         yield f"the last element is {numbers[-1]} and should be {nonzero + 1}: one after the last value"
     at = _first(numbers[1:] < numbers[:-1])
     if at is not None:
-        yield f"element {at + 2} is {numbers[at + 1]} after {numbers[at]}: pointers never go back"
+        yield f"element {at + 2} is {numbers[at + 1]} after {numbers[at]}: pointers must not decrease"
 
 
 def _first(wrong: np.ndarray[Any, Any]) -> int | None:
-    """Where the first one is that is wrong."""
+    """Return the position of the first true element, None without one."""
     return int(wrong.argmax()) if wrong.any() else None
 
 
 def check_sparse(array: ArrayProperty, parts: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[str]:
-    """What is wrong with the indices of a sparse array, whose ``parts`` are given."""
+    """Yield what is wrong with the indices of a sparse array; ``parts``: its arrays, by name."""
     if "nzind" in parts:
         yield from _check_indices(parts["nzind"], array.shape[0])
     elif not (found := list(_check_pointers(parts["colptr"], array.nonzero))):
@@ -128,14 +132,14 @@ def check_sparse(array: ArrayProperty, parts: Mapping[str, np.ndarray[Any, Any]]
 
 
 def _check_rows(numbers: np.ndarray[Any, Any], colptr: np.ndarray[Any, Any], length: int) -> Iterator[str]:
-    """Rows are in order within each column."""
+    """Check that row indices are within the axis and strictly increasing in each column."""
     import numpy as np
 
     yield from _check_range(numbers, length)
     later = numbers[1:] <= numbers[:-1]
-    first = colptr[1:-1].astype(np.int64) - 1  # where a column begins the row may be any
+    first = colptr[1:-1].astype(np.int64) - 1  # the first row of a column may be any
     first = first[(first > 0) & (first < len(numbers))]
     later[first - 1] = False
     at = _first(later)
     if at is not None:
-        yield f"element {at + 2} is {numbers[at + 1]} after {numbers[at]} in one column: rows are in order, each once"
+        yield f"element {at + 2} is {numbers[at + 1]} after {numbers[at]} in one column: rows must strictly increase"

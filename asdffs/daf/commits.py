@@ -1,4 +1,7 @@
-"""When a mounted store is committed: soon after a change, all at once, and where that fails unit by unit."""
+"""Decides when a mounted store is committed: soon after a change, first as a whole, then unit by unit if that fails.
+
+The caller holds the main lock.
+"""
 
 from __future__ import annotations
 
@@ -10,33 +13,33 @@ from asdffs.daf.nodes import KeptEntryError
 from asdffs.errors import AsdffsError, FailedFileError, LockedError, StaleFileError, TreeChangedError
 from asdffs.scheduling import RankedLock
 
-#: How long after a change the tree is committed, in seconds; at least as many times what the last commit took.
+#: Delay in seconds between a change and the commit, and the least delay as a multiple of the last commit's duration.
 _SOON: Final = 0.25
 _PATIENCE: Final = 4
-#: How many units are committed one by one, at most, where all at once cannot be.
+#: The most units that are committed one by one after a commit of all of them failed.
 _MOST_ALONE: Final = 200
-#: How often a commit is made again because the tree was changed, or is written otherwise than it is here.
+#: How often a commit is repeated because the tree changed, or because a mapping is in a form that must be rewritten.
 _TRIES: Final = 5
 
 
 class Committable(Committed, Protocol):
-    """What is asked of the mounted store: ``LiveStore`` says what each means."""
+    """The part of the mounted store that ``Commits`` needs; see ``LiveStore``."""
 
     lock: RankedLock
 
     @property
     def is_stored(self) -> bool:
-        """Whether the tree has all there is, and no more."""
+        """Whether the tree has exactly the files and directories of the mount."""
 
     def refresh(self) -> None:
-        """Take up what a commit that is not ours has changed."""
+        """Load the tree again if another commit changed it."""
 
     def take_up(self) -> None:
-        """Show what the tree has now."""
+        """Load the tree, and show its files."""
 
 
 class Commits:
-    """The commits of ``store``."""
+    """Schedules and runs the commits of ``store``."""
 
     def __init__(self, store: Committable) -> None:
         self._store = store
@@ -45,7 +48,7 @@ class Commits:
         self._lasted = 0.0
 
     def wake(self) -> None:
-        """Something is to be committed, soon."""
+        """Schedule a commit, unless one is scheduled already."""
         self._pending = True
         if not self._waking:
             self._waking = True
@@ -59,11 +62,12 @@ class Commits:
             self._store.document.report.refuse(err)
 
     def commit(self, *, final: bool, forced: bool = False) -> None:
-        """Have the tree have what is whole; ``final``: everything, as files where it is no property.
+        """Commit whole properties to the tree.
 
-        ``forced``: also when nobody has changed anything.
+        ``final``: commit everything; files that are not part of a whole property are kept as files.
+        ``forced``: commit even if nothing is known to have changed.
 
-        Raises ``AsdffsError``, ``OSError``; what is loose stays so.
+        Raises ``AsdffsError``, ``OSError``; loose files stay loose then.
         """
         if not self._store.document.writable or not (
             self._pending or forced or (final and not self._store.is_stored)
@@ -82,7 +86,7 @@ class Commits:
                 self._lasted = time.monotonic() - started
 
     def _commit(self, *, final: bool) -> None:
-        """All at once; where that fails, one by one: what cannot be said, or has no room, holds up no other."""
+        """Commit all units at once; on failure, one by one, so that a bad unit does not block the others."""
         together = Commit(self._store, final=final)
         try:
             self._run(together, final=final)
@@ -112,7 +116,7 @@ class Commits:
             try:
                 commit.run()
                 return
-            except KeptEntryError:  # somebody has written a mapping otherwise than this package does
+            except KeptEntryError:  # a mapping is in a style that cannot be changed in place, such as flow style
                 commit = Commit(self._store, final=final, anew=True, only=only)
             except TreeChangedError:
                 self._store.take_up()

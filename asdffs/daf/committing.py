@@ -1,11 +1,15 @@
-"""Has the tree of a mounted store have what programs wrote: whole properties as nodes and blocks, the rest as files.
+"""One commit of a mounted store: whole properties become nodes and blocks of the tree, the rest stays as files.
 
-Order of writes, so that a crash at any point leaves the old tree or the new one, each with its blocks whole and its
-log: 1. what is new goes into new blocks, or into free ones, durably; 2. the log of the new tree is laid beside the
-old one; 3. the text of the tree is changed, by the document's journal; 4. the new log takes the old one's place;
-5. loose files that the tree has now are removed, and blocks that it has no more are emptied.
-An entry of the tree that did not change is not written again, comments included.
-Under its ``turn``; others are served while this waits for the disk.
+Order of writes, so that a crash at any point leaves the old or the new tree, with complete blocks and its log:
+
+1. New data goes durably into new or free blocks.
+2. The log of the new tree is written beside the old log.
+3. The text of the tree is changed, through the document's journal.
+4. The new log replaces the old one.
+5. Loose files that the tree has now are removed, and blocks that it no longer refers to are emptied.
+
+An entry of the tree that did not change is not rewritten; its comments stay.  The caller holds the main lock and the
+store's ``lock``; the main lock is released while this waits for the disk.
 """
 
 from __future__ import annotations
@@ -34,21 +38,21 @@ from asdffs.format.header import standard_version
 from asdffs.format.tree_extent import complete_last_line
 
 _ASDF: Final = "tag:stsci.edu:asdf/"
-#: In the place of the number of a block that is not there yet.
+#: Placeholder for the number of a block that does not exist yet.
 _MARK: Final = re.compile("\0[0-9]+\0")
 
-#: What is committed together: a property, or a file that is part of none.
+#: What is committed together: a property, or the path of a file that is not part of one.
 Unit = Key | str
 
 
 def unit_of(path: str) -> Unit:
-    """What the file at ``path`` is committed with."""
+    """Return the unit with which the file at ``path`` is committed."""
     place = place_of(path)
     return path if place is None else place[0]
 
 
 class Committed(Protocol):
-    """What a commit asks of the mounted store: ``LiveStore`` says what each means."""
+    """The part of the mounted store that a commit needs; see ``LiveStore``."""
 
     document: Document
     room: BlockRoom
@@ -56,29 +60,29 @@ class Committed(Protocol):
 
     @property
     def held_blocks(self) -> set[int]:
-        """Numbers of the blocks of files without a name that are open."""
+        """Numbers of the blocks of open files that have no name."""
 
     def walk(self) -> tuple[dict[str, LiveFile], set[str]]:
-        """All files by path, and all directories."""
+        """Return all files by path, and the paths of all directories."""
 
     def is_committed(self, path: str, file: LiveFile) -> bool:
-        """Whether the tree has ``file`` at ``path``, as it is."""
+        """Return whether the tree has the present content of ``file`` at ``path``."""
 
     def adopt(self, tree: TreeStore, taken: Mapping[str, tuple[LiveFile, Loose | None]]) -> None:
-        """Files are what ``tree`` has from now on."""
+        """Make ``tree`` the state that the files show."""
 
     def prepare_log(self, text: bytes, taken: set[str]) -> None:
-        """Before ``text`` is committed: the log that goes with it."""
+        """Write the log of the tree ``text``, before that is committed."""
 
     def restart_log(self) -> None:
-        """The text that was prepared for is the tree."""
+        """Make the prepared log the current one, after its tree was committed."""
 
 
 class Commit:
-    """One commit.
+    """One commit of ``store``.
 
-    ``final``: what is no property, and maybe not yet, becomes files as well; ``anew``: every entry is written again;
-    ``only``: of what is loose, these units.
+    ``final``: files that are not part of a whole property, or not yet, are committed as files.
+    ``anew``: every entry is rewritten.  ``only``: of the loose files, commit only those of these units.
     """
 
     def __init__(
@@ -103,7 +107,7 @@ class Commit:
 
     @property
     def loose_units(self) -> list[Unit]:
-        """What has loose files, the smallest first."""
+        """Units that have loose files, the smallest first."""
         sizes: dict[Unit, int] = {}
         for path, loose in self._loose.items():
             if loose is not None:
@@ -111,7 +115,7 @@ class Commit:
         return sorted(sizes, key=lambda unit: sizes[unit])
 
     def run(self) -> None:
-        """Commit.  Raises ``KeptEntryError``, ``TreeChangedError``, ``AsdffsError``, ``OSError``."""
+        """Run the commit.  Raises ``KeptEntryError``, ``TreeChangedError``, ``AsdffsError``, ``OSError``."""
         store, room = self._store, self._store.room
         contents = store.tree.files.contents.values()
         before = {content.block for content in contents if isinstance(content, Stored)} - {None}
@@ -119,7 +123,7 @@ class Commit:
         if old != new:
             try:
                 self._change_tree(old, new)
-            except (AsdffsError, OSError):  # what it has taken is given back, or the next try takes as much again
+            except (AsdffsError, OSError):  # free its blocks, or the next try allocates as many again
                 with contextlib.suppress(AsdffsError, OSError):
                     room.tidy(store.held_blocks)
                 raise
@@ -136,7 +140,7 @@ class Commit:
         text, version = document.tree.text(), document.tree.version
         if version != self._store.tree.generation:
             raise TreeChangedError("the tree was changed meanwhile", path=document.path)
-        with document.scheduler.waiting():  # a large tree takes a while; and what cannot be said there costs no block
+        with document.scheduler.waiting():  # slow for large trees; fails before blocks are written if it must fail
             changed(text, {DAF: old}, {DAF: new})
         wanted = [New(Now(file), growing) for file, (_, growing) in self._marks.items()]
         numbers = self._store.room.store(wanted, self._store.held_blocks)
@@ -145,27 +149,27 @@ class Commit:
             draft = changed(text, {DAF: old}, {DAF: _renamed(new, marks)})
             self._store.prepare_log(complete_last_line(draft), self._taken)
             document.commit_tree(draft, over=version)
-        except BaseException:  # whatever it was: the blocks are nobody's, and it is raised again
+        except BaseException:  # nothing refers to the new blocks
             self._store.room.drop(set(numbers))
             raise
 
     # -- the entries of the tree ------------------------------------------------
 
     def _old(self) -> dict[str, Any]:
-        """What the tree has, each entry as ``KEPT``; lists are compared."""
+        """Return the present entries of the tree, each as ``KEPT``; lists have their values, to be compared."""
         tree, node = self._store.tree, dict[str, Any]()
         for keys in tree.nodes:
             put(node, keys, KEPT)
         _put_directories(node, tree.files.directories)
         for name in tree.kept.values():
             put(node, ("files", "verbatim", name), KEPT)
-        for name in tree.spellings:  # also those that do not count any more: they go
+        for name in tree.spellings:  # includes obsolete ones, so that they are removed
             put(node, ("files", "spelled", name), KEPT)
         _put_lists(node, tree.directories, tree.absent)
         return node
 
     def _new(self) -> dict[str, Any]:
-        """What it is to have."""
+        """Return the entries that the tree is to have."""
         node: dict[str, Any] = {}
         writer = Writer(self._files, self._number, ndarray_tag(self._document))
         self._take_version(node)
@@ -180,21 +184,21 @@ class Commit:
         return node
 
     def _is_stored(self, path: str) -> bool:
-        """Whether the tree has the file at this path, and it is the one that is there."""
+        """Return whether the tree has the present file at this path, unless every entry is rewritten."""
         file = self._paths.get(path)
         return not self._anew and file is not None and self._store.is_committed(path, file)
 
     def _is_ready(self, path: str) -> bool:
-        """Whether a file can be taken up as it is: nobody is writing it, or it is stored."""
+        """Return whether a file can be committed now: it is in a block already, or no handle may write to it."""
         file = self._paths[path]
-        if self._loose[path] is None:  # what is written into it is in its block, unless that is to be another one
+        if self._loose[path] is None:  # writes go into its block, unless the commit gives it another block
             return not (file.writers and isinstance(file.content, Stored) and file.block is None)
         if self._only is not None and unit_of(path) not in self._only:
             return False
         return self._final or not file.writers
 
     def _take_version(self, node: dict[str, Any]) -> None:
-        """``daf.json`` as it is kept, or read again."""
+        """Take ``daf.json``: as the tree has it, or parsed again."""
         tree = self._store.tree
         if self._is_stored(SENTINEL):
             self._found.version = tree.version
@@ -207,7 +211,7 @@ class Commit:
                 self._taken.add(SENTINEL)
 
     def _take_properties(self, node: dict[str, Any], writer: Writer) -> None:
-        """Properties that are what they were, and those that are whole, and that nobody is writing."""
+        """Take unchanged properties, and changed ones that are whole and not being written."""
         changed_ones: dict[Key, list[str]] = {}
         same: dict[Key, list[str]] = {}
         for unit, paths in self._units.items():
@@ -221,7 +225,7 @@ class Commit:
         for unit, paths in same.items():
             if axes.isdisjoint(unit.axes):
                 put(node, keys_of(unit), KEPT)
-            else:  # a sparse array has no other length than that of its axis
+            else:  # the length of a sparse array is known from its axis only
                 changed_ones[unit] = paths
         self._count_axes(changed_ones)
         for key in sorted(changed_ones, key=lambda key: (key.kind != "axis", key)):
@@ -234,7 +238,10 @@ class Commit:
         self._put_properties(node, writer)
 
     def _is_unchanged(self, key: Key, paths: list[str]) -> bool:
-        """Whether the tree has this property as it is; a sparse one is described by the version of the store."""
+        """Return whether the tree has this property as it is.
+
+        A sparse descriptor depends on the version of the store, so an array is unchanged only if that is.
+        """
         tree = self._store.tree
         same = keys_of(key) in tree.nodes and tree.units.get(key) == set(paths) and all(map(self._is_stored, paths))
         return same and (key.kind in ("scalar", "axis") or tree.version == self._found.version)
@@ -251,7 +258,7 @@ class Commit:
                 put(node, keys_of(place[0]), writer.lines(path, found.axes[place[0].name]))
 
     def _count_axes(self, units: dict[Key, list[str]]) -> None:
-        """How long the axes are that are not judged anew."""
+        """Count the entries of axes that ``units`` refer to and do not contain."""
         for axis in {axis for key in units for axis in key.axes}:
             key = Key("axis", (), axis)
             if key not in units and key.path("txt") in self._files.contents:
@@ -259,7 +266,7 @@ class Commit:
                     self._found.axes[axis] = count_lines(self._files.contents[key.path("txt")])
 
     def _take_spellings(self, node: dict[str, Any], writer: Writer) -> None:
-        """JSON that is not written as it would be rendered."""
+        """Take the spelling of JSON files that are not written as they would be rendered."""
         for path in sorted(spelled_otherwise(self._files, self._found)):
             put(node, ("files", "spelled", encoded_path(path)), writer.kept(path))
         for path, name in self._store.tree.spelled.items():
@@ -267,7 +274,7 @@ class Commit:
                 put(node, ("files", "spelled", name), KEPT)
 
     def _take_files(self, node: dict[str, Any], writer: Writer) -> None:
-        """Files that are no part of a property."""
+        """Take files that are not part of a property."""
         kept = self._store.tree.kept
         rest = [path for path in sorted(self._paths) if path not in self._taken and not _is_kept(node, path)]
         waiting = [path for path in rest if not self._is_file(path)]
@@ -277,7 +284,7 @@ class Commit:
             elif path not in waiting:
                 self._take_file(node, writer, path)
         taken = {self._paths[path] for path in self._taken if self._loose[path] is not None}
-        for path in waiting:  # another name of a file that is stored by now
+        for path in waiting:  # hard links to files that this commit takes
             if self._paths[path] in taken:
                 self._take_file(node, writer, path)
 
@@ -286,15 +293,15 @@ class Commit:
         self._taken.add(path)
 
     def _is_file(self, path: str) -> bool:
-        """Whether it is to be a file of the tree now: a loose one may be a part of a property when others come."""
+        """Return whether to keep it as a file now.  A loose file may become part of a property when others follow."""
         if self._loose[path] is None:
             return True
-        if path in self._packed:  # its descriptor says that what it describes is kept as files
+        if path in self._packed:  # a packed property is kept as files
             return True
         return self._is_ready(path) and (self._final or (place_of(path) is None and path != SENTINEL))
 
     def _number(self, path: str) -> str:
-        """The block that has the bytes of a file: its own, or for now the mark of one that is to be."""
+        """Return the number of a file's block, or a placeholder if the block does not exist yet."""
         file = self._paths[path]
         number = file.block if file.loose is None else None
         if number is not None:
@@ -307,7 +314,7 @@ def _is_json(path: str) -> bool:
 
 
 def _is_kept(node: dict[str, Any], path: str) -> bool:
-    """Whether the property of which ``path`` is a part stays as it is written."""
+    """Return whether the property to which ``path`` belongs stays as it is written."""
     place = place_of(path)
     keys = ("version",) if path == SENTINEL else keys_of(place[0]) if place is not None else ()
     found: Any = node if keys else None
@@ -334,19 +341,22 @@ def _put_lists(node: dict[str, Any], directories: set[str], absent: set[str]) ->
 
 
 def _renamed(node: Any, marks: dict[str, str]) -> Any:
-    """A node with other texts in the place of ``marks``."""
+    """Return a node in which the placeholders ``marks`` are replaced by their values."""
     if isinstance(node, dict):
         return {key: _renamed(child, marks) for key, child in node.items()}
     return _MARK.sub(lambda match: marks[match[0]], node) if isinstance(node, str) else node
 
 
 def ndarray_tag(document: Document) -> str:
-    """How the tree writes the tag of an ndarray: as others in it, else as its version of the standard has it.
+    """Return the tag of a new ndarray as the tree writes it.
 
-    Raises ``NotSupportedError`` for a file of the drafts.
+    It is the tag of the first array, else the one of the file's ASDF Standard, shortened if the tree declares
+    ``%TAG !``.  Raises ``NotSupportedError`` for a file of a draft format.
     """
     if document.dialect.upgradable:
-        raise NotSupportedError("a file of the drafts takes no new arrays", path=document.path, remedy=Remedy.UPGRADE)
+        raise NotSupportedError(
+            "a file of a draft format cannot take new arrays", path=document.path, remedy=Remedy.UPGRADE
+        )
     outline = document.arrays.outline()
     standard = standard_version(document.read_raw(0, document.layout.text_start)) or "1.6.0"
     old = standard in ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0")

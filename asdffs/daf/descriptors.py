@@ -1,8 +1,7 @@
-"""The JSON files of a store: what they say, and how they are written (specification, sections 3, 4, 6.1, 8.1, 9).
+"""Parses and builds the JSON files of a store (specification, sections 3, 4, 6.1, 8.1, 9).
 
 Version 1.0 has ``{"format":"sparse","eltype":T,"indtype":I}``; 1.1 describes each part of a sparse property as an
-array of its own.  Both may be in one store.  Numbers keep the text that they have.
-Pure.
+array of its own.  One store may contain both.  Numbers keep their text.  Pure.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ Version = tuple[int, int]
 
 NEWEST: Final[Version] = (1, 1)
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
-#: Longer ones are no descriptors.
+#: The largest size of a JSON file, in bytes.
 LARGEST: Final = 16 << 20
 
 
 class Number(str):
-    """The text of a number, as JSON has it."""
+    """The text of a JSON number."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """What the JSON file of a vector or matrix says.
+    """The parsed JSON file of a vector or matrix.
 
-    ``indtype``: of a sparse one; ``counts``: elements of its parts, where it says them; ``valued``: whether the file
-    says (1.1) that there are values, None where it does not.
+    ``indtype``: type of the indices if it is sparse.  ``counts``: stated numbers of elements, by part.
+    ``valued``: whether the file (1.1) describes values; None if it does not tell.
     """
 
     format: Literal["dense", "sparse"]
@@ -48,61 +47,61 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class DafScalar:
-    """A scalar: ``value`` is a str, a bool, or a ``Number``."""
+    """A scalar; ``value`` is a str, a bool, or a ``Number``."""
 
     eltype: Eltype
     value: str | bool
 
 
 def parse_json(raw: bytes) -> dict[str, Any]:
-    """An object; numbers as ``Number``.  Raises ``InvalidStoreError``."""
+    """Parse a JSON object; numbers become ``Number``.  Raises ``InvalidStoreError``."""
     if len(raw) > LARGEST:
-        raise InvalidStoreError(f"has {len(raw)} bytes, and is to be a short JSON object")
+        raise InvalidStoreError(f"has {len(raw)} bytes, but should be a short JSON object")
     try:
         found = json.loads(
             raw.decode(), parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_once
         )
     except (ValueError, RecursionError) as err:
-        raise InvalidStoreError(f"is no JSON object: {str(err)[:100]}") from err
+        raise InvalidStoreError(f"is not a JSON object: {str(err)[:100]}") from err
     if not isinstance(found, dict):
-        raise InvalidStoreError("is no JSON object")
+        raise InvalidStoreError("is not a JSON object")
     return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 
 def parse_version(raw: bytes) -> Version:
-    """The version in ``daf.json`` (section 3).  Raises ``InvalidStoreError`` for one that is not known."""
+    """Parse ``daf.json`` (section 3).  Raises ``InvalidStoreError``, also for a version that is not supported."""
     version = parse_json(raw).get("version")
     numbers = [_integer(number) for number in version] if isinstance(version, list) else []
     if len(numbers) != len(NEWEST) or None in numbers:
         raise InvalidStoreError('has no "version" of two integers')
     major, minor = numbers[0] or 0, numbers[1] or 0
     if major != NEWEST[0] or not 0 <= minor <= NEWEST[1]:
-        raise InvalidStoreError(f"says version [{major},{minor}]; [1,0] and [1,1] are known")
+        raise InvalidStoreError(f"has version [{major},{minor}]; only [1,0] and [1,1] are supported")
     return major, minor
 
 
 def build_version(version: Version) -> bytes:
-    """``daf.json``."""
+    """Build the bytes of ``daf.json``."""
     return _line({"version": list(version)})
 
 
 def parse_scalar(raw: bytes) -> DafScalar:
-    """Section 4.  Raises ``InvalidStoreError``."""
+    """Parse the JSON file of a scalar (section 4).  Raises ``InvalidStoreError``."""
     found = parse_json(raw)
     eltype, value = eltype_of(found.get("type")), found.get("value")
     if eltype is None:
-        raise InvalidStoreError(f"has the type {_shown(found.get('type'))}, which is none of FilesDaf")
+        raise InvalidStoreError(f"has the type {_shown(found.get('type'))}, which is not a FilesDaf type")
     if not isinstance(value, (str, bool)) or not _fits(eltype, value):
-        raise InvalidStoreError(f"has the value {_shown(value)}, which is no {eltype.name}")
+        raise InvalidStoreError(f"has the value {_shown(value)}, which is not a valid {eltype.name}")
     if set(found) != {"type", "value"}:
-        raise InvalidStoreError('has other keys than "type" and "value"')
+        raise InvalidStoreError('has keys other than "type" and "value"')
     return DafScalar(eltype, value == "1" if isinstance(value, Number) and eltype.name == BOOL else value)
 
 
@@ -117,7 +116,7 @@ def _fits(eltype: Eltype, value: object) -> bool:
 
 
 def in_range(eltype: Eltype, value: str) -> bool:
-    """Whether the text is an integer that the type has."""
+    """Return whether the text is an integer in the range of the type."""
     number = _integer(value)
     bits = 8 * eltype.size
     low, high = (0, (1 << bits) - 1) if eltype.descr[1] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
@@ -125,34 +124,37 @@ def in_range(eltype: Eltype, value: str) -> bool:
 
 
 def build_scalar(scalar: DafScalar) -> bytes:
-    """Section 4: a Bool is 0 or 1."""
+    """Build the JSON file of a scalar (section 4); a Bool is written as 0 or 1."""
     value = Number(int(scalar.value)) if isinstance(scalar.value, bool) else scalar.value
     return _line({"type": scalar.eltype.name, "value": value})
 
 
 def parse_descriptor(raw: bytes, *, matrix: bool) -> Descriptor:
-    """Sections 6.1, 8.1, 9, and the form of 1.1.  Raises ``InvalidStoreError``, ``PackedPropertyError``."""
+    """Parse a descriptor of version 1.0 (sections 6.1, 8.1, 9) or 1.1; ``matrix``: of a matrix, not a vector.
+
+    Raises ``InvalidStoreError``; its ``packed`` is true for a packed property.
+    """
     found = parse_json(raw)
     if found.get("format") == "dense":
         return Descriptor("dense", _eltype(found, "eltype"))
     if found.get("format") != "sparse":
-        raise InvalidStoreError(f'has the format {_shown(found.get("format"))}; "dense" and "sparse" are known')
+        raise InvalidStoreError(f'has the format {_shown(found.get("format"))}; "dense" and "sparse" are supported')
     if "eltype" in found or "indtype" in found:
         return Descriptor("sparse", _eltype(found, "eltype"), _indtype(found, "indtype"))
     return _parse_parts(found, ("colptr", "rowval") if matrix else ("nzind",))
 
 
 def _parse_parts(found: dict[str, Any], indices: tuple[str, ...]) -> Descriptor:
-    """The form of 1.1: an object for each part."""
+    """Parse the sparse form of 1.1: an object for each part."""
     parts = {name: found[name] for name in (*indices, "nzval") if name in found}
     if not all(isinstance(part, dict) for part in parts.values()) or not set(indices) <= set(parts):
-        raise InvalidStoreError(f"describes no {' and '.join(indices)}")
+        raise InvalidStoreError(f"does not describe {' and '.join(indices)}")
     types = {_indtype(parts[name], "eltype").name for name in indices}
     if len(types) > 1:
         raise InvalidStoreError(f"has indices of several types: {', '.join(sorted(types))}")
     counts = {name: _integer(part["n_elements"]) for name, part in parts.items() if "n_elements" in part}
     if None in counts.values():
-        raise InvalidStoreError('has an "n_elements" that is no integer')
+        raise InvalidStoreError('has an "n_elements" that is not an integer')
     valued = "nzval" in parts
     eltype = _eltype(parts["nzval"], "eltype") if valued else _eltype({"eltype": BOOL}, "eltype")
     known = {name: count for name, count in counts.items() if count is not None}
@@ -160,7 +162,10 @@ def _parse_parts(found: dict[str, Any], indices: tuple[str, ...]) -> Descriptor:
 
 
 def build_descriptor(descriptor: Descriptor, version: Version, *, counts: Mapping[str, int]) -> bytes:
-    """As clients of ``version`` write it; ``counts``: elements of the parts that a sparse property has."""
+    """Build a descriptor as clients of ``version`` write it.
+
+    ``counts``: number of elements of each part of a sparse property.
+    """
     eltype, indtype = descriptor.eltype, descriptor.indtype
     if indtype is None:
         return _line({"format": "dense", "eltype": eltype.name})
@@ -175,10 +180,10 @@ def build_descriptor(descriptor: Descriptor, version: Version, *, counts: Mappin
 
 def _eltype(found: dict[str, Any], key: str) -> Eltype:
     if "packed_format" in found:
-        raise InvalidStoreError("is packed, which is kept as it is, not read", packed=True)
+        raise InvalidStoreError("is packed; packed properties are kept as they are and not read", packed=True)
     eltype = eltype_of(found.get(key))
     if eltype is None:
-        raise InvalidStoreError(f"has the {key} {_shown(found.get(key))}, which is none of FilesDaf")
+        raise InvalidStoreError(f"has the {key} {_shown(found.get(key))}, which is not a FilesDaf type")
     return eltype
 
 
@@ -199,7 +204,7 @@ def _shown(value: Any) -> str:
 
 
 def _line(value: Any) -> bytes:
-    """JSON without spaces, and a newline; numbers as they were."""
+    """Build one line of JSON without spaces; numbers keep their text."""
     return (_text(value) + "\n").encode("utf-8", "surrogatepass")
 
 

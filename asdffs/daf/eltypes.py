@@ -1,4 +1,4 @@
-"""The types of FilesDaf (specification, appendix) and what each is in an ASDF tree.
+"""The element types of FilesDaf (specification, appendix), with their ASDF datatypes and numpy dtypes.
 
 Elements are little-endian and have no padding; a Bool is one byte, 0 or 1.  Pure.
 """
@@ -12,9 +12,9 @@ BOOL: Final = "Bool"
 
 
 class Eltype(NamedTuple):
-    """One type of elements.  ``name``: as FilesDaf writes it; ``size``: of an element in bytes, 0 of a string.
+    """One element type.  ``name``: in FilesDaf; ``size``: of an element in bytes, 0 for strings.
 
-    ``datatype``: of the schema core/ndarray; ``descr``: of numpy, little-endian; both empty for strings.
+    ``datatype``: in the schema core/ndarray; ``descr``: in numpy, little-endian.  Both are empty for strings.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Eltype(NamedTuple):
 
     @property
     def integer(self) -> bool:
-        """Whether it may be the type of indices."""
+        """Whether it is an integer type, as indices need."""
         return self.descr[1:2] in ("i", "u")
 
 
@@ -46,16 +46,16 @@ _BY_DATATYPE: Final = {eltype.datatype: eltype for eltype in ELTYPES.values() if
 
 
 def eltype_of(name: object) -> Eltype | None:
-    """The type that a file calls ``name``, also by an alias; None for none."""
+    """Return the type with this name or alias; None if there is no such type."""
     return ELTYPES.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
 
 
 def eltype_of_datatype(datatype: object) -> Eltype | None:
-    """The type whose elements an ndarray of ``datatype`` has; None for one that FilesDaf has not."""
+    """Return the type for the ASDF ``datatype``; None if FilesDaf has no such type."""
     return _BY_DATATYPE.get(datatype) if isinstance(datatype, str) else None
 
 
 def in_int64(text: str) -> bool:
-    """Whether every reader of YAML has a place for this integer, and the asdf library writes it again."""
+    """Return whether every YAML reader can represent this integer, and the asdf library writes the same text back."""
     number = int(text) if len(text) < 30 else 1 << 64
     return -(1 << 63) + 2 <= number < 1 << 63 and str(number) == text

@@ -1,7 +1,6 @@
-"""Looks at nodes of the tree: what a mapping has at a key, what a scalar says.
+"""Accessors for nodes of the tree: entries of mappings, items of lists, values of scalars.
 
-What is not as it is expected is None, or nothing, where the reader goes on without it.
-Pure.
+A node of an unexpected type gives None or nothing where the reader can go on without it.  Pure.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from typing import Any, Final
 from asdffs.errors import InvalidStoreError
 from asdffs.tree.values import ValueNode
 
-#: How deep, and how long, what describes an ndarray may be.
+#: The deepest nesting, and the longest list, in the description of an ndarray.
 _DEEPEST: Final = 3
 _MOST: Final = 64
 
 
 def child_of(node: ValueNode | None, name: str) -> ValueNode | None:
-    """The value of a key of a mapping; None where there is none."""
+    """Return the node at a key of a mapping; None if there is none."""
     if node is None or not isinstance(node.value, dict):
         return None
     found: ValueNode | None = node.value.get(name)
@@ -26,45 +25,48 @@ def child_of(node: ValueNode | None, name: str) -> ValueNode | None:
 
 
 def entries_of(node: ValueNode | None) -> Iterator[tuple[str, ValueNode]]:
-    """The entries of a mapping."""
+    """Yield the entries of a mapping, nothing for another node."""
     if node is not None and isinstance(node.value, dict):
         yield from node.value.items()
 
 
 def items_of(node: ValueNode | None) -> list[ValueNode]:
-    """The items of a list; of anything else none."""
+    """Return the items of a list, an empty list for another node."""
     return node.value if node is not None and isinstance(node.value, list) else []
 
 
 def value_of(node: ValueNode | None, name: str) -> Any:
-    """What a scalar at a key of a mapping is; None where there is none."""
+    """Return the value at a key of a mapping; None if there is none."""
     child = child_of(node, name)
     return None if child is None else child.value
 
 
 def text_of(node: ValueNode) -> str:
-    """A string; what YAML takes for something else is its text.  Raises ``InvalidStoreError``."""
+    """Return the text of a scalar, even if YAML reads it as another type than a string.
+
+    Raises ``InvalidStoreError`` for a mapping, a list or null.
+    """
     if isinstance(node.value, (dict, list)) or node.value is None:
         raise InvalidStoreError("a string is expected")
     return node.text
 
 
 def plain(node: ValueNode, depth: int = 0) -> Any:
-    """Dicts, lists, strings and integers, as far as an ndarray needs them; not what is below ``data``.
+    """Convert the description of an ndarray to dicts, lists and scalars; the value of ``data`` becomes None.
 
-    Raises ``InvalidStoreError``.
+    Raises ``InvalidStoreError`` if it is nested too deeply or a list is too long.
     """
     if depth > _DEEPEST:
-        raise InvalidStoreError("no ndarray is nested so deep")
+        raise InvalidStoreError("an ndarray is nested too deeply")
     if isinstance(node.value, dict):
         return {name: None if name == "data" else plain(child, depth + 1) for name, child in node.value.items()}
     if isinstance(node.value, list):
         if len(node.value) > _MOST:
-            raise InvalidStoreError("no ndarray has so many axes")
+            raise InvalidStoreError("an ndarray has too many axes")
         return [plain(child, depth + 1) for child in node.value]
     return node.value
 
 
 def line_of(node: ValueNode) -> str:
-    """Where it is, for a sentence."""
+    """Return the line of a node as part of a sentence, empty if it is not known."""
     return f", line {node.line}" if node.line else ""

@@ -1,7 +1,7 @@
-"""A store as files: paths, what each holds, and directories, wherever they are.
+"""A store as a set of files: paths with contents, and directories.
 
-A directory, a packed file and a mount are all such ``Files``; what their properties are is found by ``properties``.
-Paths are relative to the root of the store.  One thread at a time.
+A directory, a packed file and a mount are all represented as ``Files``; ``properties`` finds the properties in them.
+Paths are relative to the root of the store.  For one thread at a time.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from asdffs.errors import InvalidStoreError, MissingFileError
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.file_backend import FileBackend, FileFolder
 
-#: What is read at a time, in bytes.
+#: Bytes that are read at a time.
 PIECE: Final = 4 << 20
 
 
 class Content(Protocol):
-    """What a file holds.  Sizes and offsets in bytes."""
+    """The content of a file.  Sizes and offsets are in bytes."""
 
     @property
     def size(self) -> int:
-        """How many bytes."""
+        """Size in bytes."""
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes, fewer at the end, or where they are now.  Raises ``AsdffsError``, ``OSError``."""
+        """Return bytes (fewer at the end), or the extent where they lie now.  Raises ``AsdffsError``, ``OSError``."""
 
 
 class Bytes(NamedTuple):
-    """Bytes that are there."""
+    """Content in memory."""
 
     raw: bytes
 
@@ -48,7 +48,7 @@ class Bytes(NamedTuple):
 
 
 class OnDisk(NamedTuple):
-    """A file of a directory, as it was when it was found: of this ``size``, and changed at ``mtime_ns``."""
+    """A file on disk; ``size`` and ``mtime_ns`` are from the time when it was found."""
 
     path: str
     size: int
@@ -60,11 +60,11 @@ class OnDisk(NamedTuple):
             return os.pread(file.fileno(), length, offset)
 
     def opened(self) -> FileBackend:
-        """The file, to be closed by who asks.  Raises ``OSError``."""
+        """Open the file for reading; the caller closes it.  Raises ``OSError``."""
         return FileFolder(os.path.dirname(self.path)).open(os.path.basename(self.path), writable=False)
 
     def check_same(self) -> None:
-        """Raise ``InvalidStoreError`` when it is not what was found, as far as size and time tell."""
+        """Raise ``InvalidStoreError`` if its size or modification time changed since it was found."""
         try:
             status = os.stat(self.path)
         except FileNotFoundError:
@@ -75,41 +75,44 @@ class OnDisk(NamedTuple):
 
 @dataclass(slots=True)
 class Files:
-    """A store.  ``contents``: by path; ``directories``: all of them but the root; ``name``: for sentences."""
+    """The files of a store.
+
+    ``contents``: by path; ``directories``: paths of all except the root; ``name``: of the store, for messages.
+    """
 
     name: str
     contents: dict[str, Content] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
 
     def whole(self, path: str) -> bytes:
-        """All of a file.  Raises ``AsdffsError``, ``OSError``."""
+        """Read a whole file.  Raises ``AsdffsError``, ``OSError``."""
         return b"".join(pieces(self.contents[path]))
 
     def short(self, path: str, most: int) -> bytes:
-        """All of a file of at most ``most`` bytes.  Raises ``InvalidStoreError`` for a longer one."""
+        """Read a whole JSON file of at most ``most`` bytes.  Raises ``InvalidStoreError`` for a longer one."""
         size = self.contents[path].size
         if size > most:
-            raise InvalidStoreError(f"has {size} bytes, and is to be a short JSON object")
+            raise InvalidStoreError(f"has {size} bytes, but should be a short JSON object")
         return self.whole(path)
 
     def shown(self, path: str) -> str:
-        """The path as a person reads it."""
+        """Return the path with the name of the store, printable."""
         return os.path.join(self.name, path).encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def pieces(content: Content, start: int = 0) -> Iterator[bytes]:
-    """All of it from ``start`` on, piece by piece."""
+    """Yield the content from the offset ``start`` on, piece by piece."""
     for offset in range(start, content.size, PIECE):
         yield read_bytes(content.read(offset, PIECE))
 
 
 def read_directory(path: str) -> Files:
-    """The store in the directory ``path``; nothing of it is read yet.
+    """List the store in the directory ``path``; no file is read yet.
 
-    Raises ``MissingFileError``, ``InvalidStoreError`` for what is no file or directory, ``OSError``.
+    Raises ``MissingFileError``, ``OSError``, and ``InvalidStoreError`` for an entry that is not a file or directory.
     """
     if not os.path.isdir(path):
-        raise MissingFileError("is no directory", path=path)
+        raise MissingFileError("is not a directory", path=path)
     files = Files(path)
     rest = [""]
     while rest:
@@ -121,19 +124,19 @@ def read_directory(path: str) -> Files:
 
 
 def _take(files: Files, path: str, entry: os.DirEntry[str]) -> list[str]:
-    """Take an entry up; the directories that are to be looked into."""
+    """Add an entry to ``files``; return the directories to be listed next."""
     status = entry.stat(follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
         files.directories.add(path)
         return [path]
     if not stat.S_ISREG(status.st_mode):
-        raise InvalidStoreError("is neither a file nor a directory, which one file cannot hold", path=entry.path)
+        raise InvalidStoreError("is neither a file nor a directory; remove it from the store", path=entry.path)
     files.contents[path] = OnDisk(entry.path, status.st_size, status.st_mtime_ns)
     return []
 
 
 def above(paths: Iterable[str]) -> set[str]:
-    """All directories that lead to ``paths``."""
+    """Return all parent directories of ``paths``."""
     found: set[str] = set()
     for path in paths:
         while (path := path.rpartition("/")[0]) and path not in found:
@@ -142,10 +145,10 @@ def above(paths: Iterable[str]) -> set[str]:
 
 
 def empty_directories(files: Files) -> set[str]:
-    """The directories in which nothing is."""
+    """Return the empty directories."""
     return files.directories - above(files.contents) - above(files.directories)
 
 
 def sorted_paths(contents: Mapping[str, Content]) -> list[str]:
-    """By their bytes, as the order of a file must not depend on a locale."""
+    """Return the paths sorted by their bytes, so that the order in a file does not depend on the locale."""
     return sorted(contents, key=functools.cache(os.fsencode))

@@ -1,4 +1,4 @@
-"""An empty store: in a new file, or beside what the tree of a file has.  One thread."""
+"""Creates an empty store, in a new file or in the tree of an existing one.  For one thread."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from asdffs.tree.values import read_values
 
 
 def new_store(version: Version) -> Callable[[Backend], None]:
-    """What writes a whole new file."""
+    """Return a function that writes a whole new file with an empty store."""
     text = HEAD.partition("%")[0] + _new_tree(version)
     return lambda store: store.write_at(0, text.encode())
 
 
 def add_store(document: Document, version: Version) -> None:
-    """Give the tree of ``document`` an empty store.
+    """Add an empty store to the tree of ``document``.
 
-    Raises ``NameExistsError`` when it has the key, ``InvalidTreeError``, as ``Document.commit_tree``.
+    Raises ``NameExistsError`` if the tree has the key ``daf`` already, ``InvalidTreeError``, and what
+    ``Document.commit_tree`` raises.
     """
     text = document.tree.text()
     if not document.layout.has_tree:
@@ -34,13 +35,13 @@ def add_store(document: Document, version: Version) -> None:
         return
     root = read_values(text, told_apart=False).value
     if isinstance(root, dict) and DAF in root:
-        sentence = "carries a FilesDaf store already" if carries_store(document) else f"has another thing at {DAF!r}"
+        sentence = "already has a FilesDaf store" if carries_store(document) else f"has another value at {DAF!r}"
         raise NameExistsError(sentence, path=document.path)
     document.commit_tree(changed(text, {}, {DAF: _empty(version)}))
 
 
 def _new_tree(version: Version) -> str:
-    """A tree, from its directives to its end."""
+    """Return a tree with an empty store, from its directives to its end marker."""
     return "%" + HEAD.partition("%")[2] + "".join(render({DAF: _empty(version)})) + "...\n"
 
 

@@ -1,14 +1,17 @@
-"""A mounted store: directories and files as programs see them now, whatever of it the tree has by now.
+"""A mounted store: the directories and files that programs see, whether or not they are committed to the tree yet.
 
-FilesDaf clients write a property file by file, in an order of their own, so the directory is inconsistent between two
-calls, and nothing is refused for that.  A file is *stored* (the tree has it; its bytes are rendered, or a window on a
-block) or *loose* (in the spool).  What is created, or changes its size, is loose; what is written into a window is in
-the block at once.  ``committing`` makes nodes and blocks of loose files when a property is whole.
+FilesDaf clients write the files of a property in any order.  So the directory may be inconsistent between two calls,
+and no call is refused for that.  A file is *stored* (the tree has it; its bytes are rendered, or a window on a block)
+or *loose* (in the spool).  A file that is created or resized is loose.  A write into a window goes directly into the
+block.  ``committing`` turns loose files into nodes and blocks when their property is whole.
 
-Invariants.  1. What was done to names is in the log before the call returns, until the tree has it.  2. Only files
-that nobody has open for writing are committed.  3. A block is freed when neither the tree nor an open file has it.
-The caller holds the main lock; ``turn`` is held by who changes names,
-or commits.
+Invariants:
+
+1. A change to names is in the log before the call returns, and stays there until the tree has it.
+2. Only files that no program has open for writing are committed.
+3. A block is freed only if neither the tree nor an open file uses it.
+
+The caller holds the main lock.  Code that changes names or commits also holds ``LiveStore.lock``.
 """
 
 from __future__ import annotations
@@ -32,9 +35,10 @@ logger = logging.getLogger(__name__)
 
 
 class LiveStore:
-    """The store of ``document``; ``root``: its directory.  ``committed``: files that the tree has, by path.
+    """The mounted store of ``document``.
 
-    ``held``: files without a name that are open; ``room``: its blocks; ``tree``: what the tree has.
+    ``root``: its directory.  ``committed``: files that the tree has, by path.  ``held``: open files without a name.
+    ``room``: its blocks.  ``tree``: the store as read from the tree.
     """
 
     def __init__(
@@ -56,12 +60,12 @@ class LiveStore:
 
     @property
     def carried(self) -> bool:
-        """Whether the file carries a store."""
+        """Whether the file has a store."""
         self.refresh()
         return self._carried
 
     def walk(self) -> tuple[dict[str, LiveFile], set[str]]:
-        """All files by path, and all directories."""
+        """Return all files by path, and the paths of all directories."""
         files: dict[str, LiveFile] = {}
         directories: set[str] = set()
         rest = [("", self.root)]
@@ -78,15 +82,15 @@ class LiveStore:
     # -- what the tree has ------------------------------------------------------
 
     def refresh(self) -> None:
-        """Take up what a commit that is not ours has changed.  Raises ``OSError``."""
+        """Load the tree again if another commit changed it.  Raises ``OSError``."""
         if self._version == self.document.tree.version or self.lock.taken:
             return
-        with self._reading.entered(patiently=True):  # who comes meanwhile waits for what is read
+        with self._reading.entered(patiently=True):  # other callers wait until the tree is read
             if self._version != self.document.tree.version and not self.lock.taken:
                 self.take_up()
 
     def take_up(self) -> None:
-        """Show what the tree has now; others are served while it is read.  Raises ``OSError``."""
+        """Load the tree, and show its files.  The main lock is released while it is read.  Raises ``OSError``."""
         version = self.document.tree.version
         try:
             tree = read_store(self.document)
@@ -103,9 +107,9 @@ class LiveStore:
         self.adopt(tree, {})
 
     def adopt(self, tree: TreeStore, taken: Mapping[str, tuple[LiveFile, Loose | None]]) -> None:
-        """Files are what ``tree`` has from now on.
+        """Make ``tree`` the state that the files show.
 
-        ``taken``: the files that a commit has put there, by path, and the loose bytes that they had.
+        ``taken``: files that a commit wrote into this tree, by path, each with the loose bytes that were committed.
         """
         known, (before, gone), had = self.committed, self._before(), self.tree.files.directories
         self.committed, self.tree = {}, tree
@@ -120,12 +124,12 @@ class LiveStore:
         self._displace_stale()
         for directory in sorted(had - tree.files.directories, reverse=True):
             self.root.remove_empty(directory)
-        self._version = tree.generation  # now: until then a commit waits in ``refresh``
+        self._version = tree.generation  # set last: a commit waits in ``refresh`` until then
 
     def _before(self) -> tuple[set[str], set[str]]:
-        """Files that the tree had, and directories of it that were removed since.
+        """Return the previous files of the tree, and its directories that were removed since.
 
-        None, when this is a file of another program: what that has was not removed from it.
+        Both are empty if another program replaced the file: names removed from the old file exist in the new one.
         """
         if self._generation != self.document.generation:
             self._generation = self.document.generation
@@ -136,9 +140,10 @@ class LiveStore:
     def _adopt_file(
         self, path: str, content: Content, file: LiveFile | None, loose: Loose | None, *, taken: bool, removed: bool
     ) -> None:
-        """The tree has ``content`` at ``path``, which is that of ``file`` when that has ``loose`` still.
+        """Adopt ``content``, which the tree has at ``path``.
 
-        ``taken``: by a commit; ``removed``: when nothing is there, that was removed, and the tree has it for now.
+        ``file`` gets it if it is still at that path and its loose bytes are still ``loose``.  ``taken``: a commit of
+        this store wrote it.  ``removed``: if there is no file at the path, it was removed here, and stays so.
         """
         now = self.root.find(path)
         if now is None and not removed:
@@ -150,44 +155,47 @@ class LiveStore:
             self.committed[path] = now
 
     def _displace_stale(self) -> None:
-        """Names given since the last commit to bytes of a file that another program has changed."""
+        """Remove names whose bytes are lost because another program changed the ASDF file.
+
+        They were given since the last commit, so the new tree does not have them.
+        """
         for path, file in self.walk()[0].items():
             if isinstance(file.content, Stored) and file.content.stale:
-                logger.warning("%s: %s was there, and its bytes are gone", self.document.path, path)
+                logger.warning("%s: %s is removed: another program changed its bytes", self.document.path, path)
                 self.root.displace(path)
 
     def is_committed(self, path: str, file: LiveFile) -> bool:
-        """Whether the tree has ``file`` at ``path``, as it is."""
+        """Return whether the tree has the present content of ``file`` at ``path``."""
         return file.loose is None and self.committed.get(path) is file
 
     @property
     def is_stored(self) -> bool:
-        """Whether the tree has all there is, and no more."""
+        """Whether the tree has exactly the files and directories of the mount."""
         files, directories = self.walk()
         same = files.keys() == self.tree.files.contents.keys() and directories == self.tree.files.directories
         return same and all(self.is_committed(path, file) for path, file in files.items())
 
     @property
     def held_blocks(self) -> set[int]:
-        """Numbers of the blocks of files without a name that are open."""
+        """Numbers of the blocks of open files that have no name."""
         return {block for file in self.held if (block := file.block) is not None}
 
     # -- changes ------------------------------------------------------------------
 
     def note(self, *operation: str) -> None:
-        """Something was done to names.  Raises ``OSError``."""
+        """Log a change to names and schedule a commit.  Raises ``OSError``."""
         self._spool.note(*operation)
         self.wake()
 
     def loosen(self, file: LiveFile, size: int) -> Loose:
-        """Give a stored file bytes of its own, the first ``size`` of those that it has.  Raises ``OSError``."""
+        """Make a stored file loose, with a copy of its first ``size`` bytes.  Raises ``AsdffsError``, ``OSError``."""
         paths = file.paths
         loose = self._spool.create(paths[0] if paths else "unlinked")
         try:
             loose.fill(file.content, size)
             for path in paths[:1]:
                 self.note("loose", path, loose.path)
-            for path in paths[1:]:  # read from a tree, names of one file are files of their own
+            for path in paths[1:]:  # a replay starts with the tree, in which hard links are separate files
                 self.note("unlink", path)
                 self.note("link", paths[0], path)
         except (AsdffsError, OSError):
@@ -199,24 +207,24 @@ class LiveStore:
         return loose
 
     def reopened(self, spooled: str) -> Loose | None:
-        """The file ``spooled``, which a killed mount left; None when it was removed."""
+        """Return the file ``spooled`` that a killed mount left in the spool; None if it was removed."""
         return self._spool.reopened(spooled)
 
     def new_file(self, path: str) -> LiveFile:
-        """An empty file that is to be at ``path``.  Raises ``OSError``."""
+        """Return a new empty loose file for ``path``, and log it.  Raises ``OSError``."""
         loose = self._spool.create(path)
         self.note("loose", path, loose.path)
         return LiveFile(self, loose)
 
     def unnamed(self, file: LiveFile) -> None:
-        """A file has lost its last name."""
+        """Hold a file that lost its last name while it is open; else forget it."""
         if file.opens:
             self.held[file] = None
         else:
             self.forget(file)
 
     def forget(self, file: LiveFile) -> None:
-        """A file is gone."""
+        """Release the bytes of a file that has neither names nor handles."""
         self.held.pop(file, None)
         if file.loose is not None:
             file.loose.drop()
@@ -225,24 +233,25 @@ class LiveStore:
             self.released(file)
 
     def released(self, file: LiveFile) -> None:
-        """It is not the file any more that has its block: the next commit may free it."""
+        """Schedule a commit to free the block that ``file`` no longer uses."""
         if file.block is not None:
             self.wake()
 
     # -- committing -----------------------------------------------------------------
 
     def wake(self) -> None:
-        """Something is to be committed, soon."""
+        """Schedule a commit."""
         self._commits.wake()
 
     def commit(self, *, final: bool, forced: bool = False) -> None:
-        """Have the tree have what is whole, as ``Commits.commit``."""
+        """Commit whole properties to the tree; see ``Commits.commit``."""
         self._commits.commit(final=final, forced=forced)
 
     def prepare_log(self, text: bytes, taken: set[str]) -> None:
-        """Before ``text`` is committed, which has the loose files at the paths ``taken``: the log that goes with it.
+        """Write the log of the tree ``text``, before that is committed.
 
-        It tells what to do to that tree so that it is what is here.  Raises ``OSError``.
+        ``taken``: paths of the loose files that this tree has.  Replaying the log on the tree gives the present
+        state.  Raises ``OSError``.
         """
         files, directories = self.walk()
         operations: list[tuple[str, ...]] = [("mkdir", path) for path in sorted(directories)]
@@ -258,15 +267,15 @@ class LiveStore:
         self._spool.prepare(text, operations)
 
     def restart_log(self) -> None:
-        """The text that was prepared for is the tree.  Raises ``OSError``."""
+        """Make the prepared log the current one, after its tree was committed.  Raises ``OSError``."""
         self._spool.restart()
 
     def sync_log(self) -> None:
-        """Make it durable what was done to names.  Raises ``OSError``."""
+        """Make the log of changes to names durable.  Raises ``OSError``."""
         self._spool.sync(self.document.scheduler)
 
     def sync(self) -> None:
-        """Make durable what is loose.  Raises ``OSError``."""
+        """Make loose files and the log durable.  Raises ``OSError``."""
         for file in self.walk()[0].values():
             loose = file.loose
             if loose is not None:
@@ -274,18 +283,18 @@ class LiveStore:
         self.sync_log()
 
     def loose_files(self) -> Iterator[tuple[str, str]]:
-        """Path in the store, and path in the spool, of each loose file."""
+        """Yield the path in the store and the path in the spool of each loose file."""
         for path, file in self.walk()[0].items():
             if file.loose is not None:
                 yield path, file.loose.path
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the log and the file descriptors of loose files."""
         self._spool.close()
 
 
 def _same(file: LiveFile, content: Content) -> bool:
-    """Whether what a tree has in the place of stored bytes is the same bytes."""
+    """Return whether ``content``, from a new tree, is the same bytes as the stored ones of ``file``."""
     if isinstance(content, Stored) and isinstance(file.content, Stored):
         return content.is_same(file.content)
     return isinstance(content, Bytes) and content == file.content

@@ -1,4 +1,4 @@
-"""A directory of a mounted store, in which programs create, remove, rename and link as in any other.
+"""Directories of a mounted store, in which programs create, remove, rename and link files as in any other.
 
 The caller holds the main lock.
 """
@@ -22,23 +22,23 @@ from asdffs.views.base import ChangeableDirectory, ViewFile
 
 
 class NamedFiles(FileOwner, Protocol):
-    """What a directory asks of the mounted store that it is in."""
+    """The part of the mounted store that a directory needs; see ``LiveStore``."""
 
     def refresh(self) -> None:
-        """Take up what a commit that is not ours has changed."""
+        """Load the tree again if another commit changed it."""
 
     def new_file(self, path: str) -> LiveFile:
-        """An empty file that is to be at ``path``."""
+        """Return a new empty loose file for ``path``, and log it."""
 
     def note(self, *operation: str) -> None:
-        """Something was done to names."""
+        """Log a change to names and schedule a commit."""
 
     def unnamed(self, file: LiveFile) -> None:
-        """A file has lost its last name."""
+        """Hold a file that lost its last name while it is open; else forget it."""
 
 
 class LiveDirectory(ChangeableDirectory):
-    """One directory.  ``entries``: by name; ``above``: the directory that it is in, None of a ``RootDirectory``."""
+    """One directory.  ``entries``: by name; ``above``: the parent directory, None for a ``RootDirectory``."""
 
     def __init__(self, above: LiveDirectory | None, name: str) -> None:
         self._above = above
@@ -49,51 +49,54 @@ class LiveDirectory(ChangeableDirectory):
 
     @property
     def _store(self) -> NamedFiles:
-        """The store that it is in: what the root says."""
+        """The store, which the root knows."""
         if self._above is None:
             raise NotImplementedError
         return self._above._store
 
     @property
     def path(self) -> str:
-        """From the root of the store, with a slash at the end; empty of the root."""
+        """Path from the root of the store, with a slash at the end; empty for the root."""
         return "" if self._above is None else f"{self._above.path}{self._name}/"
 
     # -- as ``ViewDirectory`` ---------------------------------------------------
 
     def names(self) -> Iterator[str]:
-        """Its entries."""
+        """Return the names of its entries."""
         self._store.refresh()
         return iter(list(self.entries))
 
     def directories(self) -> int:
-        """How many of them are directories."""
+        """Return the number of subdirectories."""
         self._store.refresh()
         return sum(isinstance(entry, LiveDirectory) for entry in self.entries.values())
 
     def version(self) -> int:
-        """When entries came or went by a commit of the tree; those of programs are told by what they asked."""
+        """Return the time in ns at which a commit of the tree last added or removed entries.
+
+        Changes by programs do not count: the kernel knows of them from the calls.
+        """
         self._store.refresh()
         return self._changed
 
     def child(self, name: str) -> LiveFile | LiveDirectory:
-        """The entry of that name.  Raises ``KeyError``."""
+        """Return the entry of that name.  Raises ``KeyError``."""
         self._store.refresh()
         return self.entries[name]
 
     def subjects(self) -> None:
-        """They may come and go at any time."""
+        """Return None: entries may come and go at any time."""
 
     # -- as ``ChangeableDirectory`` -----------------------------------------------
 
     def create(self, name: str) -> None:
-        """A new empty file."""
+        """Create an empty file.  Raises ``NameExistsError``, ``OSError``."""
         with self._store.lock.entered():
             self._check_new(name)
             self._put(name, self._store.new_file(self.path + name))
 
     def mkdir(self, name: str) -> None:
-        """A new directory."""
+        """Create a directory.  Raises ``NameExistsError``, ``OSError``."""
         with self._store.lock.entered():
             self._check_new(name)
             self._store.note("mkdir", self.path + name)
@@ -104,14 +107,14 @@ class LiveDirectory(ChangeableDirectory):
         with self._store.lock.entered():
             directory = self._entry(name)
             if not isinstance(directory, LiveDirectory):
-                raise NotDirectoryError("is no directory", path=name)
+                raise NotDirectoryError("is not a directory", path=name)
             if directory.entries:
                 raise NotEmptyError("the directory is not empty", path=name)
             self._store.note("rmdir", self.path + name)
             del self.entries[name]
 
     def unlink(self, name: str) -> None:
-        """Take a name away; who has the file open goes on with it."""
+        """Remove a name of a file; programs that have the file open can still use it."""
         with self._store.lock.entered():
             file = self._entry(name)
             if not isinstance(file, LiveFile):
@@ -120,18 +123,18 @@ class LiveDirectory(ChangeableDirectory):
             self._take(name)
 
     def link(self, file: ViewFile, name: str) -> None:
-        """Another name for a file of this store."""
+        """Add a name for a file of this store (a hard link)."""
         if not isinstance(file, LiveFile) or not file.names:
-            raise NotPermittedError("only a file of the store can have another name in it", path=name)
+            raise NotPermittedError("only a file of the store can be linked in it", path=name)
         with self._store.lock.entered():
             self._check_new(name)
             self._store.note("link", file.paths[0], self.path + name)
             self._put(name, file)
 
     def rename(self, name: str, target: ChangeableDirectory, new_name: str) -> None:
-        """Give an entry another name, maybe that of another file or of an empty directory, which is gone then."""
+        """Rename an entry; a file or an empty directory that has the new name is replaced."""
         if not isinstance(target, LiveDirectory):
-            raise NotPermittedError("the store has no such directory")
+            raise NotPermittedError("the target directory is not in the store")
         with self._store.lock.entered():
             entry, there = self._entry(name), target.entries.get(new_name)
             self._check_replaceable(entry, there, target, new_name)
@@ -147,7 +150,10 @@ class LiveDirectory(ChangeableDirectory):
                 target._put(new_name, entry)
 
     def _check_replaceable(self, entry: Any, there: Any, target: LiveDirectory, name: str) -> None:
-        """What rename(2) asks of a name that exists, and of a directory."""
+        """Raise the errors of rename(2) for directories and for a new name that exists.
+
+        ``there``: the entry that has the name, if any.
+        """
         if isinstance(entry, LiveDirectory) and f"{target.path}{name}/".startswith(entry.path):
             raise NotPermittedError("a directory cannot be moved into itself", path=name)
         if isinstance(there, LiveDirectory):
@@ -159,16 +165,19 @@ class LiveDirectory(ChangeableDirectory):
             raise NotDirectoryError("is a file", path=name)
 
     def _entry(self, name: str) -> LiveFile | LiveDirectory:
-        """The entry of that name; somebody may have taken it away while this waited.  Raises ``NoSuchNameError``."""
+        """Return the entry called ``name``.
+
+        Raises ``NoSuchNameError`` if it was removed while this waited for the lock.
+        """
         try:
             return self.entries[name]
         except KeyError:
             raise NoSuchNameError("no such file in the store", path=name) from None
 
     def _check_new(self, name: str) -> None:
-        """Somebody may have made one of that name while this waited.  Raises ``NameExistsError``."""
+        """Raise ``NameExistsError`` if an entry of that name was created while this waited for the lock."""
         if name in self.entries:
-            raise NameExistsError("exists", path=name)
+            raise NameExistsError("already exists", path=name)
 
     def _put(self, name: str, file: LiveFile) -> None:
         self.entries[name] = file
@@ -184,14 +193,14 @@ class LiveDirectory(ChangeableDirectory):
     # -- for the store --------------------------------------------------------------
 
     def find(self, path: str) -> LiveFile | LiveDirectory | None:
-        """The entry at a path from here, itself at the empty one."""
+        """Return the entry at a path relative to this directory (itself for the empty path); None without one."""
         entry: LiveFile | LiveDirectory | None = self
         for name in path.split("/") if path else ():
             entry = entry.entries.get(name) if isinstance(entry, LiveDirectory) else None
         return entry
 
     def make(self, path: str) -> LiveDirectory | None:
-        """The directory at a path from here, made where it is not there; None when a file is in the way."""
+        """Return the directory at a path relative to this one, created if missing; None if a file is in the way."""
         directory = self
         for name in path.split("/") if path else ():
             entry = directory.entries.get(name)
@@ -204,7 +213,7 @@ class LiveDirectory(ChangeableDirectory):
         return directory
 
     def place(self, path: str, file: LiveFile) -> LiveFile | None:
-        """Have a file at a path from here, if its directory is there."""
+        """Put a file at a relative path and return it; return None if its directory does not exist."""
         above, _, name = path.rpartition("/")
         directory = self.find(above)
         if not isinstance(directory, LiveDirectory):
@@ -214,7 +223,7 @@ class LiveDirectory(ChangeableDirectory):
         return file
 
     def remove_empty(self, path: str) -> None:
-        """Take a directory away that the tree has no more, and in which nothing is."""
+        """Remove a directory that the tree no longer has, if it is empty."""
         above, _, name = path.rpartition("/")
         folder, directory = self.find(above), self.find(path)
         if isinstance(folder, LiveDirectory) and isinstance(directory, LiveDirectory) and not directory.entries:
@@ -222,7 +231,7 @@ class LiveDirectory(ChangeableDirectory):
             folder._changed = time.time_ns()
 
     def displace(self, path: str) -> None:
-        """Take a file away that the tree has no more."""
+        """Remove the name of a file that the tree no longer has."""
         above, _, name = path.rpartition("/")
         directory = self.find(above)
         if isinstance(directory, LiveDirectory):
@@ -231,7 +240,7 @@ class LiveDirectory(ChangeableDirectory):
 
 
 class RootDirectory(LiveDirectory):
-    """The root of ``store``."""
+    """The root directory of ``store``."""
 
     def __init__(self, store: NamedFiles) -> None:
         self._opened = store

@@ -1,4 +1,4 @@
-"""A file of a mounted store: what it holds now, and what becomes of it when it is written.
+"""A file of a mounted store: its present content, and how writes change it.
 
 The caller holds the main lock.
 """
@@ -20,34 +20,37 @@ from asdffs.views.base import ViewFile
 
 
 class Directory(Protocol):
-    """What a file asks of a directory that it is in."""
+    """The part of a directory that its files need."""
 
     @property
     def path(self) -> str:
-        """From the root of the store, with a slash at the end; empty for the root."""
+        """Path from the root of the store, with a slash at the end; empty for the root."""
 
 
 class FileOwner(Protocol):
-    """What a file asks of the mounted store that it is in.  ``turn``: held by whoever changes names, or commits."""
+    """The part of the mounted store that a file needs.  ``lock``: held while names change and during a commit."""
 
     document: Document
     lock: RankedLock
 
     def loosen(self, file: LiveFile, size: int) -> Loose:
-        """Give a stored file bytes of its own, the first ``size`` of those that it has."""
+        """Make a stored file loose, with a copy of its first ``size`` bytes."""
 
     def forget(self, file: LiveFile) -> None:
-        """A file is gone."""
+        """Release the bytes of a file that has neither names nor handles."""
 
     def wake(self) -> None:
-        """Something is to be committed, soon."""
+        """Schedule a commit."""
 
     def sync_log(self) -> None:
-        """Make durable what was done to names."""
+        """Make the log of changes to names durable."""
 
 
 class LiveFile(ViewFile):
-    """One file.  ``content``: what it holds; ``names``: where it is; ``writers``, ``opens``: handles on it."""
+    """One file.  ``content``: its bytes; ``names``: its hard links, each a directory and a name.
+
+    ``opens``: number of open handles; ``writers``: of those, handles that may write.
+    """
 
     writable = True
     linkable = True
@@ -64,24 +67,24 @@ class LiveFile(ViewFile):
 
     @property
     def paths(self) -> list[str]:
-        """Its paths, in order; none when it has no name any more."""
+        """Its paths, sorted; empty if it has no name any more."""
         return sorted(directory.path + name for directory, name in self.names)
 
     @property
     def loose(self) -> Loose | None:
-        """Its bytes when the tree does not have it yet."""
+        """Its content if the file is loose, else None."""
         return self.content if isinstance(self.content, Loose) else None
 
     @property
     def block(self) -> int | None:
-        """The number of the block that holds its bytes, and nothing else."""
+        """The number of the block that holds exactly its bytes; None without one."""
         window = self.window()
         if window is None or window[1] or self._store.document.blocks[window[0]].size != self.content.size:
             return None
         return window[0]
 
     def become(self, content: Content, *, same: bool) -> None:
-        """Hold ``content`` from now on; ``same``: these are the bytes that it had."""
+        """Replace the content; ``same``: the bytes are the same as before, so ``version`` stays."""
         version = self.version()
         self.content = content
         self._base = self._changed()
@@ -90,12 +93,15 @@ class LiveFile(ViewFile):
     # -- as ``ViewFile`` ------------------------------------------------------
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """The block; of others the kernel keeps nothing, because they may be another by the next commit."""
+        """Return the block that the content depends on; None for a file without a window or with several names.
+
+        The kernel caches nothing of the latter, because the next commit may make another file of a name.
+        """
         window = self.window()
         return None if window is None or len(self.names) > 1 else (content(window[0]),)
 
     def version(self) -> int:
-        """When it changed; to be committed is no change."""
+        """Return the time in ns of the last change.  A commit of the same bytes is not a change."""
         changed = self._changed()
         return self._stamp if changed == self._base else max(changed, self._stamp)
 
@@ -104,24 +110,24 @@ class LiveFile(ViewFile):
         return 0 if window is None else self._store.document.changes.stamp(content(window[0]))
 
     def window(self) -> tuple[int, int] | None:
-        """Where it is in a block, as it is."""
+        """Return the block number and offset where its bytes lie unchanged; None without one."""
         return self.content.window if isinstance(self.content, Stored) else None
 
     def size(self) -> int:
-        """In bytes."""
+        """Return the size in bytes."""
         return self.content.size
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes, or where they are."""
+        """Return bytes, or the extent where they are."""
         return self.content.read(offset, length)
 
     def open_for_writing(self) -> None:
-        """Not while it is being committed."""
+        """Wait until no commit runs, so that a file being committed is not opened for writing."""
         with self._store.lock.entered():
             pass
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Into the block, or the loose file; what would be longer than its block becomes loose."""
+        """Write into the block or the loose file; a file that would outgrow its block becomes loose."""
         window = self.window()
         if window is not None and offset + len(payload) <= self.content.size:
             self._store.document.blocks[window[0]].write_at(window[1] + offset, payload)
@@ -129,18 +135,18 @@ class LiveFile(ViewFile):
             self._loosened(self.content.size).write(offset, payload)
 
     def truncate(self, size: int) -> None:
-        """Set the size.  A file of another size than its property is to have is no part of it for now."""
+        """Set the size.  A resized file becomes loose, as its size no longer fits its property."""
         if size != self.content.size:
             self._loosened(min(size, self.content.size)).truncate(size)
 
     @property
     def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
-        """A compressed block is encoded as a whole."""
+        """Whether the file lies in a compressed block, which is encoded as a whole."""
         window = self.window()
         return window is not None and self._store.document.blocks[window[0]].header.compressed
 
     def flush(self, *, durable: bool) -> None:
-        """Have a compressed block stored; with ``durable``: fsync."""
+        """Commit a compressed block; with ``durable``, fsync the file and the log."""
         if not durable and not self.commits_late:
             return
         window, loose = self.window(), self.loose
@@ -151,11 +157,14 @@ class LiveFile(ViewFile):
         self._store.sync_log()
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
-        """Room for a loose file."""
+        """Reserve disk space for a loose file; a stored file that would grow becomes loose.
+
+        Raises ``NotSupportedError`` for a stored file with ``keep_size`` or ``zero``.
+        """
         if self.loose is not None or (offset + length > self.content.size and not keep_size and not zero):
             self._loosened(self.content.size).allocate(offset, length, keep_size=keep_size, zero=zero)
         elif keep_size or zero:
-            raise NotSupportedError("a file that is in the tree cannot be reserved without growing")
+            raise NotSupportedError("room cannot be reserved in a committed file that does not grow")
 
     def opened(self, *, write: bool) -> None:
         """See ``ViewFile``."""
@@ -163,7 +172,10 @@ class LiveFile(ViewFile):
         self.writers += write
 
     def closed(self, *, write: bool) -> None:
-        """Its property may be whole now; one without names and handles is gone."""
+        """Count a closed handle; a file without names and handles is forgotten.
+
+        After the last writer of a loose file, schedule a commit: its property may be whole now.
+        """
         self.opens -= 1
         self.writers -= write
         if not self.opens and not self.names:
@@ -172,12 +184,12 @@ class LiveFile(ViewFile):
             self._store.wake()
 
     def _loosened(self, size: int) -> Loose:
-        """Its bytes in the spool, the first ``size`` of them to begin with."""
+        """Return the loose content; a stored file becomes loose with its first ``size`` bytes."""
         return self.loose or self._store.loosen(self, size)
 
 
 class Now:
-    """What a file holds, as ``Content``."""
+    """The present content of a file, as ``Content``; it follows the file when that becomes loose or stored."""
 
     def __init__(self, file: LiveFile) -> None:
         self.file = file

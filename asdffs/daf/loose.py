@@ -1,10 +1,11 @@
-"""Files of a mounted store that the tree does not have yet, and the log by which a killed mount's are found again.
+"""Loose files of a mounted store (not in the tree yet), and the log with which the next mount recovers them.
 
-Each loose file is a file of the spool.  The log lists what was done to names since the tree was last committed, one
-JSON list a line, so that the next mount, which begins with the committed tree, can do it again.  Its first line names
-that tree; before another is committed, the log that goes with it lies beside it, so at each instant one of them fits.
-Guarantee: what a program was told is done outlives a killed daemon.  Limit: not a machine that fails, unless it was
-synced.  The caller holds the main lock.
+Each loose file is a file of the spool.  The log lists the changes to names since the tree was last committed, one
+JSON list per line.  The next mount replays them on the committed tree.  The first line has a hash of that tree.
+Before a new tree is committed, its log is written beside the old log.  So one of the two fits at each moment.
+
+Guarantee: a change that was reported as done survives a killed daemon.  It survives a crash of the machine only if it
+was synced.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ class Loose(ScratchFile):
     """A file of the spool, as ``Content``."""
 
     def fill(self, content: Content, size: int) -> None:
-        """Begin with the first ``size`` bytes of ``content``.  Raises ``OSError``, ``AsdffsError``."""
+        """Copy the first ``size`` bytes of ``content`` into this file.  Raises ``OSError``, ``AsdffsError``."""
         for offset in range(0, size, PIECE):
             self.write(offset, read_bytes(content.read(offset, min(PIECE, size - offset))))
 
 
 class LooseFiles:
-    """The loose files, and the log, in the directory ``spool``; not ``logged``: the log is being done again.
+    """The loose files and the log in the directory ``spool``.
 
-    ``begin()``: the text of the tree that a new log goes with.
+    ``begin()`` returns the text of the tree for a new log.  ``logged`` is false while a log is replayed.
     """
 
     def __init__(self, spool: str, begin: Callable[[], bytes], *, logged: bool = True) -> None:
@@ -53,7 +54,7 @@ class LooseFiles:
         self._logs: list[int] = []
 
     def create(self, path: str) -> Loose:
-        """An empty file for ``path`` of the store.  Raises ``OSError``."""
+        """Create an empty spool file for ``path`` of the store.  Raises ``OSError``."""
         quoted = quote(path, safe="", errors="surrogateescape")[:_LONGEST].rstrip("%")
         while True:
             self._count += 1
@@ -63,11 +64,11 @@ class LooseFiles:
                 return Loose(name, self._descriptors)
 
     def reopened(self, path: str) -> Loose | None:
-        """A file of a spool that a killed mount left; None when it was removed."""
+        """Return a spool file that a killed mount left; None if it was removed."""
         return Loose(path, self._descriptors) if os.path.exists(path) else None
 
     def note(self, *operation: str) -> None:
-        """Write an operation into the log, and into the next one when there is one already.  Raises ``OSError``."""
+        """Append an operation to the log, and to the next log if that exists.  Raises ``OSError``."""
         if not self._logged:
             return
         self._begin()
@@ -81,22 +82,22 @@ class LooseFiles:
             raise
 
     def prepare(self, text: bytes, operations: list[tuple[str, ...]]) -> None:
-        """The log that is to go with the tree ``text``, once that is committed, and if it is.  Raises ``OSError``."""
+        """Write the next log, for the tree ``text`` that is about to be committed.  Raises ``OSError``."""
         self._begin()
-        while len(self._logs) > 1:  # of a tree that was not
+        while len(self._logs) > 1:  # the next log of a commit that failed
             os.close(self._logs.pop())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._spool, NEXT))
         self._logs.append(self._opened(NEXT, [("tree", _digest(text)), *operations]))
 
     def restart(self) -> None:
-        """What was prepared is the log now.  Raises ``OSError``."""
+        """Replace the log by the next log.  Raises ``OSError``."""
         os.replace(os.path.join(self._spool, NEXT), os.path.join(self._spool, LOG))
         os.close(self._logs.pop(0))
 
     def sync(self, scheduler: Scheduler) -> None:
         """Make the log durable.  Raises ``OSError``."""
-        copies = [os.dup(log) for log in self._logs]  # they may be closed while this waits
+        copies = [os.dup(log) for log in self._logs]  # the originals may be closed while this waits
         try:
             with scheduler.waiting():
                 for copy in copies:
@@ -106,18 +107,18 @@ class LooseFiles:
                 os.close(copy)
 
     def close(self) -> None:
-        """Close the log, and descriptors of loose files."""
+        """Close the logs, and the file descriptors of loose files."""
         while self._logs:
             os.close(self._logs.pop())
         self._descriptors.close_all()
 
     def _begin(self) -> None:
-        """Have a log, of the tree as it is."""
+        """Create the log for the present tree unless there is one."""
         if not self._logs:
             self._logs.append(self._opened(LOG, [("tree", _digest(self._text_of_tree()))]))
 
     def _opened(self, name: str, first: list[tuple[str, ...]]) -> int:
-        """A log, which begins with the lines ``first``."""
+        """Open a log; write the lines ``first`` if it is empty.  Return the file descriptor."""
         flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
         log = os.open(os.path.join(self._spool, name), flags, 0o600)
         try:
@@ -130,7 +131,7 @@ class LooseFiles:
 
 
 def _append(log: int, operations: list[tuple[str, ...]]) -> None:
-    """All of it, or nothing.  Raises ``OSError``."""
+    """Append all of the operations, or none.  Raises ``OSError``."""
     raw = b"".join(json.dumps(operation).encode() + b"\n" for operation in operations)
     size = os.fstat(log).st_size
     try:
@@ -147,14 +148,15 @@ def _digest(text: bytes) -> str:
 
 
 def take_log(spool: str, text: bytes) -> list[list[Any]]:
-    """The operations of the log in a spool that goes with the tree ``text``; it is the only log there from now on.
+    """Return the operations of the log for the tree ``text`` in ``spool``, and make it the current log.
 
-    A last line that is cut off was told to nobody.  Raises ``OSError``, ``ValueError``.
+    An incomplete last line is ignored: its operation was never reported as done.  Raises ``OSError``, and
+    ``ValueError`` for a log that cannot be parsed.
     """
     logs = [_read(os.path.join(spool, name)) for name in (NEXT, LOG)]
     wanted = ["tree", _digest(text)]
     chosen = next((log for log in logs if log[:1] == [wanted]), logs[1] or logs[0])
-    if chosen is logs[0]:  # a commit that is cut again needs the other place
+    if chosen is logs[0]:  # frees the name of the next log for the next commit
         with contextlib.suppress(FileNotFoundError):
             os.replace(os.path.join(spool, NEXT), os.path.join(spool, LOG))
     return chosen[1:]
@@ -169,9 +171,9 @@ def _read(path: str) -> list[list[Any]]:
 
 
 def remove_logs(spool: str) -> None:
-    """What they tell is in the tree, and so is what it has of the files; others nobody had a name for.
+    """Remove the logs and the loose files, after all of their changes were committed.
 
-    Raises ``OSError``.
+    Loose files that were not committed had no name any more.  Raises ``OSError``.
     """
     for name in os.listdir(spool):
         if _OWN.fullmatch(name):

@@ -1,7 +1,7 @@
-"""The files that one property of the tree has: its descriptor, rendered, and where its payloads are.
+"""Makes the files of one property of the tree: its rendered descriptor, and its payloads.
 
-Numbers come from wherever their ndarray has them: a block of their own, or whatever another program made of it
-(compressed, inline, rows first, big-endian).  All raise ``InvalidStoreError`` for a node that FilesDaf cannot have,
+Numbers are read from their ndarray in any form: a block of its own, or as other programs write it (compressed,
+inline, rows first, big-endian).  All methods raise ``InvalidStoreError`` for a node that FilesDaf cannot represent,
 ``AsdffsError``, ``OSError``.  The caller holds the main lock.
 """
 
@@ -30,14 +30,15 @@ from asdffs.tree.events import Found
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.values import ValueNode
 
-#: What JSON calls numbers that Python calls otherwise.
+#: JSON's names of the numbers that Python writes differently.
 _CONSTANTS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
 class NodeFiles:
-    """Reads properties of ``document``.  ``version``: in which descriptors are rendered.
+    """Reads properties of ``document``.  ``version``: of the store, which decides how descriptors are rendered.
 
-    ``shapes``: of each array that was read; ``counts``: elements of the parts of each sparse one, by path.
+    ``shapes``: shape of each array that was read.  ``counts``: numbers of elements of the parts of each sparse array,
+    by the path of its descriptor.
     """
 
     def __init__(self, document: Document) -> None:
@@ -47,10 +48,10 @@ class NodeFiles:
         self._document = document
 
     def scalar(self, key: Key, node: ValueNode) -> dict[str, Content]:
-        """The file of a scalar."""
+        """Return the file of a scalar."""
         eltype, value = eltype_of(value_of(node, "type")), value_of(node, "value")
         if eltype is None:
-            raise InvalidStoreError("a scalar is {type: T, value: V}")
+            raise InvalidStoreError("a scalar must be {type: T, value: V}")
         if eltype.name == STRING:
             value = text_of(child_of(node, "value") or node)
         elif isinstance(value, float):
@@ -62,11 +63,11 @@ class NodeFiles:
         return {key.path(JSON): Bytes(raw)}
 
     def axis(self, key: Key, node: ValueNode) -> dict[str, Content]:
-        """The file of an axis."""
+        """Return the file of an axis."""
         return {key.path("txt"): self._lines(node, ("axes", key.name))}
 
     def array(self, key: Key, node: ValueNode) -> dict[str, Content]:
-        """The files of a vector or matrix."""
+        """Return the files of a vector or matrix, by path."""
         path = ("vectors" if key.kind == "vector" else "matrices", *key.axes, key.name)
         if self._document.dialect.is_ndarray(node.tag):
             content, eltype = self._numbers(node, path, len(key.axes))
@@ -81,16 +82,16 @@ class NodeFiles:
         eltype = eltype_of(value_of(node, "eltype"))
         indices = ("colptr", "rowval") if key.kind == "matrix" else ("nzind",)
         if eltype is None:
-            raise InvalidStoreError("a sparse property has an eltype")
+            raise InvalidStoreError("a sparse property needs an eltype")
         contents, counts, indtype = dict[str, Content](), dict[str, int](), None
         for part in (*indices, "nzval"):
             child = child_of(node, part)
             if child is None and part != "nzval":
-                raise InvalidStoreError(f"a sparse property has {part}")
+                raise InvalidStoreError(f"a sparse property needs {part}")
             if child is not None:
                 content, found = self._numbers(child, (*path, part), 1)
                 if part == "nzval" and found != eltype:
-                    raise InvalidStoreError(f"its eltype is {eltype.name}, and its nzval are {found.name}")
+                    raise InvalidStoreError(f"its eltype is {eltype.name}, but the type of its nzval is {found.name}")
                 contents[key.path(part)], counts[part] = content, content.size // found.size
                 indtype = indtype if part == "nzval" else found
         text = child_of(node, "nztxt")
@@ -107,9 +108,9 @@ class NodeFiles:
         return Bytes(build_descriptor(descriptor, self.version, counts=counts))
 
     def _numbers(self, node: ValueNode, path: tuple[str, ...], axes: int) -> tuple[Stored, Eltype]:
-        """The elements of an ndarray, columns first."""
+        """Return the elements of an ndarray, columns first, and their type."""
         if not self._document.dialect.is_ndarray(node.tag):
-            raise InvalidStoreError(f"{path[-1]} is to be an ndarray")
+            raise InvalidStoreError(f"{path[-1]} must be an ndarray")
         array = self._ndarray(node, path)
         eltype = eltype_of_datatype(array.datatype)
         if eltype is None:
@@ -120,18 +121,18 @@ class NodeFiles:
         return ndarray_of(Found((DAF, *path), node.tag, plain(node), node.line), self._document.dialect)
 
     def _lines(self, node: ValueNode, path: tuple[str, ...]) -> Content:
-        """Strings: a list, or as the bytes of their file."""
+        """Return the file of strings, which the tree has as a list or as the bytes of the file."""
         if value_of(node, "format") == "lines":
             child, key = child_of(node, "utf8"), "utf8"
             if child is None:
                 child, key = child_of(node, "values"), "values"
             if child is None:
-                raise InvalidStoreError("lines have utf8 or values")
+                raise InvalidStoreError("lines need utf8 or values")
             return self._lines(child, (*path, key))
         if self._document.dialect.is_ndarray(node.tag):
             return self._raw(node, path)
         if not isinstance(node.value, list):
-            raise InvalidStoreError("strings are a list, or {format: lines}")
+            raise InvalidStoreError("strings must be a list, or {format: lines}")
         lines = [text_of(item) for item in node.value]
         if any("\n" in line for line in lines):
             raise InvalidStoreError("a string has a newline, which a file of lines cannot hold")
@@ -140,11 +141,11 @@ class NodeFiles:
     def _raw(self, node: ValueNode, path: tuple[str, ...]) -> Stored:
         content, eltype = self._numbers(node, path, 1)
         if eltype.size != 1:
-            raise InvalidStoreError(f"{path[-1]} is to be of bytes")
+            raise InvalidStoreError(f"{path[-1]} must be an array of bytes")
         return content
 
     def kept(self, node: ValueNode, path: tuple[str, ...]) -> Content:
-        """A file that is kept as a file; its node is at ``path`` below ``daf``."""
+        """Return a file that is kept as a file; its node is at ``path`` below ``daf``."""
         if self._document.dialect.is_ndarray(node.tag):
             return self._raw(node, path)
         return Bytes(text_of(node).encode())

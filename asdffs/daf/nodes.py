@@ -1,8 +1,8 @@
-"""The nodes of the tree that properties and files become, as YAML text (docs/daf.md, The mapping).
+"""Makes the nodes of the tree for properties and files, as YAML text (docs/daf.md, The mapping).
 
-A node is a string, of one line and in flow style, or a dict of nodes, in block style, or ``KEPT``.  Numbers of arrays
-are in blocks; strings, and files that are kept as files, are written in the tree when they are short.  Pure, but for
-reading short files.
+A node is a string (one line in flow style), a dict of nodes (block style), or ``KEPT``.  Numbers of arrays go into
+blocks.  Short strings, and short files that are kept as files, are written in the tree.  Pure except for reading
+short files.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from asdffs.daf.places import JSON, Key
 from asdffs.daf.properties import ArrayProperty, expected_length, part_type
 from asdffs.errors import InvalidStoreError
 
-#: What is longer, in bytes, is in a block.
+#: The largest size of text that is written in the tree, in bytes; longer text goes into a block.
 INLINE: Final = 1024
-#: How a tree without other ndarrays writes their tag: of the ASDF Standard 1.6.0.
+#: Tag of ndarrays in a new tree (ASDF Standard 1.6.0).
 NDARRAY: Final = "!core/ndarray-1.1.0"
 
-#: In the place of a node: it is in the tree, and stays as it is written there.
+#: Stands for a node that is in the tree and stays as it is written there.
 KEPT: Final = object()
 
 Node = Any
 
-#: YAML reads no longer key without a question mark before it (section 7.4.2 of YAML 1.2, and 1.1 as well).
+#: Longer keys need a question mark before them (YAML 1.2, section 7.4.2; the same in YAML 1.1).
 _LONGEST: Final = 1000
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-#: What YAML 1.1 takes for another thing than a string.
+#: Words that YAML 1.1 does not read as strings.
 _WORDS: Final = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 _UNPRINTABLE: Final = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]')
 
 
 class KeptEntryError(Exception):
-    """An entry that is to stay as it is written is in a mapping that must be written anew."""
+    """A mapping must be rewritten and has an entry that must stay as it is written."""
 
 
 def quoted(text: str) -> str:
-    """A string as YAML 1.1 and 1.2 read it back, in one line."""
+    """Quote a string, in one line, so that YAML 1.1 and 1.2 read it back as a string."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     return '"' + _UNPRINTABLE.sub(_escaped, text) + '"'
@@ -55,7 +55,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def encoded_path(path: str) -> str:
-    """A path as the tree has it: bytes that are no UTF-8, control characters and ``%`` as ``%XX``."""
+    """Encode a path for the tree: bytes that are not UTF-8, unprintable characters and ``%`` become ``%XX``."""
     return "".join(map(_encoded, path))
 
 
@@ -66,7 +66,7 @@ def _encoded(character: str) -> str:
 
 
 class Writer:
-    """Makes nodes of ``files``; ``number(path)``: of the block that has the file; ``tag``: of ndarrays."""
+    """Makes nodes for ``files``; ``number(path)`` returns the block number of a file; ``tag``: of ndarrays."""
 
     def __init__(self, files: Files, number: Callable[[str], int | str], tag: str = NDARRAY) -> None:
         self._files = files
@@ -74,7 +74,7 @@ class Writer:
         self._tag = tag
 
     def scalar(self, scalar: DafScalar) -> str:
-        """``{type: T, value: V}``; what a YAML reader would round or refuse is a string."""
+        """Return ``{type: T, value: V}``; a value that a YAML reader could round or refuse becomes a string."""
         value = scalar.value
         if isinstance(value, bool):
             text = "true" if value else "false"
@@ -84,7 +84,10 @@ class Writer:
         return f"{{type: {scalar.eltype.name}, value: {text}}}"
 
     def lines(self, path: str, count: int, shape: tuple[int, ...] | None = None) -> str:
-        """Strings: a list, or the bytes of their file; of a matrix with its ``shape``."""
+        """Return the node of a file of strings: a list, or its bytes; with ``shape`` for a matrix.
+
+        ``count``: number of lines.
+        """
         strings = inline_lines(self._files, path)
         if strings is None:
             text = self.ndarray(path, "uint8", (self._files.contents[path].size,))
@@ -94,13 +97,13 @@ class Writer:
         return f"{{format: lines, shape: {_list(shape)}, values: {text}}}" if shape else text
 
     def array(self, array: ArrayProperty) -> str:
-        """A vector or matrix."""
+        """Return the node of a vector or matrix.  Raises ``InvalidStoreError`` for a sparse one without indices."""
         if array.descriptor.indtype is None:
             return self._part(array, array.parts[0])
         facts = [f"format: sparse, shape: {_list(array.shape)}, eltype: {array.eltype.name}"]
         facts += [f"{part}: {self._part(array, part)}" for part in array.parts]
         if "colptr" not in array.parts and "nzind" not in array.parts:
-            raise InvalidStoreError("a sparse property has indices", path=array.key.path(JSON))
+            raise InvalidStoreError("a sparse property needs indices", path=array.key.path(JSON))
         return f"{{{', '.join(facts)}}}"
 
     def _part(self, array: ArrayProperty, part: str) -> str:
@@ -112,12 +115,15 @@ class Writer:
         return self.ndarray(path, eltype.datatype, array.shape if whole else (expected_length(array, part),), eltype)
 
     def kept(self, path: str) -> str:
-        """A file that is kept as it is."""
+        """Return the node of a file that is kept as a file."""
         text = inline_text(self._files, path)
         return quoted(text) if text is not None else self.ndarray(path, "uint8", (self._files.contents[path].size,))
 
     def ndarray(self, path: str, datatype: str, shape: tuple[int, ...], eltype: Eltype | None = None) -> str:
-        """An ndarray on the block of a file: columns first, as the file is; one without bytes has no block."""
+        """Return an ndarray whose data is the block of a file, columns first as in the file.
+
+        An empty file has no block; its ndarray is inline.
+        """
         if not self._files.contents[path].size:
             return f"{self._tag} {{data: [], datatype: {datatype}, shape: {_list(shape)}}}"
         size = eltype.size if eltype is not None else 1
@@ -128,7 +134,7 @@ class Writer:
 
 
 def inline_lines(files: Files, path: str) -> list[str] | None:
-    """The strings of a file that is so short that they are in the tree; None for another."""
+    """Return the strings of a file if it is short enough to be written in the tree; else None."""
     if files.contents[path].size > INLINE:
         return None
     try:
@@ -138,7 +144,7 @@ def inline_lines(files: Files, path: str) -> list[str] | None:
 
 
 def inline_text(files: Files, path: str) -> str | None:
-    """The text of a file that is so short that it is in the tree; None for another."""
+    """Return the text of a file if it is UTF-8 and short enough to be written in the tree; else None."""
     if files.contents[path].size > INLINE:
         return None
     try:
@@ -148,30 +154,30 @@ def inline_text(files: Files, path: str) -> str | None:
 
 
 def version_node(version: Version) -> str:
-    """``[1, 0]``."""
+    """Return the node of a version, such as ``[1, 0]``."""
     return _list(version)
 
 
 def list_node(texts: list[str]) -> str:
-    """A list of strings."""
+    """Return a list of strings, in flow style."""
     return f"[{', '.join(map(quoted, texts))}]"
 
 
 def put(tree: dict[str, Any], keys: tuple[str, ...], node: Node) -> None:
-    """Have ``node`` at ``keys`` of nested dicts."""
+    """Put ``node`` at the path ``keys`` of nested dicts."""
     for key in keys[:-1]:
         tree = tree.setdefault(key, {})
     tree[keys[-1]] = node
 
 
 def keys_of(key: Key) -> tuple[str, ...]:
-    """Where a property is in the tree, below ``daf``."""
+    """Return the path of a property in the tree, below ``daf``."""
     section = {"scalar": "scalars", "axis": "axes", "vector": "vectors", "matrix": "matrices"}[key.kind]
     return (section, *key.axes, key.name)
 
 
 def render(tree: Mapping[str, Node], indent: int = 0) -> Iterator[str]:
-    """The lines of a mapping in block style.  Raises ``KeptEntryError``."""
+    """Yield the lines of a mapping in block style.  Raises ``KeptEntryError`` if it contains ``KEPT``."""
     for key, node in tree.items():
         name = quoted(key)
         head = f"{' ' * indent}{name}:" if len(name) < _LONGEST else f"{' ' * indent}? {name}\n{' ' * indent}:"

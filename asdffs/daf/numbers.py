@@ -1,6 +1,6 @@
-"""The contents of a store as numpy's arrays: maps where the bytes are in a file as they are.
+"""The contents of a store as numpy arrays, memory-mapped if the bytes lie unchanged in a file.
 
-numpy is imported where it is needed.
+numpy is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def elements(content: Content, eltype: Eltype) -> np.ndarray[Any, Any]:
-    """All elements, read-only, of one axis.  Raises ``InvalidStoreError`` when a Bool is neither 0 nor 1."""
+    """Return all elements as a read-only array with one axis.
+
+    Raises ``InvalidStoreError`` if a Bool is neither 0 nor 1.
+    """
     import numpy as np
 
     found: Any

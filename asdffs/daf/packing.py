@@ -1,8 +1,8 @@
 """Packs a store into a new ASDF file: a tree that the asdf library reads, and a block for each file of numbers.
 
-What is a whole property becomes nodes, everything else files that are kept as they are, so that unpacking gives every
-byte back (docs/daf.md).  Bytes do not pass through Python: the kernel copies or shares them.  A store in which a
-property is not whole is refused, unless it is to be kept all the same.  One thread.
+Whole properties become nodes.  Everything else is kept as files, so that unpacking restores every byte (docs/daf.md).
+Bytes do not pass through Python: the kernel copies or shares them.  A store in which a property is not whole is
+refused, unless the caller asks to keep such files.  For one thread.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 HEAD: Final = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 
 
-#: Where large contents begin, in bytes: the kernel copies such whole folios of pages at a time, nearly twice as fast,
-#: and shares them where the file system can.
+#: Alignment of large contents, in bytes.  The kernel copies aligned data by whole folios of pages, nearly twice as
+#: fast, and can share it on file systems with reflinks.
 _ALIGNMENT: Final = 1 << 16
 _LARGE: Final = 1 << 20
 
 
 class Packing:
-    """One store to be packed.  ``blocks``: paths of the files that get a block, in order; ``found``: what it has."""
+    """A store to be packed.  ``blocks``: paths of the files that get a block, in order; ``found``: its properties."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -55,22 +55,22 @@ class Packing:
 
     @property
     def size(self) -> int:
-        """Bytes that go into blocks."""
+        """Number of bytes that go into blocks."""
         return sum(self.files.contents[path].size for path in self.blocks)
 
     def check(self, *, keep: bool) -> None:
-        """Raise ``InvalidStoreError`` for what is no store; without ``keep`` also when a property is not whole."""
+        """Raise ``InvalidStoreError`` if this is not a store; without ``keep``, also if a property is not whole."""
         if self.found.version is None:
             sentence = next((fault.sentence for fault in self.found.faults if fault.path == SENTINEL), "is missing")
             raise InvalidStoreError(f"{sentence}; nothing was written", path=self.files.shown(SENTINEL))
         faults = [fault for fault in self.found.faults if not fault.kept]
         if faults and not keep:
-            more = f" ('daf check' names {len(faults) - 1} more)" if len(faults) > 1 else ""
-            sentence = f"{faults[0].sentence}{more}; mend it, or keep such files as they are with --keep"
+            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+            sentence = f"{faults[0].sentence}{more}; repair it, or keep such files as they are with --keep"
             raise InvalidStoreError(sentence, path=self.files.shown(faults[0].path))
 
     def text(self) -> bytes:
-        """Header and tree of the new file."""
+        """Return the header and the tree of the new file."""
         numbers = {path: number for number, path in enumerate(self.blocks)}
 
         def number_of(path: str) -> int:
@@ -108,19 +108,19 @@ class Packing:
 
 
 def pack(path: str) -> Packing:
-    """The store in the directory ``path``.  Raises as ``read_directory``, ``OSError``."""
+    """Return a packing of the store in the directory ``path``.  Raises as ``read_directory``, ``OSError``."""
     return Packing(read_directory(path))
 
 
 def _in_order(files: Files, found: Properties) -> list[str]:
-    """The paths of files that may get a block: axes, arrays, what is kept."""
+    """Return the paths of files that may get a block, in order: axes, arrays, kept files."""
     paths = [Key("axis", (), name).path("txt") for name in found.axes]
     paths += [key.path(part) for key, array in found.arrays.items() for part in array.parts]
     return paths + found.unknown + spelled_otherwise(files, found)
 
 
 def needs_block(files: Files, found: Properties, path: str) -> bool:
-    """Whether the bytes of a file are not written in the tree."""
+    """Return whether the bytes of a file go into a block instead of the tree."""
     if not files.contents[path].size:
         return False
     key_part = _part_of(found, path)
@@ -138,7 +138,7 @@ def _part_of(found: Properties, path: str) -> tuple[ArrayProperty, str] | None:
 
 
 def store_node(files: Files, found: Properties, writer: Writer) -> dict[str, Any]:
-    """The mapping ``daf``."""
+    """Return the mapping ``daf`` of the tree."""
     tree: dict[str, Any] = {}
     if found.version is not None:
         tree["version"] = version_node(found.version)
@@ -161,7 +161,7 @@ def store_node(files: Files, found: Properties, writer: Writer) -> dict[str, Any
 
 
 def files_node(files: Files, found: Properties, writer: Writer) -> dict[str, Any]:
-    """What is kept beside the properties: unknown files, spellings, empty directories, and what is missing."""
+    """Return the mapping ``files``: unknown files, spellings, empty directories, and missing sections."""
     node: dict[str, Any] = {}
     for name, paths in (("verbatim", found.unknown), ("spelled", spelled_otherwise(files, found))):
         if paths:
@@ -176,7 +176,7 @@ def files_node(files: Files, found: Properties, writer: Writer) -> dict[str, Any
 
 
 def spelled_otherwise(files: Files, found: Properties) -> list[str]:
-    """The JSON files that are not written as they would be rendered."""
+    """Return the paths of JSON files that are not written as they would be rendered."""
     version = found.version or (1, 0)
     rendered = {key.path(JSON): build_scalar(scalar) for key, scalar in found.scalars.items()}
     rendered |= {

@@ -1,8 +1,8 @@
-"""What the files of a store are: its version, scalars, axes, vectors and matrices, and what is none of these.
+"""Finds the properties in the files of a store: version, scalars, axes, vectors, matrices, and unknown files.
 
-A property is *whole* when all of its files are there and their sizes fit each other and the axes; only whole ones
-become nodes of a tree.  The files of others, and files that FilesDaf does not know, are kept as files.  What a size
-cannot tell (order of indices, duplicates) is for ``checking``.
+A property is *whole* if all of its files exist and their sizes fit each other and the axes.  Only whole properties
+become nodes of a tree.  The files of the others, and files that FilesDaf does not know, are kept as files.
+``checking`` checks what sizes do not show (order of indices, duplicates).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ORDER: Final = ("scalar", "axis", "vector", "matrix")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with the file ``path``.  ``kept``: it is only that nobody here reads it."""
+    """A fault of the file ``path``.  ``kept``: only a note, for example on a packed file that is kept unread."""
 
     path: str
     sentence: str
@@ -41,9 +41,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ArrayProperty:
-    """A vector or matrix.  ``shape``: lengths of its axes; ``parts``: its files but the JSON, in order.
+    """A vector or matrix.  ``shape``: lengths of its axes; ``parts``: its files except the JSON, in order.
 
-    ``nonzero``: elements that a sparse one has.
+    ``nonzero``: number of stored elements if it is sparse.
     """
 
     key: Key
@@ -54,12 +54,12 @@ class ArrayProperty:
 
     @property
     def eltype(self) -> Eltype:
-        """The type of its elements."""
+        """Type of its elements."""
         return self.descriptor.eltype
 
     @property
     def counts(self) -> dict[str, int]:
-        """Elements of the parts of a sparse one, as a descriptor names them."""
+        """Number of elements of each part if it is sparse, by the names that a descriptor uses."""
         names = {"nztxt": "nzval"}
         return {
             names.get(part, part): self.shape[-1] + 1 if part == "colptr" else self.nonzero for part in self.parts
@@ -68,7 +68,7 @@ class ArrayProperty:
 
 @dataclass(slots=True)
 class Properties:
-    """The properties of a store.  ``axes``: their lengths; ``unknown``: paths of files that are none's."""
+    """The properties of a store.  ``axes``: their lengths; ``unknown``: paths of files that belong to no property."""
 
     version: Version | None = None
     scalars: dict[Key, DafScalar] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Properties:
 
 
 def find_properties(files: Files) -> Properties:
-    """Look at all files; only descriptors and lines are read.  Raises ``OSError``."""
+    """Find the properties in all files; only descriptors and lines are read.  Raises ``OSError``."""
     found = Properties()
     groups: dict[Key, list[str]] = {}
     for path in sorted_paths(files.contents):
@@ -104,7 +104,10 @@ def _take_version(found: Properties, files: Files) -> None:
 
 
 def take_property(found: Properties, files: Files, key: Key, parts: list[str]) -> None:
-    """Judge one property by the files that are there, axes first.  What is not whole is unknown, with a fault."""
+    """Add one property, found by its files ``parts``, to ``found``; its axes must be there already.
+
+    The files of a property that is not whole become unknown, with a fault.
+    """
     used: tuple[str, ...] = ()
     try:
         used = _judge(found, files, key, parts)
@@ -117,7 +120,10 @@ def take_property(found: Properties, files: Files, key: Key, parts: list[str]) -
 
 
 def _judge(found: Properties, files: Files, key: Key, parts: list[str]) -> tuple[str, ...]:
-    """Take the property up; the parts that it has.  Raises ``InvalidStoreError`` with ``path`` when it is none."""
+    """Add the property to ``found`` and return its parts.
+
+    Raises ``InvalidStoreError`` with ``path`` if the property is not valid.
+    """
     if key.kind == "axis":
         with _at(key.path("txt")):
             found.axes[key.name] = count_lines(files.contents[key.path("txt")])
@@ -136,7 +142,7 @@ def _judge(found: Properties, files: Files, key: Key, parts: list[str]) -> tuple
 
 @contextlib.contextmanager
 def _at(path: str) -> Iterator[None]:
-    """Faults inside are of the file ``path``."""
+    """Attribute faults raised inside the block to the file ``path``."""
     try:
         yield
     except InvalidStoreError as err:
@@ -145,14 +151,14 @@ def _at(path: str) -> Iterator[None]:
 
 
 def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int]) -> ArrayProperty:
-    """The vector or matrix of these files.  Raises ``InvalidStoreError`` with ``path`` when it is not whole."""
+    """Return the vector or matrix of these files.  Raises ``InvalidStoreError`` with ``path`` if it is not whole."""
     if JSON not in parts:
         raise InvalidStoreError(f"has no descriptor {key.name}.{JSON} beside it", path=key.path(parts[0]))
     with _at(key.path(JSON)):
         descriptor = parse_descriptor(files.short(key.path(JSON), LARGEST), matrix=key.kind == "matrix")
         missing = next((axis for axis in key.axes if axis not in axes), None)
         if missing is not None:
-            raise InvalidStoreError(f"is of the axis {missing!r}, which the store does not have")
+            raise InvalidStoreError(f"belongs to the axis {missing!r}, which the store does not have")
         shape = tuple(axes[axis] for axis in key.axes)
         wanted = tuple(_wanted(descriptor, key, parts))
         for part in wanted:
@@ -167,7 +173,7 @@ def judge_array(files: Files, key: Key, parts: list[str], axes: Mapping[str, int
 
 
 def _wanted(descriptor: Descriptor, key: Key, parts: list[str]) -> Iterator[str]:
-    """The files that it is to have beside its descriptor."""
+    """Yield the parts that it must have beside its descriptor."""
     strings = descriptor.eltype.name == STRING
     if descriptor.format == "dense":
         yield "txt" if strings else "data"
@@ -180,7 +186,7 @@ def _wanted(descriptor: Descriptor, key: Key, parts: list[str]) -> Iterator[str]
 
 
 def _nonzero(files: Files, key: Key, descriptor: Descriptor, wanted: tuple[str, ...]) -> int:
-    """How many elements a sparse one has: its indices say so."""
+    """Return the number of stored elements of a sparse array, from the size of its indices; 0 for a dense one."""
     if descriptor.indtype is None:
         return 0
     part = wanted[1] if wanted[0] == "colptr" else wanted[0]
@@ -207,7 +213,7 @@ def _of(array: ArrayProperty, part: str) -> str:
 
 
 def expected_length(array: ArrayProperty, part: str) -> int:
-    """How many elements or lines a part of it has."""
+    """Return the number of elements or lines that a part must have."""
     if part == "colptr":
         return array.shape[-1] + 1
     if part in ("data", "txt"):
@@ -216,7 +222,7 @@ def expected_length(array: ArrayProperty, part: str) -> int:
 
 
 def part_type(array: ArrayProperty, part: str) -> Eltype:
-    """The type of the elements of a part."""
+    """Return the type of the elements of a part."""
     indtype = array.descriptor.indtype
     if indtype is not None and part in ("nzind", "colptr", "rowval"):
         return indtype

@@ -1,6 +1,6 @@
-"""What a killed mount had of a store and the tree did not have yet: done again, from the log, and committed.
+"""Recovers changes to a store that a killed mount had not committed: replays its log and commits the result.
 
-Under the file's lock.
+The caller holds the file's lock.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 
 def recover_store(document: Document, spool: str) -> Iterator[str]:
-    """Take up what the log in ``spool`` tells; sentences about it.  Nothing where there is no log.
+    """Replay and commit the log in ``spool``, if there is one; yield sentences that report it.
 
-    Raises ``UnfinishedError`` when the log cannot be read, or what it tells be committed: all of it stays.
+    Raises ``UnfinishedError`` if the log cannot be read or its changes cannot be committed; the spool stays as it is.
     """
     log = os.path.join(spool, LOG)
     if not os.path.exists(log) and not os.path.exists(os.path.join(spool, NEXT)):
@@ -34,7 +34,7 @@ def recover_store(document: Document, spool: str) -> Iterator[str]:
         operations = take_log(spool, document.tree.text())
     except ValueError as err:
         raise UnfinishedError(
-            f"the log of the store that the last mount left cannot be read: {reason_of(err)}", path=log
+            f"the store log that the last mount left cannot be read: {reason_of(err)}", path=log
         ) from err
     store.refresh()
     for operation in operations:
@@ -45,16 +45,16 @@ def recover_store(document: Document, spool: str) -> Iterator[str]:
         document.finish()
     except (AsdffsError, OSError) as err:
         sentence = (
-            f"what the last mount had of the FilesDaf store cannot be taken up: {reason_of(err)}; it is in {spool}"
+            f"changes of the last mount to the FilesDaf store cannot be committed: {reason_of(err)}; kept in {spool}"
         )
         raise UnfinishedError(sentence, path=document.path) from err
     remove_logs(spool)
     if operations:
-        yield f"the last mount was killed; what it had of the FilesDaf store is in the file now ({count} files)"
+        yield f"the last mount was killed; its changes to the FilesDaf store are in the file now ({count} files)"
 
 
 def _replay(store: LiveStore, operation: list[Any]) -> None:
-    """Do one operation again, if what it needs is there: the tree may have it already."""
+    """Replay one operation if its files exist; it is skipped if the tree has its result already."""
     kind, path, *rest = operation
     root, other = store.root, rest[0] if rest else ""
     if kind == "loose":
@@ -105,7 +105,7 @@ def _folder(store: LiveStore, path: str) -> LiveDirectory:
     above = path.rpartition("/")[0]
     found = store.root.find(above)
     if not isinstance(found, LiveDirectory):
-        raise TypeError("what is there is in a directory")
+        raise TypeError("the parent of an entry must be a directory")
     return found
 
 

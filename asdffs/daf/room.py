@@ -1,9 +1,8 @@
-"""The blocks of a mounted store: where new bytes go, and what becomes of blocks that nothing refers to any more.
+"""Allocates blocks for new files of a mounted store, and reuses blocks that nothing refers to any more.
 
-A block is *dropped* when the tree has it no more, and *free* when it was emptied after that: then it is used again
-by what fits it.  Only blocks that a commit of the store took out of the tree are dropped: who edits the tree may undo
-that.
-The caller holds the main lock.
+A block is *dropped* when a commit of the store removed it from the tree.  It is *free* after it was emptied, and is
+then used for new data that fits.  A block that somebody removed by editing the tree is not dropped, because such an
+edit may be undone.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -17,24 +16,27 @@ from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, DamagedBlockError
 from asdffs.storage.backend import read_bytes
 
-#: Bytes that a free block may have to spare, besides as much as is stored into it.
+#: A free block may have room for twice the new data and this many bytes more; a larger one is not used for it.
 _SPARE: Final = 1 << 16
 
 
 class New(NamedTuple):
-    """Bytes that are to have a block; ``growing``: such files are written anew and longer, again and again."""
+    """Data to be put into a block; ``growing``: its file is often rewritten longer, so it gets spare room."""
 
     content: Content
     growing: bool
 
     @property
     def room(self) -> int:
-        """What is allocated for it, in bytes."""
+        """Bytes to allocate for it."""
         return self.content.size + (self.content.size // 4 if self.growing else 0)
 
 
 class BlockRoom:
-    """The blocks of ``document``.  What is ``held``: blocks that open files have, though the tree has not."""
+    """Allocates blocks of ``document``.
+
+    ``held`` in its methods: numbers of blocks that the tree does not refer to and open files still use.
+    """
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -42,15 +44,16 @@ class BlockRoom:
         self._dropped: set[int] = set()
 
     def referenced(self) -> set[int]:
-        """The blocks that the tree refers to.  Raises ``OSError``."""
+        """Return the numbers of the blocks that the tree refers to.  Raises ``OSError``."""
         count = len(self._document.blocks)
         arrays = (branch.array for branch in self._document.arrays.outline().arrays)
         return {number for array in arrays if array is not None and (number := array.block_in(count)) is not None}
 
     def store(self, new: Sequence[New], held: set[int]) -> list[int]:
-        """Write into free blocks, and into new ones, which the next commit makes durable; their numbers.
+        """Write the data into free and new blocks, and return their numbers in the same order.
 
-        Raises ``NoRoomError``, ``OSError``, as ``Blocks.append_sized``; blocks that it took are dropped then.
+        Free blocks are durable on return; new ones become durable with the next commit.  Raises ``NoRoomError`` and
+        ``OSError``, as ``Blocks.append_sized``; the blocks that it took are dropped then.
         """
         chosen: list[Block | None] = [self._fitting(one, held) for one in new]
         sizes = [(one.content.size, one.room) for one, block in zip(new, chosen, strict=True) if block is None]
@@ -69,13 +72,13 @@ class BlockRoom:
         return [block.number for block in blocks]
 
     def drop(self, numbers: set[int]) -> None:
-        """The store has these no more."""
+        """Mark blocks that the store no longer uses as dropped."""
         self._dropped |= numbers
 
     def tidy(self, held: set[int]) -> None:
-        """Empty what was dropped, and give back what is free at the end.  Raises ``AsdffsError``, ``OSError``.
+        """Empty dropped blocks, and remove free blocks at the end of the file.  Raises ``AsdffsError``, ``OSError``.
 
-        Where a source counts from the end of the blocks none can go.
+        Does nothing if a ``source`` in the tree counts blocks from the end, because removing one would change it.
         """
         document, blocks = self._document, self._document.blocks
         outline = document.arrays.outline()
@@ -95,7 +98,7 @@ class BlockRoom:
         self._free = {number for number in free if number < len(blocks)}
 
     def _found_free(self) -> set[int]:
-        """What is free; at first, the blocks that were emptied before: without a byte, but with room for some."""
+        """Return the free blocks; initially these are unreferenced empty blocks that have allocated room."""
         if self._free is None:
             self._free = {number for number, block in self._empty() if block.header.allocated_size}
             self._free -= self.referenced()
@@ -110,7 +113,7 @@ class BlockRoom:
                 continue
 
     def _fitting(self, one: New, held: set[int]) -> Block | None:
-        """The smallest free block that has so much room, and not much more; it is taken."""
+        """Take the smallest free block with enough room, and not much more; None if there is none."""
         blocks = self._document.blocks
         free = self._found_free() - held - self.referenced()
         empty = [blocks[number] for number in free if number < len(blocks) and not blocks[number].size]

@@ -1,10 +1,11 @@
-"""Changes entries of mappings in the text of a tree, and leaves everything else as it is written.
+"""Changes entries of mappings in the text of a tree, and leaves the rest of the text as it is.
 
-What is wanted is told as two trees of nodes (``nodes``), as it was and as it is to be: the lines of the entries that
-differ are replaced, removed or added, at the end of their mapping.  Lines of comments above an entry go with it; keys
-that neither of the two knows stay.  A mapping in which something changes and that is in flow style, or an alias, is
-written anew, which cannot be where an entry is ``KEPT``; what the two do not know of it stays.  What an alias
-elsewhere means is written there when its anchor goes.  Pure.
+The change is given as two trees of nodes (``nodes``), the old and the new one.  The lines of entries that differ are
+replaced, removed, or added at the end of their mapping.  Comment lines above an entry belong to it.  Keys that are in
+neither tree stay.
+
+A changed mapping that is an alias or in flow style is rewritten; its keys that are in neither tree stay.  This is
+impossible if one of its entries is ``KEPT``.  If an anchor is removed, its value replaces an alias elsewhere.  Pure.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ Tree = Mapping[str, Any]
 
 @dataclass(slots=True)
 class _Entry:
-    """One entry; offsets in characters.
+    """One entry of a mapping; offsets in characters.
 
-    ``start``: of its first line, comments above included; ``key``, ``value``: of these; ``stop``: of the end of the
-    value, ``end``: of its last line.
+    ``start``: start of its first line, with the comments above it.  ``key``, ``value``: start of these.
+    ``stop``: end of the value.  ``end``: end of its last line.
     """
 
     start: int
@@ -48,7 +49,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Mapping:
-    """A mapping that is written here.  ``start``, ``end``: of it in the text; ``column``: of its keys."""
+    """A mapping in the text.  ``start``, ``end``: its range, in characters; ``column``: of its keys."""
 
     flow: bool
     start: int
@@ -58,16 +59,16 @@ class _Mapping:
 
 
 def changed(text: bytes, old: Tree, new: Tree) -> bytes:
-    """The text of a tree whose root has the entries of ``new`` instead of those of ``old``.
+    """Return the text of the tree with the entries of ``new`` in its root instead of those of ``old``.
 
-    Raises ``InvalidTreeError`` when the tree is no mapping, or an alias cannot be resolved; ``KeptEntryError``.
+    Raises ``InvalidTreeError`` if the tree is not a valid mapping or an alias cannot be resolved, ``KeptEntryError``.
     """
-    read_values(text)  # says what is wrong with it
+    read_values(text)  # raises for an invalid tree
     return _Change(text.decode()).text(old, new).encode()
 
 
 class _Change:
-    """One change of ``text``.  ``gone``: what of it is not there any more, offsets in characters."""
+    """One change of ``text``."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -75,23 +76,23 @@ class _Change:
         self._gone: list[tuple[int, int]] = []
 
     def text(self, old: Tree, new: Tree) -> str:
-        """The new text."""
+        """Return the new text."""
         text, root = self._text, self._reader.root()
         if root is None:
-            raise InvalidTreeError("the tree is no mapping, to which nothing can be added")
+            raise InvalidTreeError("the tree is not a mapping, so no entry can be added")
         body = _flow(text, root, old, new) if root.flow else "".join(self._block(root, old, new))
         if root.flow:
             self._gone += [(entry.key, entry.stop) for name, entry in root.entries.items() if name in {*old, *new}]
         meant = self._reader.without_anchors(self._gone)
-        if meant is not None:  # what an alias means is written where it is, and all this done again
+        if meant is not None:  # one alias was replaced by its value: start again with that text
             return _Change(meant).text(old, new)
         found = text[: root.start] + body + text[root.end :]
-        if "\n" not in text.replace("\r\n", ""):  # every line ends so, and so do the new ones
+        if "\n" not in text.replace("\r\n", ""):  # all lines end in CR LF, so the new ones do as well
             found = re.sub("\r?\n", "\r\n", found)
         return found
 
     def _block(self, mapping: _Mapping, old: Tree, new: Tree) -> Iterator[str]:
-        """The lines of a mapping in block style, as they are to be."""
+        """Yield the new lines of a mapping in block style."""
         text = self._text
         for name, entry in mapping.entries.items():
             was, wanted = old.get(name), new.get(name)
@@ -108,7 +109,7 @@ class _Change:
         yield from render(added, mapping.column)
 
     def _value(self, entry: _Entry, name: str, column: int, was: Any, wanted: Any) -> Iterator[str]:
-        """The lines of an entry from its key on, with another value."""
+        """Yield the lines of an entry with its new value, from its key on."""
         inner, before = entry.mapping, was if isinstance(was, dict) else _NONE
         rest = self._text[entry.stop : entry.end]
         if not isinstance(wanted, dict) or inner is None or inner.flow:
@@ -120,7 +121,7 @@ class _Change:
         yield head + lines if lines else "".join(_with_comment(render({name: {}}, column), head))
 
     def _anew(self, inner: _Mapping | None, name: str, column: int, was: Tree, wanted: Any) -> Iterator[str]:
-        """The lines of an entry that is written again, with what is in flow style there and the two do not know."""
+        """Yield the lines of a rewritten entry, with the keys of a flow mapping that are in neither tree."""
         entries = inner.entries if inner is not None and isinstance(wanted, dict) else {}
         foreign = {key: entry for key, entry in entries.items() if key not in was and key not in wanted}
         below = {key: entry.mapping for key, entry in entries.items() if key in wanted and entry.mapping is not None}
@@ -137,19 +138,19 @@ class _Change:
 
 
 def _in_one_line(text: str) -> str:
-    """An entry in flow style, in one line.  Raises ``InvalidTreeError`` when it cannot be."""
+    """Return an entry in flow style as one line.  Raises ``InvalidTreeError`` if that is not possible."""
     if "\n" not in text:
         return text
     try:
         node = yaml.compose(f"{{{text}}}", Loader=_Loader)
         return str(yaml.serialize(node, width=_WIDE, allow_unicode=True)).strip().removeprefix("{").removesuffix("}")
     except yaml.YAMLError as err:
-        sentence = f"{text.partition(':')[0]} is in flow style and in several lines; write it in block style"
+        sentence = f"{text.partition(':')[0]} is in flow style over several lines; write it in block style"
         raise InvalidTreeError(sentence) from err
 
 
 def _with_comment(lines: Iterator[str], rest: str) -> Iterator[str]:
-    """Lines, the first one with the comment that ``rest`` of an old line has."""
+    """Yield lines, the first one with the comment found in ``rest``, the end of the old line."""
     comment = _COMMENT.search(rest)
     for number, line in enumerate(lines):
         first, newline, more = line.partition("\n")
@@ -157,7 +158,7 @@ def _with_comment(lines: Iterator[str], rest: str) -> Iterator[str]:
 
 
 def _flow(text: str, mapping: _Mapping, old: Tree, new: Tree) -> str:
-    """A root in flow style, and its braces: entries of ``new`` are written anew before the last one."""
+    """Return a root in flow style with its braces; the entries of ``new`` are rewritten at its end."""
     if not mapping.entries:
         return "\n" + "".join(render(new)).removesuffix("\n")
     known = {*old, *new}
@@ -177,7 +178,7 @@ def _flowed(node: Any) -> str:
 
 
 class _Reader:
-    """Follows the events."""
+    """Finds mappings, entries, anchors and aliases in the events of the YAML parser."""
 
     def __init__(self, text: str) -> None:
         self._events: Iterator[Any] = yaml.parse(as_yaml(text), Loader=_Loader)
@@ -197,9 +198,10 @@ class _Reader:
         return None
 
     def without_anchors(self, gone: list[tuple[int, int]]) -> str | None:
-        """The text with the meaning of an alias whose anchor is ``gone`` in the place of the first one that is not.
+        """Return the text with one alias replaced by its value: the first that stays while its anchor is removed.
 
-        None when there is no such alias.  Raises ``InvalidTreeError`` when the meaning is not written in one line.
+        ``gone``: ranges of removed text, in characters.  Returns None if there is no such alias.
+        Raises ``InvalidTreeError`` if the value is written over several lines.
         """
         for name, start, stop in self._aliases:
             meaning = self._anchored.get(name, (0, 0))
@@ -207,12 +209,12 @@ class _Reader:
                 continue
             text = self._text[slice(*meaning)]
             if "\n" in text:
-                raise InvalidTreeError(f"what the alias *{name} means is to go; write it where the alias is")
+                raise InvalidTreeError(f"the value of the alias *{name} is removed; write it in place of the alias")
             return self._text[:start] + text + self._text[stop:]
         return None
 
     def _mapping(self, event: Any) -> tuple[_Mapping, int]:
-        """A mapping, and where it ends."""
+        """Return a mapping and the offset of its end."""
         start = int(event.start_mark.index)
         if event.flow_style:
             start = self._text.index("{", start)
@@ -239,12 +241,12 @@ class _Reader:
 
     @staticmethod
     def _name(key: Any, mapping: _Mapping, begin: int) -> str:
-        """A key; of two that are the same text, ``1`` and ``'1'``, the second is nobody's."""
+        """Return a key; of two with the same text, ``1`` and ``'1'``, the second gets a name that matches nothing."""
         name = key.value if isinstance(key, yaml.ScalarEvent) else None
         return f"\0{begin}" if name is None or name in mapping.entries else str(name)
 
     def _key_start(self, key: Any) -> int:
-        """Where a key begins, with the question mark that one may have."""
+        """Return the offset of a key, including a question mark before it."""
         begin = _start(key)
         before = self._text[self._line_start(begin) : begin]
         return begin - len(before) + before.index("?") if before.strip(" \t-,{") == "?" else begin
@@ -253,7 +255,7 @@ class _Reader:
         return self._text.rfind("\n", 0, index) + 1
 
     def _first_line(self, key: int) -> int:
-        """Where the first entry of a mapping begins: comments between it and the key above are its."""
+        """Return the offset of the first entry of a mapping, including comment lines directly above it."""
         line = self._line_start(key)
         while line:
             above = self._line_start(line - 1)
@@ -264,14 +266,14 @@ class _Reader:
         return line
 
     def _valued(self, event: Any) -> tuple[_Mapping | None, int]:
-        """A mapping that can be changed here, and the end of the value."""
+        """Return the mapping if the value is one with entries, else None, and the end of the value."""
         if not isinstance(event, yaml.MappingStartEvent):
             return None, self._skip(event)
         mapping, end = self._mapping(event)
         return (mapping if mapping.entries else None), end
 
     def _skip(self, event: Any) -> int:
-        """Go to the end of a node; where that is."""
+        """Read a node to its end, and return that offset."""
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(event)[1]
         if not isinstance(event, yaml.SequenceStartEvent):
@@ -286,14 +288,14 @@ class _Reader:
         return end
 
     def _note(self, event: Any, end: int) -> None:
-        """Remember what an anchor means, and who means it."""
+        """Remember an alias, or the range of an anchor's node."""
         if isinstance(event, yaml.AliasEvent):
             self._aliases.append((str(event.anchor), _start(event), _end(event)))
         elif event.anchor:
             self._anchored[str(event.anchor)] = _start(event), end
 
     def _line_end(self, index: int) -> int:
-        """Behind the line that has the character before ``index``."""
+        """Return the offset behind the line that has the character before ``index``."""
         if index and self._text[index - 1] == "\n":
             return index
         return self._text.find("\n", index) + 1 or len(self._text)
@@ -304,10 +306,10 @@ def _is_in(spans: list[tuple[int, int]], index: int) -> bool:
 
 
 def _start(event: Any) -> int:
-    """Where the text of an event begins."""
+    """Return the offset where the text of an event begins."""
     return int(event.start_mark.index)
 
 
 def _end(event: Any) -> int:
-    """Where the text of an event ends."""
+    """Return the offset where the text of an event ends."""
     return int(event.end_mark.index)

@@ -1,12 +1,12 @@
-"""A FilesDaf store as Python's and numpy's objects, from a directory or from an ASDF file alike.
+"""Python API of a FilesDaf store: Python and numpy objects, from a directory or an ASDF file.
 
 >>> import asdffs.daf                                          # doctest: +SKIP
 >>> with asdffs.daf.open("cells.asdf") as store:               # doctest: +SKIP
 ...     store.scalars["organism"], store.axes["cell"]
 ...     store.vectors["cell"]["age"].mean(), store.matrices["cell", "gene"]["UMIs"].sum()
 
-Read-only.  Arrays of numbers are maps of the file where they can be; they hold what was there when the store was
-opened, and stay valid after ``close``.  One thread at a time.
+Read-only.  Arrays of numbers are memory-mapped if possible.  They show the store as it was when it was opened, and
+stay valid after ``close``.  For one thread at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ V = TypeVar("V")
 
 
 class Lazy(Mapping[K, V], Generic[K, V]):
-    """A mapping whose values are made when they are asked for."""
+    """A mapping that computes its values on access."""
 
     def __init__(self, makers: Mapping[K, Callable[[], V]]) -> None:
         self._makers = makers
@@ -56,10 +56,10 @@ class Lazy(Mapping[K, V], Generic[K, V]):
 
 
 class Store:
-    """One store.  ``path``: where it is; ``version``: of its format; ``faults``: sentences about what is not whole.
+    """One store.  ``path``: its directory or file; ``version``: of its format; ``faults``: one sentence per fault.
 
-    ``scalars[name]``: int, float, bool or str.  ``axes[name]``: the entries.  ``vectors[axis][name]``: an array as
-    long as the axis.  ``matrices[rows, columns][name]``: an array, or for a sparse one a ``scipy.sparse.csc_array``.
+    ``scalars[name]``: int, float, bool or str.  ``axes[name]``: array of the entries.  ``vectors[axis][name]``: array
+    as long as the axis.  ``matrices[rows, columns][name]``: array, or a ``scipy.sparse.csc_array`` if it is sparse.
     """
 
     def __init__(self, files: Files, stack: ExitStack, faults: Sequence[Fault] = ()) -> None:
@@ -67,7 +67,7 @@ class Store:
         self._stack = stack
         found = find_properties(files)
         if found.version is None:
-            raise InvalidStoreError("is no FilesDaf store: daf.json is missing or wrong", path=files.name)
+            raise InvalidStoreError("is not a FilesDaf store: daf.json is missing or invalid", path=files.name)
         self.path = files.name
         self.version = found.version
         self.faults = [f"{fault.path}: {fault.sentence}" for fault in (*faults, *found.faults)]
@@ -96,9 +96,9 @@ class Store:
         return f"<FilesDaf store {self.path}: {', '.join(f'{axis} {n}' for axis, n in self._found.axes.items())}>"
 
     def parts(self, *names: str) -> dict[str, np.ndarray[Any, Any]]:
-        """The arrays of a property as they are stored, indices from 1: ``parts("cell", "gene", "UMIs")``.
+        """Return the arrays of a property as they are in its files, by part; indices count from 1.
 
-        Raises ``KeyError``.
+        For example, ``parts("cell", "gene", "UMIs")``.  Raises ``KeyError``, ``InvalidStoreError``, ``OSError``.
         """
         array = self._found.arrays[Key("matrix" if len(names) > 2 else "vector", names[:-1], names[-1])]
         return {part: self._part(array, part) for part in array.parts}
@@ -107,7 +107,7 @@ class Store:
         return functools.partial(_strings, self._files, Key("axis", (), name).path("txt"))
 
     def _arrays(self) -> dict[tuple[str, ...], dict[str, Callable[[], Any]]]:
-        """What makes each array, by its axes and its name."""
+        """Return the functions that read each array, by axes and name."""
         arrays: dict[tuple[str, ...], dict[str, Callable[[], Any]]] = {}
         for key, array in self._found.arrays.items():
             arrays.setdefault(key.axes, {})[key.name] = functools.partial(self._read, array)
@@ -138,9 +138,9 @@ class Store:
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:
-    """The store in a directory, or in an ASDF file.
+    """Open the store in a directory or an ASDF file.
 
-    Raises ``MissingFileError``, ``InvalidStoreError`` when it is none, ``NotAsdfError``, ``OSError``.
+    Raises ``MissingFileError``, ``InvalidStoreError`` if it is not a store, ``NotAsdfError``, ``OSError``.
     """
     place = os.fspath(path)
     with ExitStack() as stack:
@@ -154,7 +154,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
 
 
 def _pairs(files: Files, found: Properties) -> list[tuple[str, str]]:
-    """The pairs of axes that have a directory."""
+    """Return the pairs of axes that have a directory."""
     parts = [path.split("/")[1:] for path in sorted(files.directories) if path.startswith("matrices/")]
     return [(part[0], part[1]) for part in parts if len(part) == 2 and set(part) <= set(found.axes)]
 
@@ -178,7 +178,7 @@ def _all_true(count: int) -> np.ndarray[Any, Any]:
 
 
 def _scattered(array: ArrayProperty, places: Any, values: Any) -> np.ndarray[Any, Any]:
-    """A sparse vector with all of its elements."""
+    """Return a sparse vector as a dense array."""
     import numpy as np
 
     found = np.full(array.shape, "" if array.eltype.name == STRING else 0, values.dtype)
@@ -187,7 +187,10 @@ def _scattered(array: ArrayProperty, places: Any, values: Any) -> np.ndarray[Any
 
 
 def _sparse(array: ArrayProperty, parts: Mapping[str, Any], values: Any) -> Any:
-    """A sparse matrix; of strings, with all of its elements, because scipy has no such."""
+    """Return a sparse matrix; a dense one for strings, because scipy has no sparse matrices of strings.
+
+    Raises ``NotSupportedError`` if scipy is not installed.
+    """
     import numpy as np
 
     columns, rows = parts["colptr"].astype(np.int64) - 1, parts["rowval"].astype(np.int64) - 1
@@ -198,6 +201,6 @@ def _sparse(array: ArrayProperty, parts: Mapping[str, Any], values: Any) -> Any:
     try:
         from scipy.sparse import csc_array
     except ImportError as err:
-        sentence = "is a sparse matrix, which needs scipy: pip install 'asdffs[daf]'; Store.parts gives its arrays"
+        sentence = "is a sparse matrix, which needs scipy: pip install 'asdffs[daf]'; Store.parts returns its arrays"
         raise NotSupportedError(sentence, path=array.key.path("json")) from err
     return csc_array((values, rows, columns), shape=array.shape)

@@ -1,10 +1,10 @@
-"""What a file of a store holds, when it is an ndarray of a tree.
+"""The content of a store's file that is an ndarray in the tree.
 
 | the ndarray                                               | its file                                              |
 |-----------------------------------------------------------|-------------------------------------------------------|
 | little-endian, columns first (or one axis), in a block    | a window on the block: extents, and writes in place   |
-| of another order of axes or bytes, strided                | computed where it is read                             |
-| inline, or in another file                                | computed, or read there                               |
+| other order of axes or bytes, strided                     | computed on each read                                 |
+| inline, or in another file                                | read or computed once, kept in memory                 |
 
 The caller holds the main lock.
 """
@@ -23,7 +23,7 @@ from asdffs.tree.placement import array_errors, packed
 
 
 class Stored:
-    """The elements of one ndarray, as the file of a store has them."""
+    """The elements of one ndarray in the layout of a store's file: little-endian, columns first."""
 
     def __init__(self, document: Document, elements: Elements, eltype: Eltype, *, swapped: bool) -> None:
         self._document = document
@@ -36,7 +36,7 @@ class Stored:
 
     @property
     def window(self) -> tuple[int, int] | None:
-        """The number of the block in which these bytes are as they are, and the offset there; None without one."""
+        """The number of the block in which these bytes lie unchanged, and their offset there; None without one."""
         elements = self._elements
         if self._swapped or self.stale or not isinstance(elements, BlockElements) or not elements.writable:
             return None
@@ -44,33 +44,36 @@ class Stored:
 
     @property
     def stale(self) -> bool:
-        """Whether they are in a file that was read again since: its blocks may be others."""
+        """Whether the ASDF file was read again since, so that block numbers may mean other blocks."""
         return self._generation != self._document.generation
 
     @property
     def block(self) -> int | None:
-        """The number of the block that has them."""
+        """The number of the block that has the elements, in any layout; None without one."""
         known = isinstance(self._elements, BlockElements) and not self.stale
         return self._elements.placement.number if known and isinstance(self._elements, BlockElements) else None
 
     def is_same(self, other: Stored) -> bool:
-        """Whether these are the same bytes of the same place."""
+        """Return whether both are the same bytes in the same place."""
         ours, theirs = self._elements, other._elements
         if isinstance(ours, BlockElements) and isinstance(theirs, BlockElements):
             return ours.placement == theirs.placement and self._swapped == other._swapped
         return isinstance(ours, _Raw) and isinstance(theirs, _Raw) and ours.raw == theirs.raw
 
     def buffer(self) -> memoryview:
-        """All of them, read-only; of a window a map, without a copy.  Raises ``AsdffsError``, ``OSError``."""
+        """Return all bytes, read-only; for a window this is an mmap without a copy.
+
+        Raises ``AsdffsError``, ``OSError``.
+        """
         if self.window is None:
             return memoryview(read_bytes(self.read(0, self.size)))
         number, offset = self.window
         return self._document.blocks[number].buffer()[offset : offset + self.size]
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes, fewer at the end.  Raises ``StaleFileError``, ``AsdffsError``, ``OSError``."""
+        """Return bytes (fewer at the end), or an extent.  Raises ``StaleFileError``, ``AsdffsError``, ``OSError``."""
         if self.stale:
-            raise StaleFileError("another program changed the ASDF file, in which these bytes were")
+            raise StaleFileError("another program changed the ASDF file that had these bytes; open the file again")
         if not self._swapped:
             return self._elements.read(offset, length)
         size = self._eltype.size
@@ -80,9 +83,9 @@ class Stored:
 
 
 def stored_content(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: int) -> Stored:
-    """What the file of ``array``, at ``path`` of the tree, holds; it is to have ``axes`` axes.
+    """Return the content of the file of ``array``, which is at ``path`` in the tree and must have ``axes`` axes.
 
-    Raises ``InvalidStoreError`` when it cannot be a file, ``InvalidArrayError``, ``AsdffsError``, ``OSError``.
+    Raises ``InvalidStoreError`` for another number of axes, ``InvalidArrayError``, ``AsdffsError``, ``OSError``.
     """
     with array_errors(array.line):
         if array.source is None or isinstance(array.source, str):
@@ -94,27 +97,27 @@ def stored_content(document: Document, path: Path, array: Ndarray, eltype: Eltyp
 
 def _check_axes(shape: tuple[int, ...] | None, axes: int) -> None:
     if shape is None or len(shape) != axes:
-        raise InvalidStoreError(f"an array of {axes} axes is expected, and its shape is {list(shape or ())}")
+        raise InvalidStoreError(f"an array of {axes} axes is expected, but its shape is {list(shape or ())}")
 
 
 def _columns_first(array: Ndarray, eltype: Eltype) -> Ndarray:
-    """The same elements with the axes the other way round: rows first, these are columns first."""
+    """Return the array with its axes reversed: read rows first, it gives the elements columns first."""
     shape = array.shape or ()
     strides = array.strides if array.strides is not None else packed(shape, eltype.size)
     return array._replace(shape=shape[::-1], strides=strides[::-1])
 
 
 def _made(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: int) -> Stored:
-    """Of an array that is inline or in another file: what numpy makes of it."""
+    """Return the content of an array that is inline or in another file, converted by numpy."""
     import numpy as np
 
     elements = Array(document, document.linked_files.finder(document, path)).elements()
-    if 0 not in elements.shape:  # what is written of an empty one need not say how many axes it has
+    if 0 not in elements.shape:  # inline data without elements need not show all axes
         _check_axes(elements.shape, axes)
     raw = read_bytes(elements.read(0, elements.size))
     dtype = np.dtype(elements.descr)
     if dtype.newbyteorder("<") != np.dtype(eltype.descr):
-        raise InvalidArrayError(f"its elements are {elements.descr}")
+        raise InvalidArrayError(f"its elements are {elements.descr}, which is not its datatype")
     found = np.frombuffer(raw, dtype).reshape(elements.shape, order="F" if elements.fortran else "C")
     shape = array.shape if array.shape is not None and 0 in array.shape else elements.shape
     made = _Raw(found.astype(eltype.descr).tobytes(order="F"), shape)
@@ -122,7 +125,7 @@ def _made(document: Document, path: Path, array: Ndarray, eltype: Eltype, axes: 
 
 
 class _Raw(Elements):
-    """Bytes that are there."""
+    """Elements in memory."""
 
     def __init__(self, raw: bytes, shape: tuple[int, ...]) -> None:
         self.shape = shape
@@ -135,7 +138,7 @@ class _Raw(Elements):
 
 
 def _swapped(raw: bytes, size: int) -> bytes:
-    """Each element of ``size`` bytes the other way round."""
+    """Return the bytes with the byte order of each element of ``size`` bytes reversed."""
     import numpy as np
 
     return np.frombuffer(raw, f">u{size}").astype(f"<u{size}").tobytes()

@@ -1,7 +1,8 @@
-"""The store that the tree of an ASDF file has below the key ``daf``, as files (docs/daf.md, From the tree to files).
+"""Reads the store below the key ``daf`` of a tree as files (docs/daf.md, From the tree to files).
 
-Properties are read one by one (``node_files``); files that are kept as files, and spellings, which count as long as
-they say the same, come on top.  What the tree has there and FilesDaf cannot have is left out, with a fault.
+Properties are read one by one (``node_files``).  Then files that are kept as files are added, and spellings, which
+are used only while they mean the same as the tree.  Nodes that FilesDaf cannot represent are left out, with a fault.
+
 The caller holds the main lock.
 """
 
@@ -35,12 +36,15 @@ from asdffs.tree.values import ValueNode, read_values
 
 @dataclass(slots=True)
 class TreeStore:
-    """A store of a tree: its ``files``, and what of the tree could not be any.  ``version``: None where it says none.
+    """A store as read from a tree.
 
-    ``nodes``: where in the tree the properties are, ``units``: the files of each; ``kept``, ``spelled``: the name in
-    the tree of each file that is kept, or of which the spelling counts; ``spellings``: all names of these;
-    ``directories``: empty ones that the tree lists, ``absent``: those of every store that are not there;
-    ``generation``: of the tree (``TreeEditor.version``).
+    * ``files``: its files; ``faults``: nodes that could not become files
+    * ``version``: of the store; None if the tree has none
+    * ``nodes``: paths of the properties in the tree; ``units``: paths of the files of each property
+    * ``kept``: name in the tree of each file that is kept as a file
+    * ``spelled``: name in the tree of each spelling that is used; ``spellings``: names of all spellings
+    * ``directories``: empty directories that the tree lists; ``absent``: sections that the store does not have
+    * ``generation``: of the tree (``TreeEditor.version``)
     """
 
     files: Files
@@ -57,12 +61,12 @@ class TreeStore:
 
     @classmethod
     def empty(cls, document: Document) -> TreeStore:
-        """Of a file that carries none."""
+        """Return an empty store, for a file without one."""
         return cls(Files(document.path), generation=document.tree.version)
 
 
 def carries_store(document: Document) -> bool:
-    """Whether the tree has such a key.  Cheap where it has none.  Raises ``OSError``."""
+    """Return whether the tree has a mapping ``daf``.  Cheap if the text does not contain it.  Raises ``OSError``."""
     try:
         return _store_node(document, document.tree.text()) is not None
     except AsdffsError:
@@ -70,7 +74,10 @@ def carries_store(document: Document) -> bool:
 
 
 def _store_node(document: Document, text: bytes) -> ValueNode | None:
-    """The mapping ``daf`` of a tree; None without one.  Others are served meanwhile.  Raises ``InvalidTreeError``."""
+    """Return the mapping ``daf`` of a tree, None without one.  Releases the main lock while the text is parsed.
+
+    Raises ``InvalidTreeError``.
+    """
     if not mentions_store(text):
         return None
     with document.scheduler.waiting():
@@ -80,18 +87,18 @@ def _store_node(document: Document, text: bytes) -> ValueNode | None:
 
 
 def read_store(document: Document) -> TreeStore:
-    """The store in a document.  Raises ``MissingFileError`` when there is none, ``InvalidTreeError``, ``OSError``."""
+    """Read the store of a document.  Raises ``MissingFileError`` without one, ``InvalidTreeError``, ``OSError``."""
     text, generation = document.tree.text(), document.tree.version
     node = _store_node(document, text)
     if node is None:
-        raise MissingFileError(f"carries no FilesDaf store: the tree has no mapping {DAF!r}", path=document.path)
+        raise MissingFileError(f"has no FilesDaf store: the tree has no mapping {DAF!r}", path=document.path)
     store = _Reader(document, node).read()
     store.generation = generation
     return store
 
 
 class _Reader:
-    """Goes through the mapping ``daf``."""
+    """Reads the mapping ``daf``."""
 
     def __init__(self, document: Document, node: ValueNode) -> None:
         self._nodes = NodeFiles(document)
@@ -117,7 +124,7 @@ class _Reader:
         files.directories |= found.directories
         files.directories |= above(files.contents) | above(files.directories)
         for path in sorted(files.directories & files.contents.keys()):
-            found.faults.append(Fault(path, "in the tree: it is a file and a directory"))
+            found.faults.append(Fault(path, "in the tree: it is both a file and a directory"))
             files.directories -= {other for other in files.directories if f"{other}/".startswith(f"{path}/")}
             for other in [other for other in files.contents if other.startswith(f"{path}/")]:
                 files.contents.pop(other)
@@ -127,7 +134,7 @@ class _Reader:
         return child_of(self._node, name)
 
     def _listed(self, name: str) -> set[str]:
-        """The directories in a list of ``files``."""
+        """Return the directories in a list of ``files``."""
         found = set()
         for node in items_of(child_of(self._child("files"), name)):
             try:
@@ -142,14 +149,14 @@ class _Reader:
         if node is None:
             return
         if len(numbers) != 2 or not all(isinstance(number, int) for number in numbers):
-            self._found.faults.append(Fault(SENTINEL, "the tree has a version that is no pair of integers"))
+            self._found.faults.append(Fault(SENTINEL, "the tree has a version that is not a pair of integers"))
             return
         self._found.version = self._nodes.version = numbers[0], numbers[1]
         self._found.nodes.add(("version",))
         self._found.files.contents[SENTINEL] = Bytes(build_version(self._found.version))
 
     def _read_arrays(self, kind: Kind, entries: Any, section: str, axes: tuple[str, ...]) -> None:
-        """Vectors below their axis, matrices below two."""
+        """Read vectors (below one axis) or matrices (below two axes)."""
         depth = 1 if kind == "vector" else 2
         for name, node in yielding(self._scheduler, entries):
             if len(axes) == depth:
@@ -165,14 +172,14 @@ class _Reader:
                 self._read_arrays(kind, entries_of(node), section, (*axes, name))
 
     def _take(self, key: Key, node: ValueNode, read: Any) -> None:
-        """Take the files of one property; what cannot be one is a fault."""
+        """Add the files of one property; a node that is not a valid property is a fault."""
         first = key.path("txt" if key.kind == "axis" else JSON)
         try:
             contents = read(key, node)
             for path in contents:
                 _check_path(path)
                 if (place_of(path) or (None,))[0] != key:
-                    raise InvalidStoreError(f"the name {key.name!r} cannot be one of a file")
+                    raise InvalidStoreError(f"the name {key.name!r} cannot be a file name")
             self._found.files.contents.update(contents)
             self._found.nodes.add(keys_of(key))
             self._found.units[key] = set(contents)
@@ -180,18 +187,18 @@ class _Reader:
             self._found.faults.append(Fault(first, f"in the tree{line_of(node)}: {err.sentence}"))
 
     def _read_kept(self) -> None:
-        """Files that are kept as files."""
+        """Read files that are kept as files."""
         files = self._found.files
         for path, name, node in self._kept_files("verbatim"):
             if path in files.contents:
-                self._found.faults.append(Fault(path, f"in the tree{line_of(node)}: it is there twice"))
+                self._found.faults.append(Fault(path, f"in the tree{line_of(node)}: it occurs twice"))
             else:
                 with self._faulty(path, node):
                     files.contents[path] = self._nodes.kept(node, ("files", "verbatim", name))
                     self._found.kept[path] = name
 
     def _read_spelled(self) -> None:
-        """How JSON files are written that would be rendered otherwise, as long as they say what the tree says."""
+        """Read spellings of JSON files, and use those that mean the same as the tree."""
         files = self._found.files
         for path, name, node in self._kept_files("spelled"):
             self._found.spellings.add(name)
@@ -203,7 +210,7 @@ class _Reader:
                     self._found.spelled[path] = name
 
     def _kept_files(self, name: str) -> Iterator[tuple[str, str, ValueNode]]:
-        """Path, name in the tree, and node of each."""
+        """Yield the path, the name in the tree, and the node of each file in a mapping of ``files``."""
         for key, node in entries_of(child_of(self._child("files"), name)):
             path = unquote_to_bytes(key).decode("utf-8", "surrogateescape")
             with self._faulty(path, node):
@@ -212,14 +219,14 @@ class _Reader:
 
     @contextlib.contextmanager
     def _faulty(self, path: str, node: ValueNode) -> Iterator[None]:
-        """What is wrong inside is a fault of the file ``path``."""
+        """Turn errors inside the block into a fault of the file ``path``."""
         try:
             yield
         except AsdffsError as err:
             self._found.faults.append(Fault(path, f"in the tree{line_of(node)}: {err.sentence}"))
 
     def _check_shapes(self) -> None:
-        """An array is as long as its axes are, one by one; the size of its file tells only their product."""
+        """Check the length of each axis of each array; the size of a file shows only their product."""
         lengths: dict[str, int | None] = {}
         for key, shape in self._nodes.shapes.items():
             for axis in key.axes:
@@ -227,7 +234,7 @@ class _Reader:
                     lengths[axis] = self._length(axis)
             wanted = tuple(lengths[axis] for axis in key.axes)
             if None not in wanted and wanted != shape:
-                sentence = f"in the tree: its shape is {list(shape)}, and its axes have {list(wanted)} entries"
+                sentence = f"in the tree: its shape is {list(shape)}, but its axes have {list(wanted)} entries"
                 self._found.faults.append(Fault(key.path(JSON), sentence))
 
     def _length(self, axis: str) -> int | None:
@@ -239,7 +246,10 @@ class _Reader:
 
 
 def _says_the_same(files: Files, path: str, content: Content, counts: dict[str, int]) -> bool:
-    """Whether a kept JSON file means what the tree says now; ``counts``: elements of the parts of a sparse array."""
+    """Return whether a kept JSON file means the same as the tree now.
+
+    ``counts``: number of elements of each part of a sparse array.
+    """
     rendered, kept, place = files.whole(path), b"".join(pieces(content)), place_of(path)
     try:
         if place is None:
@@ -256,13 +266,13 @@ def _says_the_same(files: Files, path: str, content: Content, counts: dict[str, 
 
 
 def _decoded(node: ValueNode) -> str:
-    """A directory that a list names."""
+    """Return the path of a directory in a list.  Raises ``InvalidStoreError``."""
     path = unquote_to_bytes(text_of(node)).decode("utf-8", "surrogateescape")
     _check_path(path)
     return path
 
 
 def _check_path(path: str) -> None:
-    """Raise ``InvalidStoreError`` for what would be a file elsewhere than in the store."""
+    """Raise ``InvalidStoreError`` for a path that leads out of the store or is not normalized."""
     if "\0" in path or not all(name not in ("", ".", "..") for name in path.split("/")):
-        raise InvalidStoreError(f"{path!r} is no path in a store")
+        raise InvalidStoreError(f"{path!r} is not a path in a store")

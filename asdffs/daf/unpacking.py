@@ -1,7 +1,7 @@
 """Unpacks the store of an ASDF file into a new directory: every file and directory, byte for byte.
 
-The directory gets its name when all of it is there; what fails leaves nothing.  Bytes of blocks are copied, or
-shared, by the kernel.  One thread.
+The directory gets its name when it is complete; a failure leaves nothing behind.  The kernel copies or shares the
+bytes of blocks.  For one thread.
 """
 
 from __future__ import annotations
@@ -24,22 +24,25 @@ from asdffs.storage.sharing import Stretch, transfer
 
 
 def check_faultless(store: TreeStore) -> None:
-    """Raise ``InvalidStoreError`` when the tree has what no file can be: unpacked, it would be lost."""
+    """Raise ``InvalidStoreError`` if nodes of the tree cannot become files, because unpacking would lose them."""
     if store.faults:
         fault = store.faults[0]
-        sentence = f"{fault.path}: {fault.sentence}; mend the tree"
+        sentence = f"{fault.path}: {fault.sentence}; repair the tree"
         raise InvalidStoreError(sentence, path=store.files.name, remedy=Remedy.FORCE_WITHOUT)
 
 
 def unpack(document: Document, files: Files, path: str, step: Callable[[int], object], *, durable: bool) -> None:
-    """Write ``files``, which are of ``document``, into the new directory ``path``.
+    """Write the ``files`` of ``document`` into the new directory ``path``.
 
-    Raises ``NameExistsError`` when it is there and not empty, ``MissingFileError`` when it cannot be there,
-    ``StaleFileError`` when the file changed meanwhile, ``AsdffsError``, ``OSError``.
+    ``step`` is called with the number of bytes written.  ``durable``: fsync each file and the parent of ``path``.
+
+    Raises ``NameExistsError`` if ``path`` exists and is not an empty directory.  Raises ``MissingFileError`` if its
+    parent does not exist.  Raises ``StaleFileError`` if the ASDF file changed meanwhile.  Raises ``AsdffsError``,
+    ``OSError``.
     """
     target = os.path.realpath(path)
     if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
-        raise NameExistsError("is there already; choose another name", path=path)
+        raise NameExistsError("already exists; choose another name", path=path)
     with _temporary(target) as temporary:
         for directory in sorted(files.directories):
             os.mkdir(os.path.join(temporary, directory))
@@ -55,12 +58,12 @@ def unpack(document: Document, files: Files, path: str, step: Callable[[int], ob
 
 @contextlib.contextmanager
 def _temporary(target: str) -> Iterator[str]:
-    """A directory beside ``target``, removed unless it got that name."""
+    """Create a temporary directory beside ``target``; it is removed at the end unless it was renamed."""
     above, name = os.path.split(target)
     try:
         temporary = tempfile.mkdtemp(prefix=f".{name[:100]}.", suffix=".tmp", dir=above)
     except FileNotFoundError as err:
-        raise MissingFileError("is no directory; create it first", path=above) from err
+        raise MissingFileError("is not a directory; create it first", path=above) from err
     try:
         yield temporary
     finally:
@@ -87,7 +90,7 @@ def _write(document: Document, content: Content, path: str, step: Callable[[int]
 
 
 def _stretch(document: Document, content: Content) -> Stretch | None:
-    """Where the bytes are in the file as they are; None for what is computed."""
+    """Return the range of the file in which the bytes lie unchanged; None for compressed or computed content."""
     window = content.window if isinstance(content, Stored) else None
     if window is None or document.blocks[window[0]].header.compressed:
         return None

@@ -1,7 +1,7 @@
-"""``daf/``: the FilesDaf store that the file carries, if it carries one, to read and to write.
+"""The view ``daf/``: the FilesDaf store of the file, if it has one, for reading and writing.
 
-It enters the mount through the registry, like a view of another package; the rest of this package is imported only
-where a file carries a store.
+The mount finds it through the registry, like a view of another package.  The rest of this package is imported only if
+a file has a store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Daf(LiveDirectory):
-    """See ``View``."""
+    """The view ``daf/``; see ``View``."""
 
     directory = "daf"
     standalone = True
@@ -41,24 +41,27 @@ class Daf(LiveDirectory):
         return self._live
 
     def present(self) -> bool:
-        """Whether the file carries a store."""
+        """Return whether the file has a store."""
         if self._live is None and not self._mentioned():
             return False
         return self._store.carried
 
     def _mentioned(self) -> bool:
-        """Whether the tree may have a store; looked for once in each tree."""
+        """Return whether the tree may have a store; the text of each tree is searched once."""
         version = self._document.tree.version
         if self._looked != version:
             self._looked, self._found = version, mentions_store(self._document.tree.text())
         return self._found
 
     def takes(self, name: str) -> bool:
-        """What is created is the directory's business."""
+        """Return False: the directory creates its entries itself."""
         return False
 
     def finish(self, *, final: bool) -> None:
-        """Have the tree have what was written.  Raises ``AsdffsError``, ``OSError``."""
+        """Commit the store; unless ``final``, also make the remaining loose files durable.
+
+        Raises ``AsdffsError``, ``OSError``.
+        """
         if self._live is None:
             return
         self._live.commit(final=final)
@@ -66,7 +69,7 @@ class Daf(LiveDirectory):
             self._live.sync()
 
     def unsaved(self) -> Iterable[tuple[str, str]]:
-        """What it does not have: paths here, and of files in the spool."""
+        """Return the files that the ASDF file does not have: paths here, and paths in the spool."""
         return self._live.loose_files() if self._live is not None else ()
 
 

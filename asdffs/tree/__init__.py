@@ -1,4 +1,4 @@
-"""The YAML tree of an ASDF file as text: what it contains, whether it is valid, and how to change it.
+"""The YAML tree of an ASDF file as text: its contents, its validation, and edits of it.
 
 Pure: nothing here opens a file or waits.
 """

@@ -1,7 +1,7 @@
-"""All arrays of a tree, and which blocks they mean: the one answer to what the tree refers to.
+"""Finds all arrays of a tree and the blocks that they refer to; all other modules get the references from here.
 
-One pass over the text checks it and finds the arrays.  Where one of them has an alias or a merge key in it, such as
-``source: *n``, the outline says what that means.  Pure.
+One pass over the text checks it and finds the arrays.  If an array contains an alias or a merge key, such as
+``source: *n``, the arrays are taken from the outline instead, which resolves these.  Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SKIP: Final = frozenset({"data"})
 def find_arrays(
     text: bytes, dialect: Dialect, go_on: Callable[[], bool] = lambda: True, *, unique: bool = False
 ) -> tuple[Ndarray, ...]:
-    """All ndarrays of the tree in ``text``; ``unique``: refuse duplicate keys.  Raises as ``read_tree``."""
+    """Return all ndarrays of the tree in ``text``; ``unique``: refuse duplicate keys.  Raises as ``read_tree``."""
     arrays: list[Ndarray] = []
     look_at_arrays(text, dialect, arrays.append, go_on, unique=unique, anew=arrays.clear)
     return tuple(arrays)
@@ -35,9 +35,9 @@ def look_at_arrays(
     unique: bool = False,
     anew: Callable[[], object],
 ) -> None:
-    """As ``find_arrays``, but gives each to ``take``: of a million, none need be kept.
+    """Pass each ndarray of the tree to ``take``, so that a million of them need not be kept.  See ``find_arrays``.
 
-    ``anew`` is called when all of them are given once more, because one has an alias in it.
+    ``anew`` is called before all of them are passed a second time, because one contains an alias.
     """
 
     def taken(found: Found) -> None:

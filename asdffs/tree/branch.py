@@ -1,7 +1,8 @@
-"""Branches of a tree: its mappings and sequences, what of them leads to arrays, and how they are joined.
+"""Branches of a tree: the mappings and sequences that lead to arrays.
 
-An alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so branches
-may be joined, but have no cycles.  Not changed once the outline is read, but for ``stamp`` and ``listing``.
+An alias, a merge key and a ``$ref`` into the same tree lead to the branch that they refer to.  So a branch may have
+several parents, but there are no cycles.  Branches do not change after the outline was read, except ``stamp`` and
+``listing``.
 """
 
 from __future__ import annotations
@@ -15,33 +16,42 @@ from urllib.parse import quote, unquote
 from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
 
-#: Digits of the number of an item.
+#: The largest number of digits in an item number.
 _LONGEST = 20
 
 
 class Scalar(NamedTuple):
-    """A scalar as written; ``plain``: without quotes or a tag, so that it may be a number."""
+    """A scalar as written; ``plain``: without quotes and tag, so it may be a number."""
 
     text: str
     plain: bool
 
 
-#: What most branches have of children, and of scalars; never changed.
+#: Shared by all branches without children or scalars, to save memory; never changed.
 _NO_CHILDREN: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Branch:
-    """A mapping or a sequence.
+    """A mapping or a sequence.  Spans are in characters.
 
-    ``path``: from the root, where it is first; ``span``: of its text, in characters; ``children``: the mappings
-    and sequences in it, by key or number; ``scalars``: short scalars of a mapping. ``array``: of an ndarray;
-    ``source``: where its source is written; ``shared``: whether others than sources mean it, by an alias;
-    ``inline``: where values that are written in the tree are (its data, or those of a mask); ``nulls``: whether
-    some of them are null. ``holds``: whether it is or has an array; ``leads``: or a ``$ref``, or metadata;
-    ``elsewhere``: of a ``$ref`` to another file, its URI. ``metadata``: whether it is below a key of that kind;
-    what is none of these is left out. ``stamp``: since when an ndarray is what it is (``changes``); ``listing``:
-    what a view remembers of it.
+    Place: ``path`` from the root, of its first occurrence; ``line``, from 1; ``span`` of its text.
+
+    Content: ``children`` are the mappings and sequences in it, by key or number; ``scalars`` are the short scalars of
+    a mapping; ``above`` are its parents.  Children that neither hold nor lead to anything, and are not metadata, are
+    left out.
+
+    Of an ndarray: ``array`` is its description; ``source``, the span of its source; ``shared``, whether aliases other
+    than sources use that source; ``inline``, the span of values in the tree (its data or those of a mask);
+    ``nulls``, whether some of these are null.
+
+    Of a reference: ``reference`` is the ``$ref``; ``elsewhere``, the URI if it refers to another file.
+
+    Flags: ``holds``, it is or contains an array; ``leads``, it contains a ``$ref`` or metadata; ``metadata``, it is
+    below a key of metadata.
+
+    For other modules: ``stamp`` is the time of the last change of an ndarray (``changes``); ``listing`` is a cache of
+    a view.
     """
 
     tag: str
@@ -67,11 +77,11 @@ class Branch:
 
     @property
     def masked(self) -> bool:
-        """Whether an ndarray has a mask that is no array: a value, or nulls among its elements."""
+        """Whether an ndarray has a mask that is not an array: a value, or nulls among its elements."""
         return "mask" in self.scalars or self.nulls
 
     def add(self, key: str | int, child: Branch) -> None:
-        """``child`` is at ``key`` of this one, maybe among other places."""
+        """Put ``child`` at ``key`` of this branch; it may have other parents."""
         if not isinstance(self.children, dict):
             self.children = {}
         self.children[key] = child
@@ -80,25 +90,25 @@ class Branch:
             self.hold()
 
     def note_above(self, above: Branch) -> None:
-        """It is in ``above``, too.  Most are in one place only."""
+        """Add ``above`` to the parents.  Most branches have one parent, so a tuple holds it until there are more."""
         if isinstance(self.above, list):
             self.above.append(above)
         else:
             self.above = [*self.above, above] if self.above else (above,)
 
     def remove(self, key: str | int) -> None:
-        """Nothing that leads to an array is at ``key``."""
+        """Remove the child at ``key``, if there is one."""
         if isinstance(self.children, dict):
             self.children.pop(key, None)
 
     def note_scalar(self, key: str, scalar: Scalar) -> None:
-        """``scalar`` is at ``key``."""
+        """Put ``scalar`` at ``key``."""
         if not isinstance(self.scalars, dict):
             self.scalars = {}
         self.scalars[key] = scalar
 
     def hold(self) -> None:
-        """There is an array in this branch, and so in all that lead to it."""
+        """Mark this branch and all of its ancestors as holding an array."""
         rest = [self]
         while rest:
             branch = rest.pop()
@@ -108,10 +118,10 @@ class Branch:
 
 
 class Outline(NamedTuple):
-    """The outline of ``text``, which is empty when nothing of it is needed: no span leads into it.
+    """The outline of ``text``, which is empty if no span needs it.
 
-    ``root``: the whole tree, or None without one; ``arrays``: the branches of all ndarrays, in the order of
-    the text; ``prefix``: the directives before the tree, up to and with ``---``.
+    ``root``: the whole tree, None without one.  ``arrays``: the branches of all ndarrays, in the order of the text.
+    ``prefix``: the directives before the tree, including ``---``.
     """
 
     text: str
@@ -120,15 +130,15 @@ class Outline(NamedTuple):
     prefix: str = ""
 
     def pointed(self, fragment: str) -> Branch | None:
-        """What a JSON Pointer, the fragment of a URI, points at (RFC 6901); None where no array is."""
+        """Return the branch at a JSON Pointer (RFC 6901), the fragment of a URI; None if no array is there."""
         return walk(self.root, fragment, lambda branch: branch) if self.root is not None else None
 
 
 def walk(root: Branch, fragment: str, resolve: Callable[[Branch], Branch | None]) -> Branch | None:
-    """Return what a JSON Pointer points at below ``root``; None where no array is.
+    """Return the branch at a JSON Pointer below ``root``; None if no array is there.
 
-    ``resolve`` returns what a branch on the way means, which may be a reference.  What is to be found in another file
-    is a new branch that leads there.
+    ``resolve`` returns the target of a branch on the way, which may be a reference, or the branch itself.  If the way
+    leads into another file, a new branch that refers to that file is returned.
     """
     branch, keys = resolve(root), pointer_keys(fragment)
     for number, key in enumerate(keys):
@@ -144,7 +154,7 @@ def walk(root: Branch, fragment: str, resolve: Callable[[Branch], Branch | None]
 
 
 def _beyond(branch: Branch, keys: list[str]) -> Branch:
-    """A reference to what is at ``keys`` of what ``branch`` leads to."""
+    """Return a reference to the path ``keys`` below the target of ``branch``, which is in another file."""
     file, _, fragment = str(branch.elsewhere).partition("#")
     more = "/".join(quote(key.replace("~", "~0").replace("/", "~1"), safe="~") for key in keys)
     uri = f"{file}#{fragment.rstrip('/')}/{more}"
@@ -152,7 +162,10 @@ def _beyond(branch: Branch, keys: list[str]) -> Branch:
 
 
 def pointer_keys(fragment: str) -> list[str]:
-    """The keys and numbers of a JSON Pointer.  The drafts' examples leave out the first slash, and so does asdf."""
+    """Return the keys and numbers of a JSON Pointer.
+
+    The first slash may be missing: the examples of the draft formats and the asdf library leave it out.
+    """
     pointer = unquote(fragment)
     if not pointer:
         return []

@@ -1,7 +1,7 @@
-"""Datatypes of the tree as numpy writes them in its files: ``>f4``, ``|S5``, ``[('a', '<i4'), ...]``.
+"""Converts datatypes of the tree to numpy's notation: ``>f4``, ``|S5``, ``[('a', '<i4'), ...]``.
 
 Implements the schema core/ndarray (``datatype``, ``byteorder``): names of numbers, ``[ascii, n]``, ``[ucs4, n]``, and
-records whose fields may have a byteorder and a shape of their own.  Pure; no numpy.
+records whose fields may have a byteorder and a shape of their own.  Pure; does not import numpy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Descr = str | list[tuple[Any, ...]]
 
 
 def descr_of(datatype: Any, byteorder: str | None) -> Descr:
-    """What numpy's ``dtype`` and the header of a .npy file call it.  Raises ``InvalidArrayError``."""
+    """Return the datatype in the notation of numpy's ``dtype`` and of .npy headers.  Raises ``InvalidArrayError``."""
     if isinstance(datatype, str) and datatype in _KINDS:
         return _ordered(_KINDS[datatype], byteorder)
     if _is_string(datatype):
@@ -64,7 +64,7 @@ def _record(fields: list[Any], byteorder: str | None) -> Descr:
 
 
 def _name(field: Any, number: int) -> str:
-    """numpy calls fields without a name f0, f1 and so on."""
+    """Return the name of a field; without one it is f0, f1 and so on, as in numpy."""
     name = field.get("name") if isinstance(field, dict) else None
     return str(name) if name not in (None, "") else f"f{number}"
 

@@ -1,7 +1,7 @@
-"""Reads a tree as YAML events, not nodes: no construction, tags and anchors stay text.
+"""Reads a tree as YAML events, without constructing nodes: tags and anchors stay text.
 
-One pass over the text checks that it is one YAML 1.1 document which the asdf library can construct, and collects the
-small part that asdffs looks at: mappings and sequences with a wanted tag.  Memory is O(what is collected).  Pure.
+One pass over the text checks that it is one YAML 1.1 document that the asdf library can construct.  It collects only
+mappings and sequences with a wanted tag, and memory is proportional to these.  Pure.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from asdffs.format.header import as_yaml
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-#: Plain scalars that need no look: no number or date begins like them, or they are plain numbers.
+#: Plain scalars that need no check: they cannot begin a number or date, or are plain numbers.
 _HARMLESS = re.compile(r"(?![-+.\d])|[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
-#: How the others begin.
+#: First characters of the other plain scalars.
 _NUMBERS_BEGIN = frozenset("-+.0123456789")
-#: Python refuses to read integers of more than 4300 digits, and so asdf would.
+#: Python refuses to parse integers of more than 4300 digits, so asdf could not read them.
 _SHORT = 4300
-#: Events, some ten milliseconds, between two questions whether to go on.
+#: Events between two calls of ``go_on``: about ten milliseconds.
 _AT_ONCE = 8192
-#: asdf and PyYAML build a tree recursively; deeper ones end in a RecursionError.
+#: asdf and PyYAML build a tree recursively; a deeper one raises RecursionError there.
 _DEEPEST = 240
-#: How much of a wrong scalar is shown.
+#: Characters of a wrong scalar that a message shows.
 _SHOWN = 60
 _YAML = "tag:yaml.org,2002:"
-#: Tags of YAML 1.1 and the kind of node that they need; the first group is also constructed.
+#: Tags of YAML 1.1, by the kind of node that they need.
 _SCALAR_TAGS = frozenset(_YAML + name for name in ("int", "float", "timestamp", "bool", "binary", "str", "null"))
 _CONSTRUCTED = _SCALAR_TAGS - {_YAML + "str", _YAML + "null"}
 _PAIR_TAGS = frozenset({_YAML + "omap", _YAML + "pairs"})
@@ -42,9 +42,9 @@ _NO_MAPPING_TAGS = _SCALAR_TAGS | _SEQUENCE_TAGS
 _NO_SEQUENCE_TAGS = _SCALAR_TAGS | _MAPPING_TAGS
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
-#: Scalars that may be no text, in any case, though they do not begin like a number.
+#: Scalars (in lower case) that may not be text although they do not begin like a number.
 _WORDS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-#: A leading zero means octal, and there are other ways to write an integer in YAML 1.1.
+#: Decimal integers; others in YAML 1.1 are octal (with a leading zero), binary, hexadecimal or sexagesimal.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)\Z")
 _NUMERIC = re.compile(r"[-+\d]")
 
@@ -54,8 +54,8 @@ Path = tuple[str | int, ...]
 class Found(NamedTuple):
     """A collection with a wanted tag.
 
-    ``path``: keys and numbers from the root.  ``value``: its content as dict, list, str and
-    int; what is below a key of ``skip`` is None.  ``line``: from 1, in the text.
+    ``path``: keys and numbers from the root.  ``value``: its content as dict, list, str and int; None for the value
+    of a key in ``skip``.  ``line``: from 1, in the text.
     """
 
     path: Path
@@ -65,9 +65,9 @@ class Found(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What was read of a tree.  ``indirect``: whether something in ``found`` is an alias or a merge key.
+    """The collections found in a tree.  ``indirect``: whether one of them contains an alias or a merge key.
 
-    Its value is None there: the outline (``outline``) knows what it means.
+    Its value is None there; the outline (``outline``) resolves it.
     """
 
     found: list[Found]
@@ -76,11 +76,11 @@ class Reading(NamedTuple):
 
 @dataclass(slots=True)
 class _Frame:
-    """An open collection.
+    """A collection whose end was not read yet.
 
-    ``value`` is None where nothing is collected.  ``kind``: what an alias to it may be used
-    for: ``mapping``, ``mappings`` (a sequence of nothing else) or ``sequence``.  ``plain``: any child may come now,
-    and nothing is kept of it.  ``keys``: those that were there, and their lines from 0.
+    ``value``: its content, None if it is not collected.  ``kind``: decides where an alias to it is allowed;
+    ``mapping``, ``mappings`` (a sequence of mappings only) or ``sequence``.  ``plain``: any child is allowed next,
+    and is not collected.  ``keys``: its keys so far, with their lines from 0.
     """
 
     mapping: bool
@@ -103,24 +103,24 @@ class _Frame:
 
     @property
     def takes_any(self) -> bool:
-        """Whether any node may come now, of which nothing is kept."""
+        """Whether any node may come next as a value or item that is not collected."""
         return self.plain and (self.key is not None or not self.mapping)
 
     def pass_by(self, kind: str) -> None:
-        """A child of a plain collection is complete."""
+        """Count a complete child of a plain collection."""
         self.key = None
         self.count += 1
         if not self.mapping and kind != "mapping":
             self.kind = "sequence"
 
     def step(self) -> str | int:
-        """The path component of the child that comes now."""
+        """Return the path component of the current child."""
         return self.key or "" if self.mapping else self.count
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Follows the events.  ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars."""
+    """Checks the events.  ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars."""
 
     wanted: Callable[[str], bool]
     skip: frozenset[str]
@@ -135,7 +135,7 @@ class _Reader:
     take: Callable[[Found], object] = lambda _: None
 
     def follow(self, events: Iterable[Any]) -> None:
-        """Read all events.  Nine of ten are of what is neither tagged nor collected; handlers look for that first."""
+        """Handle all events.  Nine of ten are neither tagged nor collected, so handlers check for that first."""
         handlers: dict[type, Callable[[Any], object]] = {
             yaml.ScalarEvent: self.scalar,
             yaml.MappingStartEvent: self.open,
@@ -177,7 +177,7 @@ class _Reader:
             self.add(event, "scalar", plain_value(event) if frame.value is not None else None)
 
     def special_scalar(self, event: Any) -> None:
-        """With a tag or an anchor, or a merge key, or outside of everything."""
+        """Handle a scalar that has a tag or an anchor, is a merge key, or is the whole tree."""
         kind = _kind_of_scalar(event)
         self.anchor(event, kind)
         frame = self.stack[-1] if self.stack else None
@@ -209,7 +209,7 @@ class _Reader:
 
     @staticmethod
     def note_key(frame: _Frame, value: object, event: Any) -> None:
-        """Refuse a key that the mapping has already."""
+        """Raise ``InvalidTreeError`` for a key that the mapping has already."""
         if frame.keys is None:
             frame.keys = {}
         elif value in frame.keys:
@@ -223,7 +223,7 @@ class _Reader:
         frame.keys[value] = event.start_mark.line
 
     def key(self, event: Any, key: str, kind: str) -> None:
-        """A key of the innermost mapping: a scalar of YAML's own tags, or the merge key."""
+        """Take a key of the innermost mapping: a scalar with one of YAML's own tags, or the merge key."""
         if kind not in ("scalar", "merge"):
             what = "a tagged scalar" if kind == "tagged" else "a mapping or sequence"
             raise _invalid(f"{what} cannot be a key", event.start_mark)
@@ -252,7 +252,7 @@ class _Reader:
         self.stack.append(_Frame(mapping, kind, value, plain, tag=tag, anchor=anchor, line=line, found=found))
 
     def check_place(self, event: Any, *, mapping: bool) -> None:
-        """Whether a collection of this tag may stand here."""
+        """Raise ``InvalidTreeError`` if a collection with this tag is not allowed here."""
         mark = event.start_mark
         parent = self.stack[-1] if self.stack else None
         if parent is None and not mapping:
@@ -284,12 +284,12 @@ class _Reader:
 
     def anchor(self, event: Any, kind: str) -> None:
         if event.anchor and event.anchor in self.anchors:
-            raise _invalid(f"the anchor '&{event.anchor}' is there already", event.start_mark)
+            raise _invalid(f"the anchor '&{event.anchor}' already exists", event.start_mark)
         if event.anchor:
             self.anchors[event.anchor] = kind
 
     def add(self, event: Any, kind: str, value: Any) -> None:
-        """A child of ``kind`` of the innermost collection is complete."""
+        """Add a complete child of ``kind`` to the innermost collection."""
         if not self.stack:
             return
         frame = self.stack[-1]
@@ -309,7 +309,7 @@ class _Reader:
 
 
 class StoppedError(Exception):
-    """Nobody wants to know any more."""
+    """Reading was stopped because ``go_on`` returned False."""
 
 
 def read_tree(
@@ -323,10 +323,13 @@ def read_tree(
 ) -> Reading:
     """Check ``text`` and return its collections whose tag is ``wanted``, in the order of their ends.
 
-    ``text`` begins with the header line, which is a YAML comment, so that lines are those of the file. ``go_on``
-    is asked now and then. ``unique``: refuse a mapping that has a key twice (YAML 1.1, section 3.2.1.3), of which
-    every reader drops one. ``take``: is given each, and then none is returned. Raises ``InvalidTreeError`` with
-    line and column, ``StoppedError`` when ``go_on`` says no.
+    ``text`` begins with the header line, which is a YAML comment, so line numbers are those of the file.
+
+    ``go_on`` is called every few thousand events.  ``unique``: refuse a mapping that has a key twice (YAML 1.1,
+    section 3.2.1.3), because every reader drops one of the two.  ``take`` is called with each collection; then none
+    is returned.
+
+    Raises ``InvalidTreeError`` with line and column, ``StoppedError`` when ``go_on`` returns False.
     """
     reader = _Reader(wanted, skip, unique=unique)
     reader.take = take or reader.found.append
@@ -341,7 +344,7 @@ def read_tree(
 
 
 def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:
-    """As ``yaml.parse``, without a call in Python for each event."""
+    """Pass all events to ``reader``, as ``yaml.parse`` but without a Python call for each event."""
     loader = _Loader(as_yaml(text))
     events = iter(loader.get_event, None)
     try:
@@ -354,14 +357,17 @@ def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:
 
 
 def _kind_of_scalar(event: Any) -> str:
-    """``merge`` for ``<<``; ``tagged`` with a tag that is not YAML's own, which asdf cannot hash; else ``scalar``."""
+    """Return ``merge`` for ``<<``, ``tagged`` for a tag that is not YAML's own, else ``scalar``.
+
+    asdf cannot hash a tagged scalar, so it cannot be a key.
+    """
     if event.tag == _YAML + "merge" or (event.implicit[0] and event.value == "<<"):
         return "merge"
     return "tagged" if event.tag and event.tag != "!" and not event.tag.startswith(_YAML) else "scalar"
 
 
 def _check_scalar(event: Any) -> None:
-    """Refuse scalars that look like a number or a date and are none: asdf could not open the file."""
+    """Refuse scalars that YAML takes for a number or a date but cannot construct: asdf could not open the file."""
     tag = event.tag
     if not tag and event.implicit[0]:
         if len(event.value) <= _SHORT and _HARMLESS.match(event.value):
@@ -374,7 +380,7 @@ def _check_scalar(event: Any) -> None:
 
 
 def _key_value(event: Any) -> object:
-    """What a scalar is as a key: equal for scalars that are one key to programs, such as 1 and 0x1, or a and "a"."""
+    """Return the value of a scalar as a key, equal for scalars that are the same key, as 1 and 0x1, or a and "a"."""
     value, tag = event.value, event.tag
     if tag is None and (not event.implicit[0] or (value[:1] not in _NUMBERS_BEGIN and value.lower() not in _WORDS)):
         return value
@@ -385,7 +391,7 @@ def _key_value(event: Any) -> object:
 
 
 def _constructed(event: Any, tag: str) -> object:
-    """The Python object that a scalar of ``tag`` becomes.  Raises whatever PyYAML does."""
+    """Return the Python object that PyYAML makes of a scalar of ``tag``.  Raises any error of PyYAML."""
     node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
     try:
         return _CONSTRUCTOR.construct_object(node)
@@ -396,15 +402,15 @@ def _constructed(event: Any, tag: str) -> object:
 
 def _check_constructible(event: Any, tag: str) -> None:
     try:
-        str(_constructed(event, tag))  # Python limits integers when they are written, too
+        str(_constructed(event, tag))  # str: Python also limits the length of integers that it converts to text
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, yaml.YAMLError) as err:
         shown = event.value if len(event.value) <= _SHOWN else event.value[:_SHOWN] + "..."
         kind = tag.removeprefix(_YAML)
-        raise _invalid(f"{shown!r} is no valid {kind}; quote it if it is text", event.start_mark) from err
+        raise _invalid(f"{shown!r} is not a valid {kind}; quote it if it is text", event.start_mark) from err
 
 
 def plain_value(event: Any) -> str | int:
-    """A scalar: an integer, without quotes or with the tag of one, as int, everything else as its text."""
+    """Return an int for an integer (unquoted, or with the tag of one), and the text of any other scalar."""
     if len(event.value) > _SHORT or not (event.implicit[0] or event.tag == _YAML + "int"):
         return str(event.value)
     if event.tag == _YAML + "int" and not event.implicit[0]:

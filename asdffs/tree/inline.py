@@ -1,7 +1,7 @@
-"""Arrays whose values are written in the tree, as numpy arrays.
+"""Reads arrays whose values are written in the tree, as numpy arrays.
 
 Implements the schema core/ndarray: ``data`` (nested lists, or the array's short form), ``datatype``, ``shape``.
-Values are read as the asdf library reads them: YAML 1.1 scalars, ``core/complex``, null for what is masked.
+Values are read as the asdf library reads them: YAML 1.1 scalars, ``core/complex``, null for masked values.
 Imports numpy when called.
 """
 
@@ -19,15 +19,15 @@ from asdffs.tree.datatypes import descr_of
 from asdffs.tree.ndarrays import Ndarray
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: Bytes of an array that is written in the tree, about.
+#: The largest size of an array that is written in the tree, in bytes of its elements.
 _LARGEST: Final = 256 << 20
 _COMPLEX: Final = re.compile(r"tag:stsci\.edu:asdf/(?:core/complex-\d+\.\d+\.\d+|0\.1\.0/core/complex)")
-#: This machine's: values in a tree have no byteorder of their own.
+#: Byte order of this machine, because values in a tree have none of their own.
 _NATIVE: Final = sys.byteorder
 
 
 def inline_array(outline: Outline, branch: Branch) -> Any:
-    """The array whose values ``branch`` has in the tree; masked values are zeros.  Raises ``InvalidArrayError``."""
+    """Return the inline array of ``branch``; masked values are zeros.  Raises ``InvalidArrayError``."""
     import numpy as np
 
     array = branch.array
@@ -38,18 +38,18 @@ def inline_array(outline: Outline, branch: Branch) -> Any:
         _check_size(np, values, array)
         found = _as_array(np, values, array)
     except (ValueError, TypeError, OverflowError) as err:
-        raise InvalidArrayError(f"its data is no array: {err}", line=branch.line) from err
+        raise InvalidArrayError(f"its data is not an array: {err}", line=branch.line) from err
     if found.dtype.hasobject:
-        raise InvalidArrayError("its data is no array of numbers or texts", line=branch.line)
+        raise InvalidArrayError("its data is not an array of numbers or texts", line=branch.line)
     if array.shape is not None and not found.size and 0 in array.shape:
-        return found.reshape(array.shape)  # lists cannot say what follows a length of 0
+        return found.reshape(array.shape)  # nested lists cannot express axes after one of length 0
     if array.shape is not None and array.shape != found.shape:
         raise InvalidArrayError(f"its data has the shape {found.shape}, not {array.shape}", line=branch.line)
     return found
 
 
 def inline_nulls(outline: Outline, branch: Branch) -> Any:
-    """Where the values of ``branch`` are null: an array of bools.  Raises ``InvalidArrayError``."""
+    """Return an array of bools, true where the values of ``branch`` are null.  Raises ``InvalidArrayError``."""
     import numpy as np
 
     shape = inline_array(outline, branch).shape
@@ -61,7 +61,7 @@ def _are_null(values: Any) -> Any:
 
 
 def _check_size(np: Any, values: Any, array: Ndarray) -> None:
-    """Refuse what is small in the tree and would take all memory."""
+    """Raise ``ValueError`` for an array that is short in the tree but would take too much memory."""
     item = (
         np.dtype(descr_of(array.datatype, array.byteorder or _NATIVE)).itemsize if array.datatype is not None else 0
     )
@@ -83,7 +83,10 @@ def _as_array(np: Any, values: Any, array: Ndarray) -> Any:
 
 
 def _as_rows(values: Any, dtype: Any) -> Any:
-    """numpy wants the records of a structured array as tuples: the innermost lists that match the fields."""
+    """Convert the records of a structured array to tuples, as numpy needs them.
+
+    A record is an innermost list that matches the fields.
+    """
     if not isinstance(values, list):
         return values
     if _is_row(values, dtype):
@@ -121,7 +124,7 @@ def _without_nulls(values: Any) -> Any:
 
 
 def read_values(outline: Outline, span: tuple[int, int], line: int) -> Any:
-    """The lists, numbers, texts and nulls that are written at ``span``.  Raises ``InvalidArrayError``."""
+    """Return the lists, numbers, texts and nulls that are written at ``span``.  Raises ``InvalidArrayError``."""
     start, stop = span
     column = start - (outline.text.rfind("\n", 0, start) + 1)
     text = f"{outline.prefix}\n{' ' * column}{outline.text[start:stop]}\n"
@@ -135,7 +138,7 @@ def read_values(outline: Outline, span: tuple[int, int], line: int) -> Any:
 
 
 def _constructed(loader: Any, node: Any, line: int) -> Any:
-    """Lists, numbers, texts and nulls; nothing else is an element."""
+    """Construct lists, numbers, texts and nulls; refuse anything else as an element."""
     if isinstance(node, yaml.SequenceNode):
         return [_constructed(loader, item, line) for item in node.value]
     if not isinstance(node, yaml.ScalarNode):
@@ -144,17 +147,17 @@ def _constructed(loader: Any, node: Any, line: int) -> Any:
         try:
             return complex_of(node.value)
         except ValueError:
-            raise InvalidArrayError(f"{node.value[:60]!r} is no complex number", line=line) from None
+            raise InvalidArrayError(f"{node.value[:60]!r} is not a complex number", line=line) from None
     if not node.tag.startswith("tag:yaml.org,2002:"):
         raise InvalidArrayError(f"its data has a value of the tag {node.tag[:60]}", line=line)
     try:
         return loader.construct_object(node)
     except (ValueError, yaml.YAMLError) as err:
-        raise InvalidArrayError(f"{node.value[:60]!r} is no value", line=line) from err
+        raise InvalidArrayError(f"{node.value[:60]!r} is not a valid value", line=line) from err
 
 
 def complex_of(text: str) -> complex:
-    """Return the number of schema core/complex: as Python, with ``i`` or ``j``, ``inf`` and ``infinity``.
+    """Return the number that schema core/complex writes as ``text``: as Python, with ``i`` or ``j``, ``infinity``.
 
     Raises ``ValueError``.
     """

@@ -1,7 +1,7 @@
-"""Names of files for the keys of a tree, and back.
+"""Makes file names from the keys of a tree.
 
-What a file system cannot hold in a name is percent-encoded: ``/``, control characters, ``%`` itself; an empty key is
-``%``; one that is too long ends in ``%~`` and a checksum.  Pure.
+Characters that a file name cannot have are percent-encoded: ``/``, control characters, and ``%`` itself.  An empty
+key becomes ``%``.  A name that is too long is cut and ends in ``%~`` and a checksum.  Pure.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-#: Bytes of a name, its ending included.
+#: The largest length of a name with its ending, in bytes, and the room left for the ending.
 _LONGEST: Final = 255
 _ENDING: Final = 8
 
 
 def name_of(key: str | int) -> str:
-    """The name for ``key``, without an ending."""
+    """Return the name for ``key``, without an ending."""
     text = str(key)
-    if not text.strip("."):  # '', '.', '..': no name, or one with a meaning
+    if not text.strip("."):  # '', '.' and '..' are not usable as names
         return text.replace(".", "%2E") or "%"
     name = "".join(_encoded(character) for character in text)
     raw = name.encode("utf-8", "surrogateescape")
@@ -28,7 +28,7 @@ def name_of(key: str | int) -> str:
 
 
 def directory_name_of(key: str | int, endings: tuple[str, ...]) -> str:
-    """The name for a directory: not one that a file of another key may have."""
+    """Return the name for a directory, with a dot encoded if the file of another key could have the same name."""
     name = name_of(key)
     for ending in endings:
         if name.endswith(ending):

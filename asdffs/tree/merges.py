@@ -1,4 +1,4 @@
-"""A limit on what merge keys (``<<``) add: each copies every key of what it merges, in any library.  Pure."""
+"""Limits the keys that merge keys (``<<``) add: in any library, each copies all keys of its mappings.  Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Merges:
         self._count = 0
 
     def add(self, count: int, line: int) -> None:
-        """Note that the mapping in ``line`` takes up ``count`` keys.
+        """Count ``count`` keys that are merged into the mapping in ``line``.
 
         Raises ``InvalidTreeError`` beyond the limit.
         """

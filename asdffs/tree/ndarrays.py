@@ -1,7 +1,7 @@
-"""The ndarrays of a tree: where each is, and which bytes of which block it means.
+"""Parses the ndarrays of a tree: the place of each in the tree, its block, and its bytes there.
 
-Implements what section Tree in-depth and the schema core/ndarray say about ``source``, ``shape``, ``datatype``,
-``offset`` and ``strides``, as far as sizes are concerned.  Pure functions.
+Implements ``source``, ``shape``, ``datatype``, ``offset`` and ``strides`` of section Tree in-depth and the schema
+core/ndarray, as far as sizes are concerned.  Pure functions.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ _ITEM_SIZES = {
     "bool8": 1,
 }
 _STATED = ("offset", "strides", "shape")
-#: Offsets and sizes of blocks have 64 bits; larger numbers mean nothing here.
+#: Offsets and sizes of blocks have 64 bits; larger numbers are not valid.
 _LARGEST = 1 << 63
 
 
 class Ndarray(NamedTuple):
     """One ndarray of the tree.
 
-    ``source``: block number (negative: from the last), URI, or None for inline data.
-    ``shape``: lengths, or None where the first is ``*`` or it means nothing; ``row``: those after ``*``,
-    or None without one.
-    ``offset``, ``strides``: in bytes, of the block.  ``line``: from 1.  ``odd``: what of these is stated and means
-    nothing, or empty.  ``inline``: whether its values are in the tree.
+    * ``source``: block number (negative: from the last), URI, or None for inline data
+    * ``shape``: lengths; None if the first is ``*`` or the shape is not valid
+    * ``row``: the lengths after ``*``; None without ``*``
+    * ``offset``, ``strides``: in bytes, in the block
+    * ``line``: from 1
+    * ``odd``: an invalid offset, strides or shape as text (``offset is -1``), else empty
+    * ``inline``: whether its values are in the tree
     """
 
     path: Path
@@ -50,7 +52,7 @@ class Ndarray(NamedTuple):
     inline: bool = False
 
     def shape_in(self, size: int) -> tuple[int, ...] | None:
-        """The shape in a block of ``size`` bytes: with ``*`` as many rows as it holds; None if not known."""
+        """Return the shape in a block of ``size`` bytes; ``*`` is as many rows as fit.  None if it is not known."""
         if self.row is None:
             return self.shape
         item = item_size(self.datatype)
@@ -60,19 +62,22 @@ class Ndarray(NamedTuple):
         return (max(0, size - self.offset) // length, *self.row) if length > 0 else None
 
     def block_in(self, count: int) -> int | None:
-        """The block, of ``count`` ones: a negative source counts from the end; None when it is none of them."""
+        """Return the block number in a file of ``count`` blocks; None if the source is not one of them.
+
+        A negative source counts from the end.
+        """
         if not isinstance(self.source, int) or not -count <= self.source < count:
             return None
         return self.source % count
 
     @property
     def name(self) -> str:
-        """The path as a person reads it: ``roman/data``."""
+        """The path for messages, such as ``roman/data``."""
         return "/".join(map(str, self.path))
 
 
 def item_size(datatype: Any) -> int | None:
-    """Bytes of one element of ``datatype`` (a name, ``[ascii|ucs4, n]``, or a record); None if unknown."""
+    """Return the bytes of one element of ``datatype`` (a name, ``[ascii|ucs4, n]``, or a record); None if unknown."""
     if isinstance(datatype, str):
         return _ITEM_SIZES.get(datatype)
     if isinstance(datatype, list) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4"):
@@ -92,7 +97,7 @@ def _field_size(field: Any) -> int | None:
 
 
 def float_orders(array: Ndarray) -> list[str | None]:
-    """The byteorders of the floats in an array: its own, or those of the fields of a record."""
+    """Return the byteorders of the floats in an array: its own, or those of the fields of a record."""
     return list(_float_orders(array.datatype, array.byteorder))
 
 
@@ -107,7 +112,7 @@ def _float_orders(datatype: Any, order: str | None) -> Iterator[str | None]:
 
 
 def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
-    """The ndarray that a mapping describes, as far as it can be read."""
+    """Return the ndarray that a mapping describes; invalid parts are None or defaults, see ``odd``."""
     value = dialect.ndarray(found.value) if isinstance(found.value, dict) else {}
     source = value.get("source")
     offset = value.get("offset", 0)
@@ -137,7 +142,7 @@ def _is_right(name: str, value: dict[str, Any]) -> bool:
 
 
 def _row(shape: Any) -> tuple[int, ...] | None:
-    """The lengths after ``*`` (schema core/ndarray: only the first may be one)."""
+    """Return the lengths after ``*`` (schema core/ndarray: only the first length may be ``*``)."""
     return _integers(shape[1:]) if isinstance(shape, list) and shape[:1] == ["*"] else None
 
 

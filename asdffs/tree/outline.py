@@ -1,10 +1,12 @@
-"""The outline of a tree: its mappings and sequences, where its arrays are, and the short scalars beside them.
+"""Reads the outline of a tree: the mappings and sequences that lead to arrays, and the short scalars beside these.
 
-One pass of YAML events, more lenient than ``tree``: the text has been committed already, or is what the file has.  An
-alias, a merge key and a ``$ref`` to a place in the same tree lead to the one branch that they mean, so the outline
-may be joined, but has no cycles: a ``$ref`` or alias to a branch that holds it is left out.  A ``$ref`` to another
-file stays a branch of its own, ``elsewhere``.  Marks are character offsets in the decoded text.  Pure; built once a
-tree.
+One pass over the YAML events, more lenient than ``events``, because the text is the tree of the file already.
+
+An alias, a merge key and a ``$ref`` into the same tree lead to the branch that they refer to.  So a branch may have
+several parents.  There are no cycles: a ``$ref`` or alias to a branch that contains it is left out.  A ``$ref`` to
+another file is a branch with ``elsewhere``.
+
+Marks are character offsets in the decoded text.  Pure; built once per tree.
 """
 
 from __future__ import annotations
@@ -26,27 +28,27 @@ from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.references import Reference, References
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: Scalars beside arrays are kept up to this length: longer ones fit no header card.
+#: The largest length of scalars that are kept beside arrays; longer ones do not fit a FITS header card.
 _LONGEST: Final = 80
-#: Events of an anchored node that are remembered: a datatype, a shape, what several arrays have in common.
+#: The most events of an anchored node that are kept: enough for a datatype or a shape that several arrays share.
 _MOST_RECORDED: Final = 2000
 _DEEPEST_ALIAS: Final = 20
-#: Events of aliases of aliases that are read again, in all: a short text could mean any number.
+#: The most events that are replayed for aliases in all; with aliases of aliases a short text could need any number.
 _MOST_REPLAYED: Final = 2_000_000
-#: A tree that was committed is less deep; others are not followed.
+#: The deepest nesting; a committed tree is less deep.
 _DEEPEST: Final = 260
-#: Keys below which scalars are kept though there is no array: what headers of .fits files are made of.
+#: Keys below which scalars are kept even without an array: headers of .fits files are made from them.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
-#: What of many arrays is equal.
+#: Attributes that are equal in many arrays.
 _SHARED: Final = ("shape", "datatype", "byteorder", "strides", "row")
-#: How a null may be written (YAML 1.1).
+#: Ways to write null (YAML 1.1).
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 def read_outline(text: bytes, dialect: Dialect, *, spans: bool = True) -> Outline:
-    """The outline of a text of header, comments and tree.  Raises ``InvalidTreeError``.
+    """Return the outline of a text of header, comments and tree.  Raises ``InvalidTreeError``.
 
-    ``spans``: also of what nobody asks who only shows arrays: where those in blocks, and their sources, are written.
+    ``spans``: include the spans of arrays in blocks and of their sources, which are only needed to edit the text.
     """
     try:
         decoded = text.decode()
@@ -61,7 +63,7 @@ def read_outline(text: bytes, dialect: Dialect, *, spans: bool = True) -> Outlin
 
 
 class _Reader:
-    """Follows the events; recursion is as deep as the tree, which ``tree`` limits."""
+    """Builds the outline from the events; recursion is as deep as the tree, at most ``_DEEPEST``."""
 
     def __init__(self, text: str, dialect: Dialect, *, spans: bool) -> None:
         self._text = text
@@ -99,7 +101,7 @@ class _Reader:
         return Outline(self._text if self._needed else "", root, tuple(self._arrays), self._prefix)
 
     def _next(self) -> Any:
-        """The next event; what has an anchor is remembered, for ndarrays that have it by an alias."""
+        """Return the next event.  Anchored nodes are recorded for ndarrays that refer to them by an alias."""
         if self._replayed:
             return next(self._replayed[-1])
         event = next(self._source)
@@ -115,7 +117,7 @@ class _Reader:
         return event
 
     def _record(self, event: Any) -> None:
-        """Add ``event`` to what is remembered of the anchored nodes around it; too long ones are forgotten."""
+        """Add ``event`` to the recordings of the anchored nodes around it; drop recordings that get too long."""
         full = None
         for anchor, events in self._recording.items():
             events.append(event)
@@ -130,7 +132,10 @@ class _Reader:
 
     @contextlib.contextmanager
     def _replay(self, alias: Any) -> Iterator[Any]:
-        """What an alias means, read again: its first event; None for one that is too large or unknown."""
+        """Read the events of an alias' node again inside the block, and yield its first event.
+
+        Yields None for a node that was too long to record, or is unknown.
+        """
         recorded = self._recorded.get(alias.anchor, ())
         events = iter(recorded)
         self._replayed_count += len(recorded)
@@ -161,13 +166,13 @@ class _Reader:
         else:
             end = self._mapping(branch) if branch.mapping else self._sequence(branch)
             branch.span = (_start(start), _end(end))
-        if start.anchor:  # only now: an alias to it inside of it would be a cycle
+        if start.anchor:  # set last: an alias to the branch inside of it would be a cycle
             self._anchors[start.anchor] = branch
             self._end_recording(start.anchor)
         return branch
 
     def _note_array(self, branch: Branch) -> None:
-        if not branch.mapping:  # the short form: its values instead of a mapping
+        if not branch.mapping:  # the short form: a sequence of values instead of a mapping
             branch.inline, branch.nulls = branch.span, self._skipped_null
             self._needed = True
             short = ndarray_of(Found(branch.path, branch.tag, {}, branch.line), self._dialect)
@@ -184,7 +189,7 @@ class _Reader:
                 continue
             event = self._key(event)
             key = str(event.value)
-            if plain.setdefault(key, event.implicit[0]) != event.implicit[0]:  # 1 and '1' are two keys
+            if plain.setdefault(key, event.implicit[0]) != event.implicit[0]:  # 1 and '1' are different keys
                 key = repr(key)
             self._child(branch, key, self._next())
         for source in merged:
@@ -195,7 +200,7 @@ class _Reader:
         return event
 
     def _key(self, event: Any) -> Any:
-        """The scalar that is a key, by an alias or not."""
+        """Return the event of a scalar key, which may be an alias."""
         found = self._recorded.get(str(event.anchor), [event])[0] if isinstance(event, yaml.AliasEvent) else event
         if not isinstance(found, yaml.ScalarEvent):
             raise InvalidTreeError("a mapping or sequence cannot be a key", line=event.start_mark.line + 1)
@@ -209,7 +214,7 @@ class _Reader:
         return event
 
     def _child(self, branch: Branch, key: str | int, event: Any) -> None:
-        """What is at ``key`` begins with ``event``."""
+        """Read the child at ``key``, which begins with ``event``."""
         if isinstance(event, yaml.ScalarEvent):
             if branch.mapping:
                 self._scalar(branch, str(key), event)
@@ -236,7 +241,7 @@ class _Reader:
             branch.note_scalar(key, Scalar(event.value, event.implicit[0]))
 
     def _merged(self, event: Any) -> list[Branch]:
-        """What a merge key leads to."""
+        """Return the mappings that a merge key adds."""
         holder = Branch("", (), 0, mapping=False)
         self._child(holder, 0, event)
         found = holder.children.get(0)
@@ -247,7 +252,7 @@ class _Reader:
     # -- ndarrays -------------------------------------------------------------
 
     def _ndarray(self, branch: Branch) -> Any:
-        """An ndarray: its keys but the data, where its source is written, and its mask."""
+        """Read an ndarray: its keys except the data, the span of its source, and its mask.  Return its last event."""
         value: dict[str, Any] = {}
         end = self._facts(branch, value)
         branch.array = self._shared(ndarray_of(Found(branch.path, branch.tag, value, branch.line), self._dialect))
@@ -257,13 +262,16 @@ class _Reader:
         return end
 
     def _shared(self, array: Ndarray) -> Ndarray:
-        """``array`` with the objects of others that have equal ones: most arrays of a tree are of a kind."""
+        """Return ``array`` with equal attributes shared among arrays, to save memory: most arrays are alike."""
         same = self._same.setdefault
         facts = {name: same(fact, fact) for name in _SHARED if isinstance(fact := getattr(array, name), (str, tuple))}
         return array._replace(**facts)
 
     def _facts(self, branch: Branch, value: dict[str, Any], *, merging: bool = False) -> Any:
-        """Take up the keys of a mapping, of one that is merged those that ``value`` does not have; its last event."""
+        """Add the keys of a mapping to ``value``; with ``merging``, only those that it does not have.
+
+        Returns the last event of the mapping.
+        """
         merged: list[Any] = []
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if _is_merge(event):
@@ -283,7 +291,7 @@ class _Reader:
         return event
 
     def _fact(self, branch: Branch, value: dict[str, Any], key: str, event: Any) -> None:
-        """One key of an ndarray, and what is there."""
+        """Read the value of one key of an ndarray."""
         if key == "data" or (key == "mask" and not isinstance(event, yaml.ScalarEvent)):
             value[key] = None
             self._values(branch, key, event)
@@ -297,7 +305,7 @@ class _Reader:
                 self._note_source(branch, event)
 
     def _note_source(self, branch: Branch, event: Any) -> None:
-        """Count who means the source of another array, and remember whose others may mean."""
+        """Count sources that are aliases, and remember those with an anchor."""
         anchor = str(getattr(event, "anchor", None) or "")
         if isinstance(event, yaml.AliasEvent):
             self._source_uses[anchor] += not self._replayed
@@ -305,7 +313,7 @@ class _Reader:
             self._anchored.append((branch, anchor))
 
     def _written(self, event: Any) -> tuple[int, int]:
-        """Where a scalar is written, without its anchor and tag; an alias as a whole."""
+        """Return the span of a scalar without its anchor and tag, or of a whole alias."""
         start, stop = _start(event), _end(event)
         for text in (
             getattr(event, "value", ""),
@@ -317,7 +325,7 @@ class _Reader:
         return start, stop
 
     def _values(self, branch: Branch, key: str, event: Any) -> None:
-        """``data`` or ``mask``: values that are skipped here and read when somebody asks, or another array."""
+        """Read ``data`` or ``mask``: another array, or values, of which only the span is noted."""
         target = self._anchors.get(str(event.anchor)) if isinstance(event, yaml.AliasEvent) else None
         if target is not None and target.array is None:
             span, line = target.span, target.line
@@ -337,7 +345,10 @@ class _Reader:
         branch.add(key, mask)
 
     def _skip(self, start: Any) -> Any:
-        """Go to the end of the collection that begins with ``start``; its last event."""
+        """Skip the collection that begins with ``start``, and return its last event.
+
+        Sets ``_skipped_null`` if it contains a null.
+        """
         open_anchors, event = [start.anchor], start
         self._skipped_null = False
         while open_anchors:
@@ -351,7 +362,7 @@ class _Reader:
         return event
 
     def _plain(self, event: Any) -> Any:
-        """The value that begins with ``event``: dicts, lists, strings and integers."""
+        """Return the value that begins with ``event``, as dicts, lists, strings and integers."""
         if isinstance(event, yaml.ScalarEvent):
             return plain_value(event)
         if isinstance(event, yaml.AliasEvent):
@@ -374,10 +385,10 @@ def _is_merge(event: Any) -> bool:
 
 
 def _start(event: Any) -> int:
-    """Where it begins in the text, in characters."""
+    """Return the offset where the text of an event begins, in characters."""
     return int(event.start_mark.index)
 
 
 def _end(event: Any) -> int:
-    """Where it ends."""
+    """Return the offset where the text of an event ends, in characters."""
     return int(event.end_mark.index)

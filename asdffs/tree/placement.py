@@ -1,7 +1,7 @@
-"""Where the elements of an array lie in its block: shape, strides and offset of the schema core/ndarray, checked.
+"""Computes where the elements of an array lie in its block, and checks shape, strides and offset (core/ndarray).
 
-Pure arithmetic on what the tree states and how large the block is now.  Views, programs, ``check`` and the warnings
-after a save all ask here, so they say the same of an array.
+Pure arithmetic on the description in the tree and the size of the block.  Views, the Python API, ``check`` and the
+warnings after a save all use this module, so they agree about an array.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from asdffs.errors import InvalidArrayError
 from asdffs.tree.datatypes import descr_of
 from asdffs.tree.ndarrays import Ndarray, item_size
 
-#: Sizes of files have 63 bits, header included.
+#: The largest size of an array, in bytes; file sizes have 63 bits, and include more than the array.
 _LARGEST: Final = 1 << 62
-#: numpy's limit.
+#: numpy's limit on axes.
 _MOST_AXES: Final = 64
 
 
 class Placement(NamedTuple):
-    """Where the elements of an array are now.
+    """The place of an array's elements in its block.
 
-    ``offset``, ``strides``: in bytes, of block ``number``; ``item``: bytes of an element.  ``fortran``: they are
-    written columns first.  ``window``: they lie in the block as they are written.
+    ``offset``, ``strides``: in bytes, in block ``number``; ``item``: bytes of an element.  ``fortran``: a file with
+    the elements has them columns first.  ``window``: they lie in the block in the order of that file.
     """
 
     number: int
@@ -45,28 +45,31 @@ class Placement(NamedTuple):
 
 
 def block_of(count: int, array: Ndarray) -> int:
-    """Number of the block, of ``count`` ones, that has the array.  Raises ``InvalidArrayError``."""
+    """Return the number of the array's block in a file of ``count`` blocks.  Raises ``InvalidArrayError``."""
     number = array.block_in(count)
     if number is not None:
         return number
     if array.source is None:
         raise InvalidArrayError("it states neither a source nor data")
     if isinstance(array.source, str):
-        raise InvalidArrayError(f"its source is {array.source[:60]!r}, which is no block of this file")
+        raise InvalidArrayError(f"its source is {array.source[:60]!r}, which is not a block of this file")
     raise InvalidArrayError(f"its source is {str(array.source)[:20]}, and the file has {count} blocks")
 
 
 def place_in(array: Ndarray, number: int, size: int, *, rows_first: bool = False) -> Placement:
-    """Where the elements are in block ``number``, of ``size`` decoded bytes.  Raises ``InvalidArrayError``."""
+    """Return where the elements are in block ``number``, which has ``size`` decoded bytes.
+
+    ``rows_first``: the file has them in C order, even if they lie columns first.  Raises ``InvalidArrayError``.
+    """
     if array.odd:
-        raise InvalidArrayError(f"its {array.odd}, which means nothing")
+        raise InvalidArrayError(f"its {array.odd}, which is not valid")
     item = item_size(array.datatype)
     if item is None:
-        descr_of(array.datatype, array.byteorder)  # says what is wrong with it
+        descr_of(array.datatype, array.byteorder)  # raises for an invalid one, with the reason
         raise InvalidArrayError("its datatype is not known")
     shape = array.shape_in(size)
     if shape is None or len(shape) > _MOST_AXES or min(shape, default=0) < 0:
-        raise InvalidArrayError("its shape is not one that an array can have")
+        raise InvalidArrayError("its shape is missing or not valid")
     if item * math.prod(shape) > _LARGEST:
         raise InvalidArrayError("it has more bytes than a file can have")
     strides = array.strides if array.strides is not None else packed(shape, item)
@@ -76,12 +79,12 @@ def place_in(array: Ndarray, number: int, size: int, *, rows_first: bool = False
         number, array.offset, shape, strides, item, *_order(shape, strides, item, rows_first=rows_first)
     )
     _check_inside(placement, size)
-    descr_of(array.datatype, array.byteorder)  # the byteorder, and names of fields
+    descr_of(array.datatype, array.byteorder)  # checks the byteorder and the names of fields
     return placement
 
 
 def packed(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """The strides of a contiguous array, rows first."""
+    """Return the strides of a contiguous array, rows first, in bytes."""
     strides, step = [], item
     for length in reversed(shape):
         strides.append(step)
@@ -90,7 +93,7 @@ def packed(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
 
 
 def _order(shape: tuple[int, ...], strides: tuple[int, ...], item: int, *, rows_first: bool) -> tuple[bool, bool]:
-    """Whether elements are written columns first, and whether they lie as they are written."""
+    """Return whether a file has the elements columns first, and whether they lie in the block in that order."""
     if _lies(shape, strides, packed(shape, item)):
         return False, True
     columns = _lies(shape, strides, tuple(reversed(packed(tuple(reversed(shape)), item))))
@@ -101,7 +104,7 @@ def _order(shape: tuple[int, ...], strides: tuple[int, ...], item: int, *, rows_
 
 
 def _lies(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether an array of ``strides`` is one of the ``wanted`` ones; axes of one element step nowhere."""
+    """Return whether ``strides`` are equivalent to ``wanted``: the stride of an axis of length 1 does not matter."""
     steps = zip(shape, strides, wanted, strict=True)
     return 0 in shape or all(length == 1 or have == want for length, have, want in steps)
 
@@ -118,9 +121,9 @@ def _check_inside(where: Placement, size: int) -> None:
 
 @contextlib.contextmanager
 def array_errors(line: int) -> Iterator[None]:
-    """What a tree states may be anything: where numpy, YAML or astropy refuse it, say so, with the line.
+    """Turn errors of numpy, YAML or astropy inside the block into ``InvalidArrayError`` with ``line``.
 
-    Raises ``InvalidArrayError``.
+    They happen because a tree may state anything about an array.
     """
     try:
         yield
@@ -133,7 +136,7 @@ def array_errors(line: int) -> Iterator[None]:
 
 
 class ArrayFault(NamedTuple):
-    """``array`` cannot be shown, because of what ``sentence`` says."""
+    """A reason, ``sentence``, why ``array`` cannot be shown."""
 
     array: Ndarray
     sentence: str
@@ -143,10 +146,10 @@ class ArrayFault(NamedTuple):
 
 
 def fault_in_block(array: Ndarray, count: int, size_of: Callable[[int], int | None]) -> str:
-    """Why elements cannot be in the block that an array names; empty where they can.
+    """Return why the elements cannot be in the block of the array; empty if they can.
 
-    ``count`` blocks; ``size_of(number)``: decoded bytes of a block, None of a damaged one, which is no fault of the
-    array.
+    ``count``: number of blocks in the file.  ``size_of(number)`` returns the decoded bytes of a block, or None if the
+    block is damaged, which is not a fault of the array.
     """
     try:
         with array_errors(array.line):

@@ -1,7 +1,7 @@
-"""Where the references of a tree lead: each ``$ref`` is replaced by the branch that it means.
+"""Resolves the references of a tree: replaces each ``$ref`` by the branch that it refers to.
 
-Implements section References, as far as arrays are concerned.  A reference may lead to another one or through one,
-forward or back.  One to another file stays a branch of its own, ``elsewhere``.  Pure.
+Implements section References, as far as arrays are concerned.  A reference may point to or through another one,
+forward or back.  A reference to another file stays a branch of its own, with ``elsewhere``.  Pure.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 from asdffs.errors import InvalidTreeError
 from asdffs.tree.branch import Branch, walk
 
-#: How many references may lead through each other: each is a few calls deep in Python.
+#: The longest chain of references: each takes a few levels of Python's recursion.
 _FARTHEST: Final = 100
-#: Branches that are looked at to find circles, in all: a short tree could mean any number.
+#: The most branches that are visited to find cycles, in all; a short tree could need any number.
 _MOST_LOOKED_AT: Final = 2_000_000
 
 #: The mapping or sequence that has a reference, its key there, and the reference.
@@ -22,7 +22,7 @@ Reference = tuple[Branch, str | int, Branch]
 
 
 class References:
-    """Follows the references below ``root``; each is followed once, however many lead through it."""
+    """Follows the references below ``root``; each is followed once, even if others lead through it."""
 
     def __init__(self, root: Branch) -> None:
         self._root = root
@@ -31,24 +31,25 @@ class References:
         self._budget = _MOST_LOOKED_AT
 
     def join(self, references: Iterable[Reference]) -> None:
-        """Put what each reference means in its place; one that leads nowhere, or to what holds it, stays as it is.
+        """Replace each reference by its target.
 
-        Raises ``InvalidTreeError`` where they lead to each other without end.
+        A reference without a target, or to a branch that contains it, stays as it is.  Raises ``InvalidTreeError``
+        if the search for cycles takes too long.
         """
         found = [(above, key, self._settle(branch)) for above, key, branch in references]
         for above, key, target in found:
             if target is None or self._is_below(above, target):
                 continue
             above.add(key, target)
-            if target.elsewhere is not None:  # there may be arrays
+            if target.elsewhere is not None:  # the other file may have arrays
                 target.hold()
 
     def _settle(self, branch: Branch) -> Branch | None:
-        """Return what ``branch`` means: itself, or of a reference where that leads in the end; None for nowhere."""
+        """Return the final target of a reference, or ``branch`` itself if it is none; None without a target."""
         if branch.reference is None or branch.elsewhere is not None:
             return branch
         if id(branch) in self._following or len(self._following) >= _FARTHEST:
-            return None  # a circle
+            return None  # a cycle, or too long a chain
         if id(branch) not in self._settled:
             self._following.add(id(branch))
             self._settled[id(branch)] = self._pointed(branch, branch.reference)
@@ -63,7 +64,7 @@ class References:
         return walk(self._root, fragment, self._settle) if fragment else None
 
     def _is_below(self, branch: Branch, other: Branch) -> bool:
-        """Whether ``branch`` is ``other`` or in it."""
+        """Return whether ``branch`` is ``other`` or inside it."""
         rest, seen = [branch], {id(branch)}
         while rest:
             now = rest.pop()

@@ -1,4 +1,4 @@
-"""Edits a tree where the sources of its arrays are written; everything else of the text stays as it is.
+"""Changes the sources of arrays in the text of a tree; the rest of the text stays as it is.
 
 Pure functions.
 """
@@ -14,12 +14,12 @@ from asdffs.tree.arrays import find_arrays
 from asdffs.tree.branch import Outline
 from asdffs.tree.ndarrays import Ndarray
 
-#: What to write as the source of an array; None leaves it.
+#: Returns the text of the new source of an array; None keeps the old one.
 Wanted = Callable[[Ndarray], str | None]
 
 
 def with_sources(outline: Outline, wanted: Wanted) -> bytes:
-    """The text of ``outline`` with other sources; one that others mean by an alias is left."""
+    """Return the text of ``outline`` with new sources; a source that an alias elsewhere uses is not changed."""
     pieces: list[str] = []
     done = 0
     for branch in sorted(outline.arrays, key=lambda branch: branch.source or (0, 0)):
@@ -27,7 +27,7 @@ def with_sources(outline: Outline, wanted: Wanted) -> bytes:
         if branch.source is None or branch.shared or new is None:
             continue
         start, stop = branch.source
-        if start < done:  # by a merge key or an alias it is that of several arrays
+        if start < done:  # several arrays share it by a merge key or an alias
             continue
         pieces += (outline.text[done:start], new)
         done = stop
@@ -36,9 +36,9 @@ def with_sources(outline: Outline, wanted: Wanted) -> bytes:
 
 
 def checked_sources(outline: Outline, wanted: Wanted, dialect: Dialect) -> bytes:
-    """As ``with_sources``; both texts are read to see that each array has what is wanted, and nothing else changed.
+    """Return ``with_sources``, after a check that each array has its new source and nothing else changed.
 
-    Raises ``InvalidTreeError`` when a source is written in a way that cannot be edited alone.
+    Raises ``InvalidTreeError`` if a source is written in a way that cannot be edited alone.
     """
     text = with_sources(outline, wanted)
     old = find_arrays(outline.text.encode("utf-8", "surrogateescape"), dialect)
@@ -53,13 +53,13 @@ def checked_sources(outline: Outline, wanted: Wanted, dialect: Dialect) -> bytes
 
 
 def uri_of(path: str) -> str:
-    """A relative path as a URI that needs no quotes in YAML, or has them."""
+    """Return a relative path as a URI, quoted for YAML if necessary."""
     uri = quote(path.encode("utf-8", "surrogateescape"), safe="/")
     return uri if uri[0].isalnum() else f'"{uri}"'
 
 
 def _read(written: str) -> int | str:
-    """What is read of a source that was written here."""
+    """Return the value of a source that was written by this module."""
     plain = written.strip("\"'")
     try:
         return int(plain, 0)

@@ -1,4 +1,4 @@
-"""The text of a draft as one of ASDF 1.6.0: edited where it must be, comments and all else as they were.
+"""Upgrades the text of a file in a draft format (2014, 2015) to ASDF 1.6.0; comments and other text stay as they are.
 
 | in the draft                                   | in ASDF 1.6.0                                                    |
 |------------------------------------------------|------------------------------------------------------------------|
@@ -6,13 +6,13 @@
 | tags ``tag:stsci.edu:asdf/0.1.0/core/ndarray`` | ``tag:stsci.edu:asdf/core/ndarray-1.1.0``; those without a       |
 |                                                | counterpart stay what they are                                   |
 | ``dtype`` of ndarrays and of their fields      | ``datatype``                                                     |
-| no byteorder                                   | the one that is meant                                            |
+| no byteorder                                   | the default byteorder, written out                               |
 | negative sources                               | the number of the block                                          |
 | ``$ref: file#a/b``                             | ``$ref: file#/a/b`` (RFC 6901)                                   |
 | chains of encodings                            | entries of ``history``                                           |
 
-Implements sections Tree, ndarray and References of both.  What is written is read again: unless it means just what
-the draft meant, nothing is upgraded.  Pure functions.
+Implements sections Tree, ndarray and References of both formats.  The new text is read again and compared: if it does
+not mean exactly the same as the draft, it is refused.  Pure functions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from asdffs.tree.values import ValueNode, read_values
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OLD: Final = "tag:stsci.edu:asdf/0.1.0"
 _NEW: Final = "tag:stsci.edu:asdf"
-#: The tags that mean the same now, and the versions that the libraries of today read.
+#: Tags with a counterpart in ASDF 1.6.0, and its versions that present libraries read.
 _TAGS: Final = {
     "core/asdf": "1.1.0",
     "core/complex": "1.0.0",
@@ -57,7 +57,7 @@ _SOFTWARE: Final = f"!<{_NEW}/core/software-1.0.0>"
 _HISTORY: Final = "history"
 _MERGED: Final = "it cannot be upgraded as it is written; write it plainly, without aliases and merge keys '<<'"
 
-#: What may stand in any tag as it is.
+#: Characters that need no percent-encoding in a tag.
 _SAFE: Final = "-#;/?:@&=+$_.~*'()"
 #: An anchor and a tag.
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s+)*")
@@ -67,14 +67,14 @@ Edit = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """``text``: of ASDF 1.6.0; ``kept``: tags of the draft that have no counterpart, in the order of the text."""
+    """An upgraded ``text``; ``kept``: tags of the draft without a counterpart, in the order of the text."""
 
     text: bytes
     kept: tuple[str, ...]
 
 
 class HistoryEntries(NamedTuple):
-    """HistoryFor the history of a tree: sentences, the time (``2026-01-31 12:00:00``, UTC), the version of asdffs."""
+    """Entries for a tree's history: sentences, the time (``2026-01-31 12:00:00``, UTC), the version of asdffs."""
 
     sentences: Sequence[str]
     when: str
@@ -82,15 +82,15 @@ class HistoryEntries(NamedTuple):
 
 
 def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, entries: HistoryEntries) -> Upgraded:
-    """``text`` of the dialect ``old``, with ``count`` blocks, as one of ``new``.
+    """Upgrade ``text`` from the dialect ``old`` to ``new``; ``count``: number of blocks in its file.
 
-    ``entries`` go into its ``history``.  Raises ``InvalidTreeError``, also where it is written in a way that cannot
-    be edited.
+    ``entries`` are added to its ``history``.  Raises ``InvalidTreeError``, also if the text is written in a way that
+    cannot be edited.
     """
     _check_readable(text, old)
     outline = read_outline(text, old)
     head = _head_edits(text)
-    if find_comments_end(text, parse_header(text).size) is None:  # header and comments, and nothing else
+    if find_comments_end(text, parse_header(text).size) is None:  # no tree
         return Upgraded(_edited(outline.text, head).encode("utf-8", "surrogateescape"), ())
     tags = _Tags()
     tag_edits = list(tags.edits(outline.text))
@@ -99,7 +99,7 @@ def upgraded_text(text: bytes, old: Dialect, new: Dialect, count: int, entries: 
     found = _edited(outline.text, edits).encode("utf-8", "surrogateescape")
     try:
         check_text(found, new, had_tree=True)
-    except InvalidTreeError as err:  # the line is not one of the user's
+    except InvalidTreeError as err:  # its line number is of the new text, so leave it out
         raise InvalidTreeError(f"{_MERGED} ({err.sentence})") from err
     _check_same(text, found, old, new, count)
     return Upgraded(found, tuple(tags.kept))
@@ -115,7 +115,7 @@ def _check_readable(text: bytes, dialect: Dialect) -> None:
 
 
 def _head_edits(text: bytes) -> list[Edit]:
-    """The header line; and the directive that the standard demands, where it is not there."""
+    """Return the edits of the header line, and of a missing ``%YAML`` directive."""
     header = parse_header(text)
     newline = header.newline.decode()
     edits = [(0, header.size, f"#ASDF 1.0.0{newline}#ASDF_STANDARD 1.6.0{newline}")]
@@ -140,9 +140,9 @@ def _edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def new_tag(tag: str) -> str | None:
-    """The tag of ASDF 1.6.0 that means what the draft's ``tag`` means; itself for one that is not the draft's.
+    """Return the counterpart in ASDF 1.6.0 of a draft's ``tag``; None without one.
 
-    None for one of the draft's that has no counterpart.
+    A tag that is not one of the draft's is returned as it is.
     """
     name = tag.removeprefix(f"{_OLD}/")
     if name == tag:
@@ -152,7 +152,10 @@ def new_tag(tag: str) -> str | None:
 
 @dataclass(slots=True)
 class _Tags:
-    """Rewrites tags, and the directives that they are short by.  ``kept``: without a counterpart."""
+    """Rewrites tags and ``%TAG`` directives.
+
+    ``kept``: tags without a counterpart.  ``prefixes``: old and new prefix of each handle.
+    """
 
     kept: list[str] = field(default_factory=list)
     prefixes: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -196,7 +199,7 @@ class _Tags:
 
 
 class _Walk:
-    """Follows the events of the tree; recursion is as deep as the tree, which the outline limits."""
+    """Finds the edits of ndarrays and references; recursion is as deep as the tree, which the outline limits."""
 
     def __init__(self, outline: Outline, dialect: Dialect, count: int) -> None:
         self._text = outline.text
@@ -218,7 +221,7 @@ class _Walk:
         return self._found
 
     def _node(self, event: Any, *, fields: bool = False) -> None:
-        """The node that begins with ``event``; ``fields``: it is a datatype, or in one."""
+        """Read the node that begins with ``event``; ``fields``: it is a datatype or inside one."""
         if isinstance(event, yaml.MappingStartEvent):
             self._mapping(event, fields=fields)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -244,7 +247,7 @@ class _Walk:
             self._insert(start, next(iter(keys.values())), f"byteorder: {array.byteorder}")
 
     def _insert(self, mapping: Any, first: Any, entry: str) -> None:
-        """An entry before the first one, whose key is ``first``."""
+        """Insert ``entry`` before the first entry of a mapping, whose key is ``first``."""
         place = _span(first)[0]
         start = self._text.rfind("\n", 0, place) + 1
         if self._text[start:place].rstrip().endswith("?") and not mapping.flow_style:
@@ -254,7 +257,7 @@ class _Walk:
         self._found.append((place, place, entry + between))
 
     def _reference(self, value: Any) -> None:
-        """A pointer without its first slash gets it."""
+        """Add the first slash to a pointer that lacks it."""
         start, stop = _span(value)
         _, mark, fragment = value.value.partition("#")
         place = self._text.find("#", start, stop)
@@ -263,7 +266,7 @@ class _Walk:
 
 
 def _moved(array: Ndarray | None, count: int) -> int | None:
-    """The number of the block that a negative source means."""
+    """Return the block number for a negative source; None for any other source."""
     if array is None or not isinstance(array.source, int) or array.source >= 0:
         return None
     return array.block_in(count)
@@ -282,7 +285,10 @@ def _entry(sentence: str, entries: HistoryEntries) -> str:
 
 
 def _history_edits(text: str, entries: list[str]) -> list[Edit]:
-    """HistoryEntries before those that the tree's history has, or at its end; as comments where neither can be."""
+    """Return the edits that add ``entries`` before the present ones of the tree's history.
+
+    Without a history, one is added at the end of the tree.  If that is impossible, the entries become comments.
+    """
     root: Any = yaml.compose(as_yaml(text), Loader=_Loader)
     known = _known_history(text, root)
     if known is not None:
@@ -303,7 +309,7 @@ def _history_edits(text: str, entries: list[str]) -> list[Edit]:
 
 
 def _known_history(text: str, root: Any) -> tuple[int, bool] | None:
-    """Where the list of the tree's history begins, and whether it is in flow style; None without one."""
+    """Return where the list of the tree's history begins, and whether it is in flow style; None without one."""
     node = root
     for key in (_HISTORY, "entries"):
         node = _value_of(node, key)
@@ -315,14 +321,14 @@ def _known_history(text: str, root: Any) -> tuple[int, bool] | None:
 
 
 def _value_of(node: Any, key: str) -> Any:
-    """What a mapping has at ``key``; None where that is an alias to something before."""
+    """Return the value of a mapping at ``key``; None if it is missing, or an alias to an earlier node."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     found = ((name, value) for name, value in pairs if name.value == key)
     return next((value for name, value in found if value.start_mark.index > name.start_mark.index), None)
 
 
 def _is_block(root: Any) -> bool:
-    """Whether the tree is a mapping in block style that begins at the first column."""
+    """Return whether the tree is a mapping in block style that begins in the first column."""
     return isinstance(root, yaml.MappingNode) and not root.flow_style and root.value[0][0].start_mark.column == 0
 
 
@@ -330,7 +336,7 @@ def _is_block(root: Any) -> bool:
 
 
 def _check_same(old_text: bytes, new_text: bytes, old: Dialect, new: Dialect, count: int) -> None:
-    """Raise ``InvalidTreeError`` unless the new text means what the old one does."""
+    """Raise ``InvalidTreeError`` unless the new text means the same as the old one."""
     before, after = (
         [branch.array for branch in read_outline(text, dialect).arrays if branch.array is not None]
         for text, dialect in ((old_text, old), (new_text, new))
@@ -346,15 +352,18 @@ def _check_same(old_text: bytes, new_text: bytes, old: Dialect, new: Dialect, co
 
 
 class _Same:
-    """Compares two trees; pairs that were compared, or are being, are not looked at again."""
+    """Compares two trees; each pair of nodes is compared once."""
 
     def __init__(self, is_ndarray: Any) -> None:
         self._is_ndarray = is_ndarray
         self._seen: set[tuple[int, int]] = set()
-        self._made: list[ValueNode] = []  # kept, or others would have their ids
+        self._made: list[ValueNode] = []  # kept alive, so that their ids are not reused
 
     def check(self, old: ValueNode, new: ValueNode) -> None:
-        """Raise ``InvalidTreeError`` unless both mean the same.  Aliases may nest them deeper than functions can."""
+        """Raise ``InvalidTreeError`` unless both mean the same.
+
+        Not recursive, because aliases may nest nodes deeper than Python's recursion limit.
+        """
         rest = [(old, new)]
         top = True
         while rest:
@@ -365,17 +374,17 @@ class _Same:
             top = False
 
     def _children(self, old: ValueNode, new: ValueNode, *, top: bool) -> list[tuple[ValueNode, ValueNode]]:
-        """What is to be compared below two nodes, which are alike themselves."""
+        """Compare two nodes without their children, and return the pairs of children to compare."""
         wanted = new_tag(old.tag) or old.tag
         if new.tag != wanted or type(old.value) is not type(new.value):
             raise InvalidTreeError(_MERGED, line=old.line or None)
-        if isinstance(old.value, dict):
-            return [] if self._is_ndarray(old.tag) else list(self._entries(old, new, top=top))  # done as arrays
+        if isinstance(old.value, dict):  # ``_check_same`` has compared the arrays
+            return [] if self._is_ndarray(old.tag) else list(self._entries(old, new, top=top))
         if isinstance(old.value, list):
             if len(old.value) != len(new.value):
                 raise InvalidTreeError(_MERGED, line=old.line)
             return list(zip(old.value, new.value, strict=True))
-        if old.value != new.value and old.value == old.value:  # NaN is not itself
+        if old.value != new.value and old.value == old.value:  # NaN is not equal to itself
             raise InvalidTreeError(_MERGED)
         return []
 
@@ -400,12 +409,12 @@ def _slashed(reference: str) -> str:
 
 
 def _entries_of(history: ValueNode) -> ValueNode:
-    """The list of a history, old or new."""
+    """Return the list of entries in a history of the old or new form."""
     return history.value.get("entries", history) if isinstance(history.value, dict) else history
 
 
 def _later(old: ValueNode, new: ValueNode) -> ValueNode:
-    """``new`` without what was written before the entries that ``old`` has."""
+    """Return ``new`` without the entries that were added before those of ``old``."""
     if not isinstance(old.value, list) or not isinstance(new.value, list):
         return new
     return ValueNode(new.tag, new.value[len(new.value) - len(old.value) :])

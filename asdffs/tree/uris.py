@@ -1,6 +1,7 @@
-"""URIs for sources: the files on this machine that they lead to (section Exploded form).
+"""Resolves URIs in sources to files on this machine (section Exploded form).
 
-A source that is a URI means the first block of the file it leads to, relative to the file it is in.  Pure functions.
+A source that is a URI means the first block of that file.  A relative URI is relative to the directory of the file
+that has the source.  Pure functions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _LOCAL = ("", "localhost")
 
 
 def resolve(source: str, base: str) -> str | None:
-    """The path that the URI ``source`` in the file ``base`` leads to; None when it is not on this machine."""
+    """Return the path that the URI ``source`` in the file ``base`` refers to; None if it is not on this machine."""
     parts = _split(source)
     if parts is None:
         return None
@@ -21,17 +22,17 @@ def resolve(source: str, base: str) -> str | None:
 
 
 def is_relative(source: str) -> bool:
-    """Whether it is a path relative to the file it is in."""
+    """Return whether ``source`` is a relative path."""
     parts = _split(source)
     return parts is not None and not parts.scheme and not parts.netloc and not parts.path.startswith("/")
 
 
 def _split(source: str) -> SplitResult | None:
-    """Its parts, when it leads to a file on this machine."""
+    """Return the parts of a URI that refers to a file on this machine, else None."""
     try:
         parts = urlsplit(source)
-    except ValueError:  # no URI at all
+    except ValueError:  # not a URI
         return None
     local = parts.scheme in ("", "file") and parts.netloc in _LOCAL and bool(parts.path)
-    local = local and b"\0" not in unquote_to_bytes(parts.path)  # no name has that
+    local = local and b"\0" not in unquote_to_bytes(parts.path)  # file names cannot contain NUL
     return parts if local else None

@@ -1,7 +1,8 @@
-"""Whether a draft may become the tree, and what is odd about it though it may.
+"""Checks whether a draft may become the tree of the file.
 
-Errors refuse the draft (``InvalidTreeError``): it would not open.  Warnings are told in ``.asdffs/status.json``: it
-opens, and something in it points nowhere.  Pure functions; the rules are those of sections Header, Comments and Tree.
+An error refuses the draft (``InvalidTreeError``), because the file could not be opened.  A warning, shown in
+``.asdffs/status.json``, means that the file opens but something in it refers to nothing.  The rules are those of
+sections Header, Comments and Tree.  Pure functions.
 """
 
 from __future__ import annotations
@@ -19,18 +20,17 @@ from asdffs.tree.ndarrays import Ndarray
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
 _DECODED_AT_ONCE = 1 << 20
-#: Why a text without its last line is refused.
+#: The error for a text without its last line.
 MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 
 
 def check_text(
     text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes = b""
 ) -> tuple[Header, int, tuple[Ndarray, ...]]:
-    """Check a draft: its header, the offset where its tree begins, and its arrays.
+    """Check a draft; return its header, the offset where its tree begins (in bytes), and its arrays.
 
-    A draft without a tree is accepted only where the file had none (``had_tree``): otherwise
-    it is a save that was cut off.  ``before``: the text that it replaces, whose versions it may keep.
-    Raises ``InvalidTreeError``.
+    A draft without a tree is accepted only if the file had none (``had_tree`` is false); otherwise the save was cut
+    off.  ``before``: the text that it replaces, whose versions it may keep.  Raises ``InvalidTreeError``.
     """
     _check_utf8(text)
     header = _check_header(text, dialect, before)
@@ -55,10 +55,13 @@ def _check_utf8(text: bytes) -> None:
 
 
 def find_not_utf8(text: bytes) -> int | None:
-    """Offset of the first byte that is no UTF-8.  By pieces: as one string a text takes up to four times its size."""
+    """Return the offset of the first byte that is not UTF-8, None without one.
+
+    Decodes in pieces, because as one string the text takes up to four times its size.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, len(text), _DECODED_AT_ONCE):
-        kept = len(decoder.getstate()[0])  # the beginning of a character
+        kept = len(decoder.getstate()[0])  # bytes of an incomplete character
         try:
             decoder.decode(text[start : start + _DECODED_AT_ONCE], final=start + _DECODED_AT_ONCE >= len(text))
         except UnicodeDecodeError as err:
@@ -78,17 +81,17 @@ def _check_header(text: bytes, dialect: Dialect, before: bytes) -> Header:
 
 
 def _check_standard(text: bytes, dialect: Dialect, before: bytes) -> None:
-    """Refuse a version of the standard that no program knows, unless the file has it already."""
+    """Refuse an unknown version of the standard, unless the file has it already."""
     version = standard_version(_comments_of(text))
     if version in (None, *dialect.standards, standard_version(_comments_of(before))):
         return
     known = f"{dialect.standards[0]} to {dialect.standards[-1]}" if dialect.standards else "none"
     line = text[: text.index(STANDARD_TOKEN)].count(b"\n") + 1
-    raise InvalidTreeError(f"programs know no ASDF_STANDARD {version}; known are {known}", line=line)
+    raise InvalidTreeError(f"unknown ASDF_STANDARD {version}; known versions: {known}", line=line)
 
 
 def _comments_of(text: bytes) -> bytes:
-    """The header line and the comments after it."""
+    """Return the header line and the comments after it."""
     return text[: find_comments_end(text, 0)] if text else b""
 
 

@@ -1,8 +1,9 @@
-"""A tree as what it means: order, comments, quotes, anchors and flow style do not matter.
+"""Reads the meaning of a tree: order, comments, quotes, anchors and flow style do not matter.
 
-Plain scalars are read as YAML 1.1 has them (``1.0`` is ``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``), others
-are their text; a tag that is written is a part of the value.  An alias stands for what it means, and a merge key for
-what it adds.  Pure; memory is O(text): what aliases mean is there once, and merge keys add a limited number of keys.
+Plain scalars are read as in YAML 1.1 (``1.0`` is ``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``).  Other scalars
+are their text.  A written tag is part of the value.  Aliases and merge keys are resolved.
+
+Pure.  Memory is proportional to the text: an alias shares its node, and merge keys add a limited number of keys.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
 _KINDS: Final = ("int", "float", "bool", "null", "timestamp")
-#: Deeper ones no library reads.
+#: The deepest nesting; no library reads a deeper tree.
 _DEEPEST: Final = 260
 
 
 @dataclass(slots=True, eq=False)
 class ValueNode:
-    """``tag``: where one is written; ``value``: of a mapping a dict, of a sequence a list of nodes, else a scalar.
+    """A node of the tree.  ``tag``: as written, else empty.
 
-    ``line``: of a mapping or sequence, from 1; ``text``: of a scalar, as it is written.
+    ``value``: a dict of nodes for a mapping, a list of nodes for a sequence, else a scalar.  ``line``: of a mapping
+    or sequence, from 1.  ``text``: of a scalar, as it is written.
     """
 
     tag: str
@@ -39,9 +41,10 @@ class ValueNode:
 
 
 def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
-    """The root of a text of header, comments and tree; without one an empty mapping.  Raises ``InvalidTreeError``.
+    """Return the root of a text of header, comments and tree; an empty mapping without a tree.
 
-    ``told_apart``: the keys ``1`` and ``'1'`` are two, the second with its quotes; else a key is its text.
+    ``told_apart``: the keys ``1`` and ``'1'`` are different, the second has its quotes; else a key is its text.
+    Raises ``InvalidTreeError``.
     """
     try:
         return _Reader(yaml.parse(as_yaml(text.decode()), Loader=_Loader), told_apart=told_apart).read()
@@ -53,7 +56,7 @@ def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
 
 
 class _Reader:
-    """Follows the events."""
+    """Builds nodes from the events."""
 
     def __init__(self, events: Iterator[Any], *, told_apart: bool) -> None:
         self._events = events
@@ -68,7 +71,7 @@ class _Reader:
         return ValueNode("", {})
 
     def _node(self, event: Any, depth: int) -> ValueNode:
-        """The node that begins with ``event``."""
+        """Return the node that begins with ``event``."""
         if isinstance(event, yaml.AliasEvent):
             return self._anchors.get(str(event.anchor), ValueNode("", None))
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
@@ -109,7 +112,7 @@ class _Reader:
 
 
 def _name(key: ValueNode) -> str:
-    """A key as people read it; ``1`` and ``'1'`` are two."""
+    """Return the name of a key for messages and comparison; ``1`` and ``'1'`` have different names."""
     value = key.value
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
@@ -126,10 +129,10 @@ def _scalar(event: Any) -> ValueNode:
         return ValueNode("", event.value, text=event.value)
     try:
         value = _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value))
-        str(value)  # Python does not write integers of more than 4300 digits, and no library reads them
+        str(value)  # raises for integers of more than 4300 digits, which no library reads
         return ValueNode("", value, text=event.value)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, yaml.YAMLError):
-        return ValueNode("", event.value, text=event.value)  # a number in name only
+        return ValueNode("", event.value, text=event.value)  # looks like a number but is not valid
     finally:
         _CONSTRUCTOR.constructed_objects.clear()
         _CONSTRUCTOR.recursive_objects.clear()
