@@ -222,7 +222,7 @@ def test_an_interrupted_change_is_told_and_finished(tmp_path: Path, command: str
     before, after = path.read_bytes(), interrupted(path)
     code, findings, done = check(path)
     assert code == 9
-    assert "a change that was interrupted" in done.stderr
+    assert "holds an interrupted change" in done.stderr
     assert [finding["repairable"] for finding in findings] == [True]
     assert path.read_bytes() == before, "check changes nothing"
     environment = environment_in(tmp_path)

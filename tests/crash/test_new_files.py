@@ -68,7 +68,7 @@ def test_any_step_fails(kind: type[BaseException]) -> None:
 
 def test_who_was_there_first() -> None:
     folder = MemoryFolder({NAME: OLD})
-    with pytest.raises(NameExistsError, match="is there already"):
+    with pytest.raises(NameExistsError, match="already exists"):
         write_new(folder, NAME, fill, durable=False, mode=0o644)
     backend = folder.open(NAME, writable=True)
     assert folder.lock(backend)

@@ -475,7 +475,7 @@ def test_regression_what_could_not_be_taken_up_was_scattered(place: Place, clien
     client.kill()
     full = mock.patch("asdffs.document.block.Blocks.append_sized", side_effect=OSError(errno.ENOSPC, "no room"))
     document = open_document(str(place.path), writable=True)
-    with full, pytest.raises(UnfinishedError, match="cannot be taken up"):
+    with full, pytest.raises(UnfinishedError, match="cannot be committed"):
         taken_up(document, place.spool)
     document.close()
     assert place.seen_later() == before, "with room it is"

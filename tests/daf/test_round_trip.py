@@ -165,7 +165,7 @@ def test_a_store_is_added_to_what_a_file_has(tmp_path: Path) -> None:
         assert file["data"].tolist() == [0, 1, 2, 3]
     done = command("daf", "init", path, environment=environment)
     assert done.code == 2
-    assert done.sentence.endswith("carries a FilesDaf store already")
+    assert done.sentence.endswith("already has a FilesDaf store")
 
 
 def test_init_makes_what_a_client_makes(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_regression_python_hid_what_is_wrong_in_a_tree(place: Place) -> None:
     [
         ({"colptr": [1, 2, 2, 2], "rowval": [100_000_000]}, "is 100000000"),
         ({"colptr": [1, 2, 2, 2], "rowval": [0]}, "is 0"),
-        ({"colptr": [1, 9, 2, 2], "rowval": [1]}, "never go back"),
+        ({"colptr": [1, 9, 2, 2], "rowval": [1]}, "must not decrease"),
     ],
 )
 @pytest.mark.parametrize("eltype", ["Int8", "String"])
@@ -134,18 +134,18 @@ AXES = "daf:\n  version: [1, 0]\n  axes: {r: [a, b], c: [x, y, z]}\n"
 FAULTY = {
     "a transpose": (
         f"  matrices: {{r: {{c: {{m: {ARRAY % ('[[1, 2], [3, 4], [5, 6]]', 'int8', '[3, 2]')}}}}}}}\n",
-        "its shape is [3, 2], and its axes have [2, 3] entries",
+        "its shape is [3, 2], but its axes have [2, 3] entries",
     ),
     "other values": (
         "  vectors: {r: {v: {format: sparse, shape: [2], eltype: Float32, "
         f"nzind: {ARRAY % ('[1]', 'uint32', '[1]')}, nzval: {ARRAY % ('[5]', 'int32', '[1]')}}}}}}}\n",
-        "its eltype is Float32, and its nzval are Int32",
+        "its eltype is Float32, but the type of its nzval is Int32",
     ),
     "a newline": ('  vectors: {r: {v: ["a\\nb", c]}}\n', "has a newline"),
-    "a file in a file": ("  files: {verbatim: {a: x, a/b: y}}\n", "it is a file and a directory"),
-    "a file that is a directory": ("  files: {verbatim: {scalars: x}}\n", "it is a file and a directory"),
-    "twice": ('  files: {verbatim: {a: x, "%61": y}}\n', "it is there twice"),
-    "no path": ('  files: {verbatim: {"": x}, dirs: [""], absent: [null]}\n', "is no path in a store"),
+    "a file in a file": ("  files: {verbatim: {a: x, a/b: y}}\n", "it is both a file and a directory"),
+    "a file that is a directory": ("  files: {verbatim: {scalars: x}}\n", "it is both a file and a directory"),
+    "twice": ('  files: {verbatim: {a: x, "%61": y}}\n', "it occurs twice"),
+    "no path": ('  files: {verbatim: {"": x}, dirs: [""], absent: [null]}\n', "is not a path in a store"),
     "a version": ("  scalars: {s: {type: Bool, value: '1'}}\n", ""),
     "complex": (f"  vectors: {{r: {{v: {ARRAY % ('[1, 2]', 'complex64', '[2]')}}}}}\n", "has no elements of"),
 }
@@ -176,11 +176,11 @@ def test_strings_are_what_is_written(place: Place) -> None:
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (b'{"type":"Bool","value":"1"}', "which is no Bool"),
-        (b'{"type":"String","value":"\\ud800"}', "which is no String"),
-        (b'{"type":"Int8","value":1e0}', "which is no Int8"),
-        (b"[" * 100_000, "is no JSON object"),
-        (b'{"type":"Int8","type":"Int8","value":1}', "a key is there twice"),
+        (b'{"type":"Bool","value":"1"}', "which is not a valid Bool"),
+        (b'{"type":"String","value":"\\ud800"}', "which is not a valid String"),
+        (b'{"type":"Int8","value":1e0}', "which is not a valid Int8"),
+        (b"[" * 100_000, "is not a JSON object"),
+        (b'{"type":"Int8","type":"Int8","value":1}', "a key occurs twice"),
     ],
 )
 def test_scalars_that_are_none(place: Place, raw: bytes, said: str) -> None:
@@ -250,7 +250,7 @@ def test_another_thing_at_the_key_is_not_replaced(place: Place) -> None:
     before = place.packed.read_bytes()
     done = place.daf("init", place.packed)
     assert (done.code, place.packed.read_bytes()) == (2, before)
-    assert done.sentence.endswith("has another thing at 'daf'")
+    assert done.sentence.endswith("has another value at 'daf'")
 
 
 def test_aliases_without_end_are_not_followed(place: Place) -> None:

@@ -288,7 +288,7 @@ def test_maps_are_live_and_keep_blocks_where_they_are(path: Path, packed: Path) 
             lambda: document.blocks[0].truncate(4),
             lambda: document.blocks[0].replace(b""),
         ):
-            with pytest.raises(InUseError, match=r"block 0: .*mapped.*let go of the map"):
+            with pytest.raises(InUseError, match=r"block 0: .*mapped.*delete all references"):
                 work()
         assert np.array_equal(part, CUBE[1, 2])
         del part

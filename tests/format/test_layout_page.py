@@ -11,7 +11,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "design" / "layout.md").read_text()
 
 
 def test_byte_sums_of_the_page() -> None:
-    dump = re.search(r"```hex\n(.*?)```", PAGE, re.DOTALL)
+    dump = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert dump is not None
     whole = b"".join(bytes.fromhex(re.split(r" {3,}", line)[0]) for line in dump[1].splitlines())
     rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| ([\d +]+) \|$", PAGE, re.MULTILINE)

@@ -87,7 +87,7 @@ def test_block_header_facts() -> None:
     ("bad", "reason"),
     [
         (b"\xd3BLX" + bytes(60), "magic"),
-        (b"\xd3BLK\x00\x2f" + bytes(60), "48 is the least"),
+        (b"\xd3BLK\x00\x2f" + bytes(60), "the minimum is 48"),
         (build_block_header(BLOCK)[:50], "ends inside"),
         (build_block_header(BlockHeader(0, bytes(4), 10, 11, 11, bytes(16))), "more than allocated_size"),
         (build_block_header(BlockHeader(0, bytes(4), 10, 10, 9, bytes(16))), "without compression"),

@@ -254,7 +254,7 @@ def test_tiles_have_one_size() -> None:
     with pytest.raises(NotPermittedError, match="its tiles hold 15 bytes"):
         block.truncate(16)
     block.truncate(0)  # as cp does before it writes
-    with pytest.raises(NotSupportedError, match="its tiles hold just 15 bytes, not 0"):
+    with pytest.raises(NotSupportedError, match="its tiles hold exactly 15 bytes, not 0"):
         block.flush(durable=True)
     block.write_at(0, FIFTEEN[::-1])
     block.flush(durable=True)
@@ -323,25 +323,25 @@ def test_quantize_is_read_only_until_it_is_stored_otherwise() -> None:
 @pytest.mark.parametrize(
     ("stored", "reason"),
     [
-        (b"", "cannot come of 0 stored"),
+        (b"", "cannot come from 0 stored"),
         (b"---\n[zlib]\n", "has no end"),
         (b"---\n[zlib, {\n...\n", "is not YAML"),
-        (b"---\nzlib\n...\n", "no list"),
-        (b"---\n[]\n...\n", "no list"),
+        (b"---\nzlib\n...\n", "not a list"),
+        (b"---\n[]\n...\n", "not a list"),
         (b"---\n[&a zlib, *a]\n...\n", "has anchors"),
         (b"---\n[[zlib, {x: " + b"9" * 5000 + b"}]]\n...\n", "not YAML"),
-        (b"---\n[[zlib, {x: 0x" + b"f" * 5000 + b"}]]\n...\n", "no number, text, or list"),
-        (b"---\n[[zlib, {x: {y: 1}}]]\n...\n", "no number, text, or list"),
+        (b"---\n[[zlib, {x: 0x" + b"f" * 5000 + b"}]]\n...\n", "not a number, a text or a list"),
+        (b"---\n[[zlib, {x: {y: 1}}]]\n...\n", "not a number, a text or a list"),
         (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 8, 0, 1, 0) * 1001, "too many chunks"),
-        (b"---\n[zlib, zlib, zlib, zlib, zlib]\n...\n", "1 to 4 of them"),
-        (b"---\n[[zlib, 3]]\n...\n", "no name with arguments"),
-        (b"---\n[zlib, [tile, {shape: [1], original_shape: [1], item_size: 1}]]\n...\n", "order that can be"),
+        (b"---\n[zlib, zlib, zlib, zlib, zlib]\n...\n", "1 to 4 encodings"),
+        (b"---\n[[zlib, 3]]\n...\n", "not a name with arguments"),
+        (b"---\n[zlib, [tile, {shape: [1], original_shape: [1], item_size: 1}]]\n...\n", "cannot follow each other"),
         (b"---\n[[tile, {shape: [1], item_size: 1}]]\n...\n", "needs shape"),
         (b"---\n[[tile, {shape: [1, 1], original_shape: [24], item_size: 1}]]\n...\n", "2 axes"),
-        (b"---\n[[tile, {shape: [0], original_shape: [24], item_size: 1}]]\n...\n", "no size"),
+        (b"---\n[[tile, {shape: [0], original_shape: [24], item_size: 1}]]\n...\n", "must be positive"),
         (b"---\n[[tile, {shape: [5], original_shape: [24], item_size: 1}]]\n...\n", "tiles end too early"),
-        (b"---\n[[tile, {shape: [5], original_shape: [23], item_size: 1}]]\n...\n", "just 23 bytes, not 24"),
-        (b"---\n[[tile, {shape: [1000000000], original_shape: [24], item_size: 1}]]\n...\n", "are the most"),
+        (b"---\n[[tile, {shape: [5], original_shape: [23], item_size: 1}]]\n...\n", "exactly 23 bytes, not 24"),
+        (b"---\n[[tile, {shape: [1000000000], original_shape: [24], item_size: 1}]]\n...\n", "at most 268435456"),
         (b"---\n[[quantize, {dtype: 16}]]\n...\n", "32 or 64"),
         (b"---\n[[quantize, {dtype: 32}]]\n...\n", "6 quantized values are missing"),
         (b"---\n[[quantize, {dtype: 32}]]\n...\nxyz", "inside the header of a chunk"),
@@ -378,7 +378,7 @@ def test_encoded_and_streamed_is_a_bad_block() -> None:
 def test_a_few_bytes_cannot_claim_any_amount() -> None:
     stored = b"---\n[zlib, zlib, zlib, zlib]\n...\n" + bytes(300)
     _, document = opened(draft(ARRAY, block_36(stored, 1 << 40)))
-    with pytest.raises(DamagedBlockError, match="cannot come of"):
+    with pytest.raises(DamagedBlockError, match="cannot come from"):
         document.blocks[0].read_at(0, 1)
     document.close()
 

@@ -251,7 +251,7 @@ def test_a_killed_daemon_loses_nothing(moment: str, empty: Path, tmp_path: Path)
     with asdf.open(empty) as file:
         assert file["daf"]["version"] == [1, 1]
     done = asdffs("mount", *STORE, empty, point, environment=environment)
-    assert "what it had of the FilesDaf store is in the file now" in done.stderr
+    assert "its changes to the FilesDaf store are in the file now" in done.stderr
     try:
         assert tree_of(plain) == tree_of(point)
     finally:

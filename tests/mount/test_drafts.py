@@ -78,7 +78,7 @@ def test_tiles_that_are_cut_short_are_kept_beside_the_file(tmp_path: Path) -> No
     with mounted(file, code=7) as mount:
         with pytest.raises(OSError, match="Operation not supported"):
             mount.block(0).write_bytes(b"short")
-        assert "its tiles hold just 24576 bytes, not 5" in mount.error
+        assert "its tiles hold exactly 24576 bytes, not 5" in mount.error
     assert (tmp_path / "data.asdf.unsaved-1.block-0000.bin").read_bytes() == b"short"
     with mounted(file) as mount:
         assert mount.block(0).read_bytes() == np.load(path.with_suffix(".expect.npy")).tobytes()

@@ -271,7 +271,7 @@ def test_regression_a_second_mount_of_a_replaced_file_shared_journal_and_spool(f
         for command in (["mount", file, file.parent / "second"], ["recover", file]):
             done = asdffs(*command, environment=mount.environment)
             assert done.returncode == 5, done.stderr
-            assert "still lives" in done.stderr
+            assert "is still mounted" in done.stderr
         (mount.point / "notes").write_text("remember")
     assert (file.parent / "data.asdf.leftover/notes").read_text() == "remember"
     with mounted(file) as mount:

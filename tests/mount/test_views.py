@@ -272,16 +272,16 @@ WRONG = {
     "too few strides": ("shape: [5, 2], strides: [2]", "datatype: int16, byteorder: big", "2 axes and 1 strides"),
     "far strides": ("shape: [5], strides: [40]", "datatype: int16, byteorder: big", "needs bytes 0 to 162"),
     "before the block": ("shape: [5], strides: [-2]", "datatype: int16, byteorder: big", "needs bytes -8 to 2"),
-    "negative shape": ("shape: [-5]", "datatype: int16, byteorder: big", "shape is not one"),
+    "negative shape": ("shape: [-5]", "datatype: int16, byteorder: big", "its shape is missing or not valid"),
     "huge shape": ("shape: [9223372036854775807, 9223372036854775807]", "datatype: int8", "more bytes than a"),
     "huge and narrow": ("shape: [4611686018427387904, 4], strides: [0, 0]", "datatype: uint8", "more bytes than a"),
-    "odd offset": ("shape: [5], offset: x", "datatype: int8", "its offset is 'x', which means nothing"),
-    "odd strides": ("shape: [5], strides: [a]", "datatype: int8", "its strides is ['a'], which means nothing"),
-    "truth for a shape": ("shape: [true]", "datatype: int8", "which means nothing"),
-    "text for a shape": ("shape: many", "datatype: int16, byteorder: big", "shape is 'many', which means nothing"),
+    "odd offset": ("shape: [5], offset: x", "datatype: int8", "its offset is 'x', which is not valid"),
+    "odd strides": ("shape: [5], strides: [a]", "datatype: int8", "its strides is ['a'], which is not valid"),
+    "truth for a shape": ("shape: [true]", "datatype: int8", "which is not valid"),
+    "text for a shape": ("shape: many", "datatype: int16, byteorder: big", "shape is 'many', which is not valid"),
     "empty record": ("shape: [5]", "datatype: [], byteorder: big", "is not known"),
     "same names": ("shape: [5]", "datatype: [{name: a, datatype: int8}, {name: a, datatype: int8}]", "the same name"),
-    "no data": ("offset: 3", "datatype: int16", "its shape is not one"),
+    "no data": ("offset: 3", "datatype: int16", "its shape is missing or not valid"),
 }
 
 
@@ -301,7 +301,7 @@ def test_wrong_trees(tmp_path: Path) -> None:
         folder = mount.point / "arrays"
         wanted = {name: sentence for name, (_, _, sentence) in WRONG.items()}
         wanted |= {
-            "ragged": "its data is no array",
+            "ragged": "its data is not an array",
             "mapping": "a mapping in it",
             "neither": "it states neither a source nor data",
         }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -60,8 +63,67 @@ def test_the_sdist_makes_the_same_wheel_and_has_all_that_a_distributor_needs(bui
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"LICENSE", "README.md", "docs/tutorial.md", "docs/schemas/info.json", "scripts/test"}
+    wanted |= {"CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "CITATION.cff"}
     assert names >= wanted | {"tests/packaging/test_distribution.py", "packaging/asdffs@.service"}
     assert not any("__pycache__" in name or name.startswith(".venv") for name in names)
+
+
+def metadata_of(built: Path) -> Message:
+    (wheel,) = (built / "tree").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name))
+
+
+def test_the_metadata_says_what_an_index_shows(built: Path) -> None:
+    found = metadata_of(built)
+    assert found["Version"] == __version__
+    assert found["License-Expression"] == "BSD-3-Clause"
+    assert found["Author"] == "The asdffs developers"
+    assert {line.split(",")[0] for line in found.get_all("Project-URL")} >= {"Homepage", "Documentation", "Issues"}
+    required = [line for line in found.get_all("Requires-Dist") if "extra ==" not in line]
+    assert not [line for line in required if "<" in line], "no cap keeps a new version away"
+    assert {re.split(r"[^\w-]", line)[0] for line in required} >= {"mfusepy", "fusepy", "lz4"}
+
+
+def test_links_of_the_readme_lead_somewhere_on_an_index(built: Path) -> None:
+    text = metadata_of(built).get_payload()
+    targets = re.findall(r"\]\(([^)\s]+)\)", str(text))
+    assert len(targets) > 10
+    assert [target for target in targets if not target.startswith("https://")] == []
+    here = [target for target in targets if "/asdffs/asdffs/" in target]
+    for target in here:
+        path = re.sub(rf"https://[^/]+/asdffs/asdffs/(?:blob/)?v{re.escape(__version__)}/", "", target)
+        assert (ROOT / path.partition("#")[0]).exists(), target
+
+
+def test_the_checkers_of_an_index_find_nothing(built: Path) -> None:
+    tools = Path(sys.executable).parent
+    (wheel,) = (built / "tree").glob("*.whl")
+    (sdist,) = built.glob("*.tar.gz")
+    for command in ([tools / "twine", "check", "--strict", wheel, sdist], [tools / "check-wheel-contents", wheel]):
+        done = run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_fragments_make_a_change_log() -> None:
+    towncrier = Path(sys.executable).with_name("towncrier")
+    done = run(towncrier, "build", "--draft", "--version", "99", "--date", "2099-01-01", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "## 99 (2099-01-01)" in done.stdout
+
+
+def test_the_oldest_versions_are_those_of_the_project() -> None:
+    printed = run(sys.executable, ROOT / "scripts/oldest.py").stdout.split()
+    text = (ROOT / "pyproject.toml").read_text()
+    assert len(printed) > 15
+    for line in printed:
+        name, _, version = line.partition("==")
+        assert f'"{name}>={version}"' in text
 
 
 def test_it_runs_where_it_is_installed(built: Path, tmp_path: Path) -> None:

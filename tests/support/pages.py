@@ -95,6 +95,11 @@ class Runner:
         work.mkdir()
         self.work = work
         self.environment = environment_in(folder) | {"LC_ALL": "C.UTF-8", "PATH": path, "COLUMNS": "100"}
+        # "pip install ." of a page must not change the environment of the tests, and must work without a network
+        site = folder / "site"
+        self.environment["PYTHONPATH"] += f"{os.pathsep}{site}"
+        self.environment |= {"PIP_TARGET": str(site), "PIP_UPGRADE": "1", "PIP_NO_DEPS": "1"}
+        self.environment |= {"PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         self._names: dict[str, object] = {}
 
     def print(self, step: Step) -> str:

@@ -276,7 +276,7 @@ def test_a_block_larger_than_the_room_is_read_by_a_window(tmp_path: Path) -> Non
     spool = document.contents._compressed._decoded[0]._file.fileno()
     assert os.fstat(spool).st_blocks * 512 <= 20 << 20
     assert document.blocks[0].read_at(5, 10) == raw[5:15], "back to what was given up"
-    with pytest.raises(SpoolFullError, match="are left for that") as refused:
+    with pytest.raises(SpoolFullError, match="the spool has only") as refused:
         document.blocks[0].write_at(0, b"x")
     assert refused.value.remedy is Remedy.MORE_SPOOL
     document.blocks[0].truncate(5_000)
