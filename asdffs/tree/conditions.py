@@ -9,8 +9,8 @@ Grammar, loosest first::
     literal   = a YAML number, "string", 'string', true, false, null | "[" literal *( "," literal ) "]"
 
 A path alone is true if its value is there and is not false, null, zero or empty.  A comparison with a value that is
-missing, or of another kind, is false; ``!=`` is true then.  ``=~`` searches for a regular expression.  Nothing is ever
-evaluated as Python.  Pure functions.
+missing, or of another kind, is false; ``!=`` is true then.  ``=~`` searches for a regular expression.  Nothing is
+ever evaluated as Python.  Pure functions.
 """
 
 from __future__ import annotations
