@@ -57,7 +57,7 @@ def _number(text: str, document: Document, *, new: bool) -> int:
     if text == "new" and new:
         return count
     if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER:
-        raise UsageError(f"{text!r} is no number of a block" + (", and not 'new'" if new else ""))
+        raise UsageError(f"{text!r} is not a block number" + (", and not 'new'" if new else ""))
     number = int(text)
     if number >= count + new:
         last = f"the last is {count - 1}" if count else "it has none"

@@ -30,6 +30,9 @@ from asdffs.mount.binding import BindingName, load_binding
 
 _FUSE_CONF: Final = "/etc/fuse.conf"
 _HELPERS: Final = ("fusermount3", "fusermount")
+_MOUNT_HELPERS: Final = ("mount.fuse3", "mount.fuse")
+#: Where mount(8) and systemd look for commands.
+_ROOT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _WATCHES: Final = "/proc/sys/fs/inotify/max_user_instances"
 #: Fewer than this, and a few editors and file managers use them up.
 _FEW_WATCHES: Final = 16
@@ -92,7 +95,7 @@ def _fuse() -> Iterator[Diagnosis]:
         advice = "run 'modprobe fuse'; a container needs '--device /dev/fuse'"
         yield Diagnosis(Verdict.PROBLEM, device, "does not exist", advice)
     elif not os.access(device, os.R_OK | os.W_OK):
-        yield Diagnosis(Verdict.PROBLEM, device, "may not be opened by this user", "as root: chmod 666 /dev/fuse")
+        yield Diagnosis(Verdict.PROBLEM, device, "may not be opened by this user", "sudo chmod 666 /dev/fuse")
     else:
         yield Diagnosis(Verdict.OK, device, "can be opened")
 
@@ -104,16 +107,14 @@ def _rights() -> Iterator[Diagnosis]:
     helper = next((path for name in _HELPERS if (path := shutil.which(name))), None)
     if helper is None:
         yield Diagnosis(
-            Verdict.PROBLEM, "fusermount3", "is missing; only root mounts without it", "apt install fuse3"
+            Verdict.PROBLEM, "fusermount3", "is missing; only root mounts without it", "sudo apt install fuse3"
         )
     elif not os.stat(helper).st_mode & stat.S_ISUID:
-        yield Diagnosis(
-            Verdict.MISSING, helper, "has not the rights to mount for a user", f"as root: chmod u+s {helper}"
-        )
+        yield Diagnosis(Verdict.MISSING, helper, "has not the rights to mount for a user", f"sudo chmod u+s {helper}")
     else:
         yield Diagnosis(Verdict.OK, helper, "mounts for this user")
     allowed = _has_line(_FUSE_CONF, "user_allow_other")
-    advice = f"as root: echo user_allow_other >> {_FUSE_CONF}"
+    advice = f"echo user_allow_other | sudo tee -a {_FUSE_CONF}"
     yield _one("-o allow_other", "for mounts that other users see", good=allowed, advice=advice)
 
 
@@ -127,8 +128,8 @@ def _has_line(path: str, line: str) -> bool:
 
 def _bindings() -> Iterator[Diagnosis]:
     advice: dict[BindingName, str] = {
-        "mfusepy": "apt install fuse3; pip install mfusepy",
-        "fusepy": "apt install libfuse2; pip install 'asdffs[fusepy]' (only needed where there is no libfuse 3)",
+        "mfusepy": "sudo apt install fuse3",
+        "fusepy": "sudo apt install libfuse2 (only needed where there is no libfuse 3)",
     }
     found = [_binding(name, what) for name, what in advice.items()]
     if all(one.level is not Verdict.OK for one in found):
@@ -219,12 +220,28 @@ def _system() -> Iterator[Diagnosis]:
     yield _one("state directory", home, good=not home.startswith(tempfile.gettempdir()), advice=advice)
     count = _count(_WATCHES)
     sentence = f"{count} instances for each user; it tells of changes by other programs"
-    advice = "as root: sysctl fs.inotify.max_user_instances=128"
+    advice = "sudo sysctl fs.inotify.max_user_instances=128"
     yield _one("inotify", sentence, good=count >= _FEW_WATCHES, advice=advice)
-    helper = shutil.which("mount.fuse", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
-    yield _one(
-        "mount.fuse", "for fstab and 'mount -t fuse.asdffs'", good=helper is not None, advice="apt install fuse3"
-    )
+    yield _mount_command()
+
+
+def _mount_command() -> Diagnosis:
+    """Check what ``mount -t fuse.asdffs`` and fstab need: a helper, and asdffs where root's shell finds it."""
+    subject, purpose = "mount -t fuse.asdffs", "for /etc/fstab and mount(8)"
+    helper = next((path for name in _MOUNT_HELPERS if (path := shutil.which(name, path=_ROOT_PATH))), None)
+    if helper is None:
+        return _one(subject, f"mount.fuse3 is missing; {purpose}", good=False, advice="sudo apt install fuse3")
+    command = shutil.which("asdffs", path=_ROOT_PATH)
+    if command is None:
+        advice = f'sudo ln -s "{_own_command()}" /usr/local/bin/asdffs'
+        return _one(subject, f"root does not find the command asdffs; {purpose}", good=False, advice=advice)
+    return _one(subject, f"{helper} starts {command}; {purpose}", good=True, advice="")
+
+
+def _own_command() -> str:
+    """Return the path of the command asdffs of this installation."""
+    beside = os.path.join(os.path.dirname(sys.executable), "asdffs")
+    return beside if os.access(beside, os.X_OK) else shutil.which("asdffs") or "asdffs"
 
 
 def _one(subject: str, sentence: str, *, good: bool, advice: str) -> Diagnosis:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 from contextlib import closing
 
 from asdffs.cli.bars import shown
@@ -13,7 +14,7 @@ from asdffs.cli.places import places_of
 from asdffs.cli.saying import say
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.errors import MissingFileError
+from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import default_mode
 from asdffs.workflows.exploded_files import explode
@@ -24,6 +25,7 @@ from asdffs.workflows.mirror_record import MirrorRecord
 def run(arguments: argparse.Namespace) -> int:
     """Write the files.  Raises ``AsdffsError``, ``OSError``."""
     with closing(open_document(arguments.file, writable=False)) as document:
+        _check_elsewhere(arguments, document)
         make_directory(arguments.directory)
         folder = FileFolder(os.path.realpath(arguments.directory))
         stem = stem_of(document.path)
@@ -37,6 +39,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say(f"{paths[0]}" + (f", and {len(paths) - 1} blocks from {paths[1]}" if len(paths) > 1 else ""))
     return 0
+
+
+def _check_elsewhere(arguments: argparse.Namespace, document: Document) -> None:
+    """Refuse the directory of the file, where ``STEM.asdf`` is the file itself.  Raises ``NotPermittedError``."""
+    if os.path.realpath(arguments.directory) == os.path.dirname(document.path):
+        words = shlex.join(["asdffs", "explode", arguments.file, stem_of(document.path)])
+        sentence = f"the exploded form would replace the file itself; run: {words}"
+        raise NotPermittedError(sentence, path=document.path)
 
 
 def _remember(document: Document, folder: FileFolder, names: list[str]) -> None:

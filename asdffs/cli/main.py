@@ -91,6 +91,16 @@ def _run(command: Any, arguments: argparse.Namespace) -> int:
 
 
 def _with_command(argv: list[str]) -> list[str]:
+    """Return the words with the name of the command: ``help X`` is ``X --help``, and ``unmount`` is ``umount``."""
+    first = argv[0] if argv else "-"
+    if first == "help":
+        return [*argv[1:2], "--help"]
+    if first == "unmount":
+        return ["umount", *argv[1:]]
+    return _with_mount(argv)
+
+
+def _with_mount(argv: list[str]) -> list[str]:
     """mount(8) and fstab call ``asdffs FILE MNT -o OPTIONS``: that is a mount, and not a command that is mistyped."""
     first = argv[0] if argv else "-"
     if first.startswith("-") or first in COMMANDS or len(argv) < _MOUNT_WORDS:

@@ -6,6 +6,7 @@ import argparse
 import fcntl
 import logging
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -45,10 +46,7 @@ _HELPERS = ("fusermount3", "fusermount")
 #: Where libfuse looks before PATH.
 _HELPER_PLACES = tuple(f"{folder}/{name}" for folder in ("/usr/bin", "/bin") for name in _HELPERS)
 #: Why nothing is mounted inside an asdffs mount, and on one.
-_NESTED = {
-    False: "the mount point lies inside another asdffs mount; choose a directory outside",
-    True: "the mount point is a mount already; unmount it first, with 'umount -l' if 'asdffs ls' calls it dead",
-}
+_INSIDE = "the mount point lies inside another asdffs mount; choose a directory outside"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -97,7 +95,7 @@ def _claim(mountpoint: str, given: str) -> int:
         raise MountError("another asdffs is mounting there just now", path=given) from err
     if filesystem_of(mountpoint) == "fuse.asdffs":  # it was quicker, after we had looked
         os.close(claim)
-        raise MountError(_NESTED[True], path=given)
+        raise _mounted_already(given)
     return claim
 
 
@@ -188,18 +186,22 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
     return wrapped
 
 
+def _mounted_already(path: str) -> MountError:
+    return MountError(f"already mounted; run: {shlex.join(['asdffs', 'umount', path])}", path=path)
+
+
 def _check_mountpoint(path: str, *, nonempty: bool) -> str:
     if not path:
         raise UsageError("the name of the mount point is empty")
     real = resolved(path)
     there = topmost(real)
     if there is not None and there.kind == "fuse.asdffs":
-        raise MountError(_NESTED[True], path=path)
+        raise _mounted_already(path)
     try:
         found = os.listdir(real)
         kind = filesystem_of(real)
         if kind == "fuse.asdffs":
-            raise MountError(_NESTED[os.path.ismount(real)], path=path)
+            raise _mounted_already(path) if os.path.ismount(real) else MountError(_INSIDE, path=path)
         if found and not nonempty:
             raise MountError("the mount point is not empty; choose an empty directory", path=path)
     except NotADirectoryError as err:

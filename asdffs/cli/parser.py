@@ -22,17 +22,17 @@ _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and saf
 _EPILOG = """\
 examples:
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
-  asdffs umount /mnt/x               finish the file; says so if an edit was refused
-  asdffs edit data.asdf              the tree in your editor, without a mount
-  asdffs COMMAND --help              more about a command, with examples
+  asdffs umount /mnt/x               write pending changes and unmount
+  asdffs edit data.asdf              edit the tree without a mount
+  asdffs COMMAND --help              show options and examples; also: asdffs help COMMAND
 
 exit codes:
   0 done                             5 in use: mounted already, or the mount is busy
   1 internal error                   6 cannot be mounted: FUSE, mount point, rights
-  2 command line not understood      7 some edits are not in the file; kept beside it
-  3 no such file                     8 the file could not be finished or written
-  4 not an ASDF file, or damaged     9 check found something, and nothing is lost
-  of diff, as of diff(1): 0 the same, 1 different, 2 trouble
+  2 wrong command line               7 an edit was rejected; your text is beside the file
+  3 no such file                     8 the file could not be written or finished
+  4 not an ASDF file, or damaged     9 check found something that loses nothing
+  diff exits as diff(1): 0 equal, 1 different, 2 trouble
 """
 
 #: Name of each command -> what adds its parser.

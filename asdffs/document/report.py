@@ -1,8 +1,7 @@
-"""What a mount has to tell its user: the last error, warnings, rejected drafts, the journal's story.
+"""The report of a mount to its user: the last error, warnings, rejected drafts, and what recovery did.
 
-One per document; written by ``document`` and ``vfs``, rendered by ``views/status``; ``mount`` and ``cli/umount``
-raise what it says at the end.
-One thread.
+Each document has one.  ``document`` and ``vfs`` write it, ``views/status`` shows it, and ``mount`` and ``cli/umount``
+raise its outcome as an error at the end.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -20,15 +19,16 @@ from asdffs.errors import KeptEditsError, UnfinishedError
 logger = logging.getLogger(__name__)
 
 
-#: How many paths, or directories, a sentence names.
+#: The largest number of paths, or directories, that a message names.
 _NAMED: Final = 3
 
 
 class Outcome(NamedTuple):
-    """What the end of a mount has to say.
+    """The outcome of a mount.
 
-    ``kept``: paths of what was saved and is not in the file; ``failures``: sentences, what could not be finished or
-    kept; ``superseded``: paths of refused saves that a later save has put right, kept all the same.
+    ``kept``: paths of drafts, blocks and files that are beside the ASDF file instead of in it.  ``failures``:
+    sentences about content that could not be finished or kept.  ``superseded``: paths of refused drafts that a later
+    save corrected; they are kept nevertheless.
     """
 
     kept: list[str]
@@ -37,23 +37,28 @@ class Outcome(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A sentence about what was put right, or empty."""
+        """A sentence about refused drafts that were corrected later; empty if there are none."""
         where = told_places(self.superseded)
         return f"a save that was refused, and corrected later, is kept: {where}" if where else ""
 
 
 @dataclass(slots=True)
 class Report:
-    """Sentences for ``.asdffs/`` and for whoever unmounts.
+    """Messages for the directory ``.asdffs/`` and for the command that unmounts.
 
-    ``tell(error)``: an error in the words that users read. ``error``: the last refusal, empty after a save that
-    succeeded. ``warnings``: of the committed tree. ``conflict``: of what was kept beside the file because another
-    program changed it meanwhile. ``rejected``: absolute paths of refused drafts in the spool. ``history``: of
-    trees that were committed, the oldest first. ``kept``: of what was kept beside the file at the end;
-    ``invalid``: those of ``rejected`` that no file could have as its tree; ``corrected``: those of ``rejected``
-    that a later save replaced; ``superseded``: where these were kept. ``unkept``: blocks of which a conflict copy
-    could not be made yet. ``failures``: what could not be finished. ``mount``: facts about the serving process.
-    ``progress``: what is under way.
+    ``tell(error)`` returns the text of an error as users read it.
+
+    Messages: ``error`` is that of the last refusal, empty after a successful save; ``warnings``, those about the
+    committed tree; ``recovery``, what recovery did; ``draft``, the state of the draft; ``failures``, what could not
+    be finished.
+
+    Absolute paths: ``conflict``, of copies kept beside the file because another program changed it; ``rejected``, of
+    refused drafts, in the spool; ``history``, of trees that were committed, the oldest first; ``kept``, of copies
+    kept beside the file at the end.  Parts of ``rejected``: ``invalid``, those that no file could have as its tree;
+    ``corrected``, those that a later save replaced.  ``superseded``: where the corrected drafts were kept.
+
+    ``unkept``: blocks without a conflict copy so far.  ``mount``: facts about the serving process.  ``progress``: the
+    running operations.
     """
 
     tell: Callable[[Exception], str] = str
@@ -74,40 +79,43 @@ class Report:
     progress: Progress = field(default_factory=Progress)
 
     def note_saved(self, *, other: bool) -> None:
-        """A save succeeded: the last refusal is history.
+        """Note that a save succeeded, and clear the last refusal.
 
-        ``other``: it is another tree than before, so it puts right what was invalid.  A program that only puts the
-        old tree back corrects nothing.
+        ``other``: the new tree differs from the one before, so invalid drafts count as corrected.  A program that
+        only saves the old tree again corrects nothing.
         """
         self.error = ""
         if other:
             self.corrected |= self.invalid
 
     def note_served_again(self, conflict: str) -> None:
-        """The file can be read again after another program's change; ``conflict``: why it is not written."""
+        """Note that the file can be read again after another program changed it.
+
+        ``conflict``: the reason why it is not written any more; empty without a conflict.
+        """
         self.error = conflict
 
     def note_warnings(self, warnings: tuple[str, ...]) -> None:
-        """These are those of the committed tree."""
+        """Note the warnings about the committed tree."""
         self.warnings = warnings
 
     def note_kept(self, kept: list[str], failures: list[str], superseded: Sequence[str] = ()) -> None:
-        """Files were kept beside the ASDF file, or could not be."""
+        """Note files that were kept beside the ASDF file, and sentences about those that could not be."""
         self.kept += kept
         self.failures += failures
         self.superseded += superseded
 
     @property
     def outcome(self) -> Outcome:
-        """What the end has to say."""
+        """The outcome of the mount so far."""
         return Outcome(self.kept, self.failures, self.superseded)
 
     def note_draft(self, state: str) -> None:
-        """The draft is in this state."""
+        """Note the state of the draft."""
         self.draft = state
 
     def note_mount(self, facts: dict[str, Any]) -> None:
-        """These are facts about the serving process."""
+        """Note facts about the serving process."""
         self.mount = facts
 
     def refuse(self, error: Exception) -> None:
@@ -116,23 +124,37 @@ class Report:
         logger.warning("refused: %s", self.error)
 
     def fail(self, error: Exception) -> None:
-        """The file could not be finished."""
+        """Note that the file could not be finished, and why."""
         self.failures.append(self.tell(error))
 
 
 def raise_outcome(path: str, outcome: Outcome) -> None:
-    """Raise what the end of a mount has to say: ``UnfinishedError``, ``KeptEditsError``, or nothing."""
+    """Raise ``UnfinishedError`` or ``KeptEditsError`` if not everything is in the file; otherwise do nothing."""
     failures, where = "; ".join(outcome.failures), told_places(outcome.kept)
     if failures and not where:
         raise UnfinishedError(f"the file could not be finished: {failures}", path=path)
     if failures:
         raise KeptEditsError(f"some edits are not in the file: {failures}; kept: {where}", path=path)
     if where:
-        raise KeptEditsError(f"some of what was saved is not in the file; kept: {where}", path=path)
+        raise KeptEditsError(f"{_counted(outcome.kept)} {where}", path=path)
+
+
+def _counted(kept: list[str]) -> str:
+    """Return how many edits or files are not in the ASDF file, and the words before the place where they are."""
+    count = len(kept)
+    if all(".rejected-" in os.path.basename(path) for path in kept):
+        return (
+            "1 edit was rejected; your text is in"
+            if count == 1
+            else f"{count} edits were rejected; your texts are in"
+        )
+    return (
+        f"{count} file{'s' * (count > 1)} of the mount {'is' if count == 1 else 'are'} not in the ASDF file; kept in"
+    )
 
 
 def told_places(paths: Sequence[str]) -> str:
-    """Return where files are, for a message: each path if they are few, else how many are in which directory."""
+    """Return the places of files for a message: each path if they are few, else their number in each directory."""
     if len(paths) <= _NAMED:
         return ", ".join(paths)
     counts = Counter(map(os.path.dirname, paths))

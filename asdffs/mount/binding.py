@@ -1,8 +1,7 @@
 """Chooses the FUSE binding, the Python package that calls libfuse.
 
-The first choice is mfusepy on libfuse 3, or on libfuse 2 if that is the only one installed.  The second is fusepy on
-libfuse 2.  Both run the same ``operations`` on the same ``loop``; ``mending`` adds the features that they lack.  Used
-once per process.
+With libfuse 3 the first choice is mfusepy.  If only libfuse 2 is installed, it is fusepy.  Both run the same
+``operations`` on the same ``loop``; ``mending`` adds the features that they lack.  Used once per process.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def load_binding(wanted: BindingName = "auto") -> Binding:
     loaders = {"mfusepy": _load_mfusepy, "fusepy": _load_fusepy}
     if wanted not in ("auto", *loaders):
         raise UsageError(f"the binding must be auto, mfusepy or fusepy, not {wanted!r}; change $ASDFFS_BINDING")
-    names = list(loaders) if wanted == "auto" else [wanted]
+    names = _in_order() if wanted == "auto" else [wanted]
     reasons = []
     for name in names:
         try:
@@ -60,8 +59,14 @@ def load_binding(wanted: BindingName = "auto") -> Binding:
             reasons.append(f"{name}: {err}")
     raise MountError(
         "no usable FUSE binding (" + "; ".join(reasons) + "); for libfuse 3 run: sudo apt install fuse3 && "
-        "pip install mfusepy, for libfuse 2: sudo apt install libfuse2 && pip install 'asdffs[fusepy]'"
+        "pip install mfusepy, for libfuse 2: sudo apt install libfuse2 && pip install fusepy"
     )
+
+
+def _in_order() -> list[str]:
+    """Return the names of the bindings, the one to try first in front."""
+    libfuse3 = any(map(_can_load, _LIBFUSE3))
+    return ["mfusepy", "fusepy"] if libfuse3 else ["fusepy", "mfusepy"]
 
 
 def describe_binding(wanted: BindingName = "auto") -> str:

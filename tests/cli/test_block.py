@@ -120,8 +120,8 @@ def test_remove_and_recompress(tmp_path: Path, call: Call) -> None:
     [
         (["7"], 3, "the file has no block 7; the last is 1"),
         (["-1"], 2, ""),
-        (["new"], 2, "'new' is no number of a block"),
-        (["x", "--replace", "/dev/null"], 2, "'x' is no number of a block, and not 'new'"),
+        (["new"], 2, "'new' is not a block number"),
+        (["x", "--replace", "/dev/null"], 2, "'x' is not a block number, and not 'new'"),
         (["0", "--replace", "/nowhere"], 3, "/nowhere: cannot be read: No such file or directory"),
         (["0", "--replace", "a", "--append", "b"], 2, ""),
         (["0", "--stored", "--compression", "zlib"], 2, "--stored prints a block; leave it out to change one"),

@@ -51,7 +51,10 @@ def test_an_exploded_form_is_not_exploded_over_itself(tmp_path: Path, call: Call
     before = {found.name: found.read_bytes() for found in (tmp_path / "parts").iterdir()}
     for target in ("parts/data.asdf", "data.asdf"):
         done = call("explode", tmp_path / target, (tmp_path / target).parent, "--force")
-        assert (done.code, "is what is being exploded, or a part of it" in done.sentence) == (2, True)
+        assert (
+            done.code,
+            "the exploded form would replace the file itself; run: asdffs explode " in done.sentence,
+        ) == (2, True)
     assert {found.name: found.read_bytes() for found in (tmp_path / "parts").iterdir()} == before
 
 
@@ -257,7 +260,7 @@ def test_hostile_trees_end_in_a_sentence(tmp_path: Path, call: Call, lines: str)
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("block", "data.asdf", "1" * 5000), 2, "is no number of a block"),
+        (("block", "data.asdf", "1" * 5000), 2, "is not a block number"),
         (("block", "data.asdf", "0", "--replace", "."), 3, ".: cannot be read: Is a directory"),
         (("block", "data.asdf", "0", "--append", ""), 3, "'': cannot be read"),
         (("repack", "--padding", "100G", "data.asdf"), 2, "--padding 100G"),

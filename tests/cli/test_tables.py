@@ -12,6 +12,7 @@ from support.samples import DATA, odd_file, write_sample
 
 from asdffs import errors
 from asdffs.cli.exit_codes import EXIT_CODES, ExitCode, exit_code_of
+from asdffs.cli.main import main
 from asdffs.cli.parser import build_parser
 from asdffs.errors import UsageError
 from asdffs.mount.errno_map import ERRNO, errno_of
@@ -49,6 +50,20 @@ def test_exit_codes_are_in_the_help() -> None:
 
 def test_help_is_one_screen() -> None:
     assert len(build_parser().format_help().splitlines()) <= 40
+
+
+@pytest.mark.parametrize(
+    ("words", "same"), [(["help"], ["--help"]), (["help", "repack"], ["repack", "--help"]), (["unmount"], ["umount"])]
+)
+def test_words_that_people_try(words: list[str], same: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for argv in (words, same):
+        try:
+            code = main(argv)
+        except SystemExit as end:
+            code = end.code or 0
+        printed.append((code, *capsys.readouterr()))
+    assert printed[0] == printed[1]
 
 
 def test_options() -> None:

@@ -110,7 +110,7 @@ def test_already_mounted_there(place: Place) -> None:
     assert place.mount().returncode == 0
     done = place.mount(file=other)
     assert done.returncode == 6
-    assert "is a mount already; unmount it first" in done.stderr
+    assert "already mounted; run: asdffs umount " in done.stderr
     place.umount()
 
 

@@ -40,8 +40,21 @@ def has_libfuse3() -> bool:
 
 
 def test_mfusepy_comes_first() -> None:
-    """With libfuse 3 where both are."""
-    assert load("auto").stdout == f"mfusepy {3 if has_libfuse3() else 2}\n"
+    """With libfuse 3, where both are."""
+    assert load("auto").stdout == ("mfusepy 3\n" if has_libfuse3() else "fusepy 2\n")
+
+
+@pytest.mark.skipif(not has_fusepy(), reason="fusepy or libfuse2 is not installed")
+def test_fusepy_comes_first_with_libfuse_2_alone() -> None:
+    code = (
+        "from asdffs.mount import binding\n"
+        "real = binding._can_load\n"
+        "binding._can_load = lambda name: name in binding._LIBFUSE2 and real(name)\n"
+        "found = binding.load_binding()\n"
+        "print(found.name, found.libfuse2)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "fusepy True\n", done.stderr
 
 
 @pytest.mark.skipif(not has_fusepy(), reason="fusepy or libfuse2 is not installed")

@@ -246,8 +246,26 @@ def test_doctor_says_what_is_missing(tmp_path: Path) -> None:
     assert (
         "problem  /dev/fuse: does not exist  ->  run 'modprobe fuse'; a container needs '--device /dev/fuse'" in lines
     )
-    assert "missing  mfusepy: cannot be used  ->  apt install fuse3; pip install mfusepy" in lines
+    assert "missing  mfusepy: cannot be used  ->  sudo apt install fuse3" in lines
     assert any(line.startswith("problem  binding: ") for line in lines)
+
+
+def test_doctor_says_what_mount_8_needs(tmp_path: Path) -> None:
+    """The command must be where root's shell looks; a link there is what doctor proposes.  In a mount namespace."""
+    if os.geteuid() != 0 or shutil.which("mount.fuse3") is None or sys.base_prefix == "/usr/local":
+        pytest.skip("needs root, mount.fuse3, and a Python that is not in /usr/local")
+    script = f"""
+        mount -t tmpfs none /usr/local/bin
+        doctor() {{ {sys.executable} -m asdffs doctor | grep 'mount -t'; }}
+        doctor
+        eval "$(doctor | sed -n 's/.*->  sudo //p')"
+        doctor
+    """
+    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment_in(tmp_path))
+    before, after = done.stdout.splitlines()
+    assert before.startswith("missing  mount -t fuse.asdffs: root does not find the command asdffs; "), done.stderr
+    assert after.startswith("ok       mount -t fuse.asdffs: "), after
+    assert " starts /usr/local/bin/asdffs; " in after
 
 
 @pytest.fixture
@@ -320,7 +338,7 @@ def test_regression_a_daemon_that_does_not_answer_held_up_the_others(file: Path,
     assert done.stdout == "code 6\ncode 6\na is gone\ncode 0\n", done.stderr
     first, second = done.stderr.splitlines()
     assert first == f"asdffs: {tmp_path}/b: the mount cannot be asked to finish its file: not answering"
-    assert second.startswith("asdffs: b: the mount point is a mount already")
+    assert second.startswith("asdffs: b: already mounted; run: asdffs umount b")
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -396,3 +396,19 @@ def test_ds9_shows_the_pixels(mount: Mounted, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         found = np.frombuffer(out.read_bytes(), dtype).reshape(4, 30).astype("f8")
         assert np.array_equal(found + zero, np.load(view.with_suffix(".npy"))), "it exports what is before BZERO"
+
+
+def test_a_refused_write_says_what_works_instead(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    asdf.AsdfFile({"a": np.zeros((4, 5), "f4")}).write_to(path)
+    with mounted(path) as mount:
+        npy, fits = (mount.point / f"arrays/a{ending}" for ending in (".npy", ".fits"))
+        with pytest.raises(PermissionError):
+            np.save(npy, np.ones((4, 5), "f4"))
+        assert "write in place instead: numpy.load(FILE, mmap_mode='r+')[...] = values" in mount.error
+        np.load(npy, mmap_mode="r+")[...] = 1
+        with pytest.raises(OSError, match="Permission|Operation not permitted"):
+            fits.open("r+b")
+        assert "write the data through the .npy file beside it, and header values in tree.yaml" in mount.error
+    with asdf.open(path) as found:
+        assert found["a"].sum() == 20

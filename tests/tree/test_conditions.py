@@ -59,25 +59,26 @@ def test_a_comparison_with_another_kind_is_false(text: str) -> None:
     assert not condition.holds(look_up)
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("", 1),
-        ("a ==", 5),
-        ("a = 1", 3),
-        ("a == 1 b", 8),
-        ("(a", 3),
-        ("a in 3", 6),
-        ("not", 4),
-        ("a == x", 6),
-        ("and", 1),
-        ("a =~ 3", 6),
-        ('__import__("os")', 11),
-        ("(" * 60 + "a", 52),
-    ],
-)
-def test_a_wrong_condition_is_refused_at_its_character(text: str, place: int) -> None:
-    with pytest.raises(UsageError, match=rf"character {place}: "):
+#: A wrong condition, and the character where it is wrong.
+WRONG = {
+    "": 1,
+    "a ==": 5,
+    "a = 1": 3,
+    "a == 1 b": 8,
+    "(a": 3,
+    "a in 3": 6,
+    "not": 4,
+    "a == x": 6,
+    "and": 1,
+    "a =~ 3": 6,
+    '__import__("os")': 11,
+    "(" * 60 + "a": 52,
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_condition_is_refused_at_its_character(text: str) -> None:
+    with pytest.raises(UsageError, match=rf"character {WRONG[text]}: "):
         parse_condition(text)
 
 

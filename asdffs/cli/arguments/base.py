@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-SCHEMA: Final = "the tree must fit the schemas of its tags (needs the asdf library)"
+SCHEMA: Final = "check the tree against the schemas of its tags (needs the asdf library)"
 
 
 def add_command(commands: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
@@ -23,7 +23,7 @@ def make_parser(make: Any, name: str, text: str, epilog: str, **options: str) ->
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     """The file that most commands are about."""
-    parser.add_argument("file", metavar="FILE", help="the ASDF file")
+    parser.add_argument("file", metavar="FILE", help="ASDF file")
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "one JSON object") -> None:
@@ -34,4 +34,4 @@ def add_json(parser: argparse.ArgumentParser, what: str = "one JSON object") -> 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     """``--force`` and ``--sync`` of a command that writes new files."""
     parser.add_argument("--force", action="store_true", help=f"replace {what}")
-    parser.add_argument("--sync", action="store_true", help="return when new files are on the disk, not only written")
+    parser.add_argument("--sync", action="store_true", help="fsync new files before returning")

@@ -12,11 +12,11 @@ def add_daf(commands: Any) -> argparse.ArgumentParser:
     """``asdffs daf``."""
     epilog = """\
 example:
-  asdffs daf pack cells.daf cells.asdf        one file of the directory cells.daf
-  asdffs mount --layout daf cells.asdf m      the directory again, to read and to write
-  asdffs daf unpack cells.asdf copy.daf       the directory again, byte for byte
+  asdffs daf pack cells.daf cells.asdf        make one file of the directory
+  asdffs mount --layout daf cells.asdf m      show the directory, to read and write
+  asdffs daf unpack cells.asdf copy.daf       write the directory again, byte for byte
 
-A FilesDaf store holds annotated matrices as a directory of raw files.  docs/daf.md says what it is in an ASDF file.
+A FilesDaf store holds annotated matrices as a directory of raw files.  docs/daf.md says more.
 """
     parser = add_command(commands, "daf", "pack, unpack and check FilesDaf stores", epilog)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -30,15 +30,15 @@ def _add_pack(actions: Any) -> None:
 example:
   asdffs daf pack cells.daf cells.asdf && asdffs daf check cells.asdf
 
-Numbers become blocks, everything else is in the tree; what FilesDaf does not know is kept as files.  A store in which
-a property is not whole is refused (exit code 4), and nothing is written, unless --keep is given.
+Numbers become blocks, everything else goes into the tree; files that are not FilesDaf's are kept as files.  If a
+property is incomplete, nothing is written (exit code 4) unless --keep is given.
 """
-    parser = add_command(actions, "pack", "make one ASDF file of a store", epilog)
-    parser.add_argument("file", metavar="STORE", help="the directory of the store")
-    parser.add_argument("out", metavar="OUT", help="the new file")
-    parser.add_argument("--keep", action="store_true", help="keep files of properties that are not whole as they are")
+    parser = add_command(actions, "pack", "pack a store into one ASDF file", epilog)
+    parser.add_argument("file", metavar="STORE", help="directory of the store")
+    parser.add_argument("out", metavar="OUT", help="new file")
+    parser.add_argument("--keep", action="store_true", help="keep the files of incomplete properties as they are")
     parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
-    add_output(parser, "OUT if it is there")
+    add_output(parser, "OUT if it exists")
     add_json(parser)
 
 
@@ -47,13 +47,13 @@ def _add_unpack(actions: Any) -> None:
 example:
   asdffs daf unpack cells.asdf cells.daf
 
-STORE gets its name when all of it is there.
+STORE appears only when it is complete.
 """
     parser = add_command(actions, "unpack", "write the store of an ASDF file as a directory", epilog)
-    parser.add_argument("file", metavar="FILE", help="the ASDF file")
-    parser.add_argument("out", metavar="STORE", help="the new directory")
-    parser.add_argument("--force", action="store_true", help="leave out what the tree has and no file can be")
-    parser.add_argument("--sync", action="store_true", help="return when new files are on the disk, not only written")
+    parser.add_argument("file", metavar="FILE", help="ASDF file")
+    parser.add_argument("out", metavar="STORE", help="new directory")
+    parser.add_argument("--force", action="store_true", help="leave out values that cannot be files")
+    parser.add_argument("--sync", action="store_true", help="fsync new files before returning")
     add_json(parser)
 
 
@@ -62,10 +62,10 @@ def _add_check(actions: Any) -> None:
 example:
   asdffs daf check cells.daf && asdffs daf check cells.asdf
 
-Every file is looked at: versions, sizes, indices, entries that are there twice.  Exit code 4 when anything is wrong.
+Checks every file: versions, sizes, indices, duplicate entries.  Exit code 4 if anything is wrong.
 """
-    parser = add_command(actions, "check", "say what is wrong with a store, file by file", epilog)
-    parser.add_argument("file", metavar="STORE|FILE", help="a directory, or an ASDF file that carries a store")
+    parser = add_command(actions, "check", "validate a store, file by file", epilog)
+    parser.add_argument("file", metavar="STORE|FILE", help="a directory, or an ASDF file with a store")
     add_json(parser)
 
 
@@ -74,9 +74,9 @@ def _add_init(actions: Any) -> None:
 example:
   asdffs daf init new.asdf && asdffs mount --layout daf new.asdf m
 
-An ASDF file that is there gets an empty store beside what its tree has.
+If the file exists, an empty store is added to its tree.
 """
-    parser = add_command(actions, "init", "make an empty store", epilog)
-    parser.add_argument("file", metavar="OUT", help="the ASDF file")
-    parser.add_argument("--format", choices=("1.0", "1.1"), default="1.1", help="version of FilesDaf (default: 1.1)")
+    parser = add_command(actions, "init", "create an empty store", epilog)
+    parser.add_argument("file", metavar="OUT", help="ASDF file")
+    parser.add_argument("--format", choices=("1.0", "1.1"), default="1.1", help="FilesDaf version (default: 1.1)")
     add_json(parser)

@@ -14,13 +14,15 @@ def add_explode(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs explode data.asdf parts      parts/data.asdf, parts/data0000.asdf, parts/data0001.asdf ...
 
-The asdf library opens parts/data.asdf, and 'asdffs implode' or 'asdftool implode' makes one file of it.
-Bytes are shared where the file system can (XFS, btrfs), so that it takes no time and no room.
+The asdf library opens parts/data.asdf.  'asdffs implode' or 'asdftool implode' makes one file of it again.
+On XFS and btrfs the files share their bytes with FILE, so this takes no time and no space.
 """
     parser = add_command(commands, "explode", "write the exploded form: a tree, and a file for each block", epilog)
     add_file(parser)
-    parser.add_argument("directory", metavar="DIR", nargs="?", default=".", help="where to (default: here); created")
-    add_output(parser, "an exploded form that is there; drop bytes of no block")
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", default=".", help="where to write (default: here); created if missing"
+    )
+    add_output(parser, "an existing exploded form; drop bytes that belong to no block")
     add_json(parser)
     return parser
 
@@ -31,14 +33,14 @@ def add_implode(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs implode parts/data.asdf whole.asdf
 
-Every file on this machine that an array's source leads to becomes a block; so does a file of a number that
-is in between and that no array refers to.  OUT gets its name when it is whole.
+Every local file that an array's source names becomes a block; so does a numbered file between these that no
+array uses.  OUT appears only when it is complete.
 """
-    parser = add_command(commands, "implode", "make one file of an exploded form", epilog)
-    parser.add_argument("file", metavar="DIR/STEM.asdf", help="the file with the tree")
-    parser.add_argument("out", metavar="OUT", help="the new file")
+    parser = add_command(commands, "implode", "join an exploded form into one file", epilog)
+    parser.add_argument("file", metavar="DIR/STEM.asdf", help="file with the tree")
+    parser.add_argument("out", metavar="OUT", help="new file")
     parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
-    add_output(parser, "OUT if it is there")
+    add_output(parser, "OUT if it exists")
     add_json(parser)
     return parser
 
@@ -49,18 +51,15 @@ def add_watch(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs watch parts data.asdf &      then edit parts/data.asdf with any editor
 
-For places without FUSE.  DIR is an exploded form of FILE as 'asdffs explode' writes it; where it is empty, or not
-there, it is written.  Whatever is saved there is carried into FILE, in place: the tree when it is valid, blocks
-where bytes differ.  A refused tree is told here, and in DIR/.asdffs/error; what another program does to FILE
-is carried into DIR.  Ctrl-C, or a SIGTERM, carries what is left and finishes FILE; exit code 7 when something
-is kept beside it.
+For places without FUSE.  DIR is an exploded form of FILE; if it is empty or missing, it is written first.
+Every save in DIR is written into FILE in place: a valid tree, and the bytes of blocks that differ.  A refused tree
+is reported here and in DIR/.asdffs/error.  Changes of FILE by other programs are written into DIR.  Ctrl-C or
+SIGTERM writes what is left and finishes FILE; the exit code is 7 if something was saved beside it.
 """
-    parser = add_command(commands, "watch", "carry what is saved into an exploded form back, without FUSE", epilog)
-    parser.add_argument("directory", metavar="DIR", help="the exploded form")
-    parser.add_argument("file", metavar="FILE", help="the ASDF file")
+    parser = add_command(commands, "watch", "write saves in an exploded form into the file, without FUSE", epilog)
+    parser.add_argument("directory", metavar="DIR", help="exploded form")
+    parser.add_argument("file", metavar="FILE", help="ASDF file")
     parser.add_argument("--strict", action="store_true", help="refuse arrays that do not fit their blocks")
-    parser.add_argument("--once", action="store_true", help="carry what differs now, and end")
-    parser.add_argument(
-        "--prefer", choices=("dir", "file"), help="when they differ at the start: which of the two is right"
-    )
+    parser.add_argument("--once", action="store_true", help="write the differences, then exit")
+    parser.add_argument("--prefer", choices=("dir", "file"), help="which one wins if they differ at the start")
     return parser

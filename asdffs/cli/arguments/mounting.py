@@ -14,40 +14,48 @@ def add_mount(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs mount data.asdf /mnt/x && vim /mnt/x/tree.yaml && asdffs umount /mnt/x
 
-options for -o (comma-separated):
-  ro, rw                  read-only, or for writing (the default)
+options for -o (comma-separated), basic:
+  ro, rw                  mount read-only, or for writing (default)
+  uid=N gid=N umask=OCTAL show files as owned by this user and group, without these permissions
+  allow_other, allow_root let other users, or root, see the mount
+  default_permissions     let the kernel check the permissions of files
+  nonempty, fsname=NAME   as for every FUSE mount
+  layout=daf              show the FilesDaf store of the file as the root; same as --layout daf
+  fits=on|off, npy=on|off show arrays as .fits and .npy files, or not (default: on)
+  log=FILE | log=syslog   where the daemon logs (default: in the state directory; see status.json)
+
+safety:
   strict                  refuse a tree with arrays that do not fit their blocks
-  schema                  refuse a tree that does not fit the schemas of its tags (needs the asdf library)
+  schema                  refuse a tree that violates the schemas of its tags (needs the asdf library)
+  verify                  check a block's checksum before its first read; a wrong one is EIO
+  checksum=keep|zero      renew the checksums of changed blocks, or set them to none (default: keep)
+  lease                   let programs that open the ASDF file wait until the mount has finished it
+  nojournal               write without a crash journal (unsafe)
+
+tuning:
   pad=SIZE | pad=N%       room to leave after a tree that had to grow: 64K, or 20% of it
-  growth=auto|clone|insert|copy|shift   how blocks are moved when something outgrows its room
-  lease                   programs that open the file wait until the mount has finished it
-  nojournal               write even where no journal can be kept beside the file
-  uid=N gid=N umask=OCTAL show files as this user's and group's, without these permissions
-  allow_other, allow_root, default_permissions, nonempty, fsname=NAME   as for every FUSE mount
-  layout=daf              the FilesDaf store in the file as the root of the mount (docs/daf.md); as --layout daf
-  fits=on|off             show arrays as .fits files as well, or not (default: on)
-  verify                  look at a block's checksum before its first read; EIO when it is wrong
-  checksum=keep|zero      changed blocks that had a checksum get a new one, or none (default: keep)
-  spool=DIR               for scratch files and decoded blocks (default: the state directory)
-  spool_max=SIZE          bytes that decoded blocks may take there (default: half of what is free)
-  log=FILE | log=syslog   for the daemon's log (default: in the state directory; see status.json)
+  growth=auto|clone|insert|copy|shift   how to move blocks when something outgrows its room
+  spool=DIR               where to keep scratch files and decoded blocks (default: state directory)
+  spool_max=SIZE          most bytes of decoded blocks there (default: half of the free space)
 
 fstab:
   /data/a.asdf  /mnt/x  fuse.asdffs  ro,noauto,user  0  0
 
 systemd: docs/howto.md, and the unit asdffs@.service
 """
-    parser = add_command(commands, "mount", "show an ASDF file as a directory", epilog)
+    parser = add_command(commands, "mount", "show FILE as a directory", epilog)
     parser.add_argument("file", help="the ASDF file")
-    parser.add_argument("mountpoint", metavar="MNT", help="an empty directory")
+    parser.add_argument("mountpoint", metavar="MNT", help="an empty directory to mount on")
     parser.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground until unmounted")
-    parser.add_argument("-d", "--debug", action="store_true", help="stay there and say everything")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
-    parser.add_argument("-s", dest="single", action="store_true", help="accepted: a mount has one loop anyway")
-    parser.add_argument("--layout", metavar="VIEW", help="show this view as the root: daf, the FilesDaf store")
-    parser.add_argument("--systemd", action="store_true", help="stay there, and tell systemd when it is ready")
-    parser.add_argument("-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="see below")
-    parser.add_argument("--binding", choices=("auto", "mfusepy", "fusepy"), help="the FUSE binding to use")
+    parser.add_argument("-d", "--debug", action="store_true", help="stay in the foreground and log everything")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only errors")
+    parser.add_argument("-s", dest="single", action="store_true", help="ignored; accepted for other programs' sake")
+    parser.add_argument("--layout", metavar="VIEW", help="show this view as the root: daf")
+    parser.add_argument("--systemd", action="store_true", help="stay in the foreground and notify systemd when ready")
+    parser.add_argument(
+        "-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="mount options, see below"
+    )
+    parser.add_argument("--binding", choices=("auto", "mfusepy", "fusepy"), help="FUSE binding to use")
     return parser
 
 
@@ -56,13 +64,13 @@ def add_umount(commands: Any) -> argparse.ArgumentParser:
     epilog = """\
 example:
   asdffs umount /mnt/x
-  asdffs umount -a          all that this user has mounted; of root everybody's
+  asdffs umount -a          all mounts of this user; for root, of everybody
 
-Exit code 7 says that some edits are not in the file and where they were kept.
+Exit code 7: an edit was rejected; the message says where your text is.  'asdffs unmount' is the same.
 """
-    parser = add_command(commands, "umount", "finish the file and take the mount away", epilog)
-    parser.add_argument("mountpoints", metavar="MNT", nargs="*", help="where the file is mounted")
-    parser.add_argument("-a", "--all", action="store_true", help="all mounts of asdffs")
+    parser = add_command(commands, "umount", "write pending changes and unmount", epilog)
+    parser.add_argument("mountpoints", metavar="MNT", nargs="*", help="a directory on which a file is mounted")
+    parser.add_argument("-a", "--all", action="store_true", help="unmount all")
     return parser
 
 
@@ -72,9 +80,9 @@ def add_ls(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs ls | cut -f 2           the mount points
 
-Elsewhere than on a terminal a line each: file, mount point, rw or ro, state, with tabs between.
+In a pipe it prints one line for each: file, mount point, rw or ro, state, separated by tabs.
 """
-    parser = add_command(commands, "ls", "list the files that are mounted", epilog)
+    parser = add_command(commands, "ls", "list mounted files", epilog)
     add_json(parser, "a JSON array")
     return parser
 
@@ -83,10 +91,10 @@ def add_doctor(commands: Any) -> argparse.ArgumentParser:
     """``asdffs doctor``."""
     epilog = """\
 example:
-  asdffs doctor             as the user who is to mount
+  asdffs doctor             run it as the user who will mount
 
-Mounts a small file to be sure.  Exit code 0: mounting works; 6: it does not.  What else is missing is told.
+Mounts a small file to be sure.  Exit code 0: mounting works; 6: it does not.
 """
-    parser = add_command(commands, "doctor", "say what is there for mounting, and what to install", epilog)
+    parser = add_command(commands, "doctor", "check your setup and suggest fixes", epilog)
     add_json(parser)
     return parser

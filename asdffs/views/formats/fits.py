@@ -24,7 +24,7 @@ from asdffs.document.arrays.elements import Elements, MadeElements, elements_of,
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
-from asdffs.errors import AsdffsError, InvalidArrayError
+from asdffs.errors import AsdffsError, InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.branch import Branch
 from asdffs.tree.inline import inline_nulls, read_values
@@ -117,6 +117,13 @@ class FitsFile(ArrayFile):
             return sum(unit.size for unit in self._units())
         except AsdffsError:
             return 0
+
+    def open_for_writing(self) -> None:
+        """Refuse every write, and say what works instead.  Raises ``NotPermittedError``."""
+        raise NotPermittedError(
+            "a .fits file of a mount is read-only; write the data through the .npy file beside it, and header values "
+            "in tree.yaml"
+        )
 
     def open_for_reading(self) -> None:
         """What cannot be shown is an error, not an empty file."""

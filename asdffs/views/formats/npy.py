@@ -25,6 +25,10 @@ _MAGIC: Final = b"\x93NUMPY"
 _ALIGNMENT: Final = 64
 #: Digits of the largest length.
 _DIGITS: Final = 20
+_IN_PLACE: Final = (
+    "the array keeps its size, which is in tree.yaml, so programs such as numpy.save cannot replace this file; "
+    "write in place instead: numpy.load(FILE, mmap_mode='r+')[...] = values"
+)
 
 
 def header_of(elements: Elements, *, growing: bool = False) -> bytes:
@@ -127,7 +131,7 @@ class NpyFile(ArrayFile):
     def truncate(self, size: int) -> None:
         """To the size that it has."""
         if size != self.size():
-            raise NotPermittedError("the shape in the tree says the size; edit that, or write without truncating")
+            raise NotPermittedError(_IN_PLACE)
 
     @property
     def commits_late(self) -> bool:  # type: ignore[override]  # a constant elsewhere
