@@ -1,5 +1,6 @@
-"""Adds man pages and completions, made from the parser, to what ``pyproject.toml`` says of the wheel."""
+"""Adds to the package what ``pyproject.toml`` cannot: man pages, completions, a README with absolute links."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,12 +9,17 @@ from setuptools import setup
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from asdffs import __version__  # noqa: E402
 from asdffs.cli.completions import completions  # noqa: E402
 from asdffs.cli.manual import pages  # noqa: E402
 
+#: Where a package index finds the pages and pictures that README links to.
+PAGES = f"https://github.com/asdffs/asdffs/blob/v{__version__}/"
+PICTURES = f"https://raw.githubusercontent.com/asdffs/asdffs/v{__version__}/"
+
 
 def shared_files() -> list[tuple[str, list[str]]]:
-    """Write them below ``build``; the directory of each in the wheel, and its path here."""
+    """Write man pages and completions below ``build``; return the directory in the wheel and the path of each."""
     found = {f"man/man1/{name}": text for name, text in pages().items()} | completions()
     entries = []
     for place, text in found.items():
@@ -24,4 +30,15 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return entries
 
 
-setup(data_files=[*shared_files(), ("share/systemd/user", ["packaging/asdffs@.service"])])
+def readme() -> str:
+    """Return README with absolute links: a package index shows it without the files beside it."""
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^\]]*\]\()(?!https?:|#)", rf"\1{PICTURES}", text)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?!https?:|#)", rf"\1{PAGES}", text)
+
+
+setup(
+    data_files=[*shared_files(), ("share/systemd/user", ["packaging/asdffs@.service"])],
+    long_description=readme(),
+    long_description_content_type="text/markdown",
+)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from asdffs.errors import AsdffsError
 
 __all__ = ["Array", "AsdffsError", "Block", "Document", "__version__", "open"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PLACES = {
     "Array": "asdffs.document.arrays.array",

@@ -1,0 +1,25 @@
+"""Print a pip constraints file: the oldest version of each package that ``pyproject.toml`` says asdffs works with."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+#: Extras whose packages run, or are tested beside, asdffs; those of developers' tools are not constrained.
+EXTRAS = ("zstd", "blosc", "fits", "daf", "schema", "test")
+
+
+def constraints() -> list[str]:
+    """Return one line ``NAME==VERSION`` for each requirement ``NAME>=VERSION``, sorted."""
+    path = Path(__file__).parents[1] / "pyproject.toml"
+    project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"]]
+    for extra in EXTRAS:
+        wanted += project["optional-dependencies"][extra]
+    found = (re.fullmatch(r"([\w.-]+)>=([\w.]+)", line) for line in wanted)
+    return sorted({f"{one[1]}=={one[2]}" for one in found if one})
+
+
+if __name__ == "__main__":
+    print("\n".join(constraints()))
