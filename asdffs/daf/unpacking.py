@@ -34,7 +34,8 @@ def check_faultless(store: TreeStore) -> None:
 def unpack(document: Document, files: Files, path: str, step: Callable[[int], object], *, durable: bool) -> None:
     """Write the ``files`` of ``document`` into the new directory ``path``.
 
-    ``step`` is called with the number of bytes written.  ``durable``: fsync each file and the parent of ``path``.
+    ``step`` is called with the number of bytes written.  ``durable``: fsync each file, each directory, and the parent
+    of ``path``.
 
     Raises ``NameExistsError`` if ``path`` exists and is not an empty directory.  Raises ``MissingFileError`` if its
     parent does not exist.  Raises ``StaleFileError`` if the ASDF file changed meanwhile.  Raises ``AsdffsError``,
@@ -48,6 +49,9 @@ def unpack(document: Document, files: Files, path: str, step: Callable[[int], ob
             os.mkdir(os.path.join(temporary, directory))
         for name in sorted_paths(files.contents):
             _write(document, files.contents[name], os.path.join(temporary, name), step, durable=durable)
+        if durable:
+            for directory in (*sorted(files.directories, reverse=True), ""):
+                FileFolder(os.path.join(temporary, directory)).sync()
         if document.foreign() is not Foreign.NO:
             raise StaleFileError("changed while it was read; nothing was written", path=document.path)
         os.chmod(temporary, 0o777 & ~current_umask())

@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from asdffs.errors import InvalidTreeError, UsageError
-from asdffs.tree.values import ValueNode, _name, _Reader, _scalar
+from asdffs.tree.values import ValueNode, key_name, read_events, scalar_node
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Any = yaml.resolver.Resolver()
@@ -83,7 +83,7 @@ def python_value(value: Any) -> NewValue:
     if isinstance(value, (datetime.date, datetime.datetime)):
         return parse_value(value.isoformat(" ") if isinstance(value, datetime.datetime) else value.isoformat())
     if isinstance(value, dict):
-        return NewValue(ValueNode("", {_key_name(key): python_value(item).node for key, item in value.items()}))
+        return NewValue(ValueNode("", {_python_key(key): python_value(item).node for key, item in value.items()}))
     if isinstance(value, (list, tuple)):
         return NewValue(ValueNode("", [python_value(item).node for item in value]))
     raise TypeError(f"{type(value).__name__} is not a plain value; use None, bool, int, float, str, list or dict")
@@ -121,13 +121,13 @@ def read_node(text: str) -> ValueNode:
         raise InvalidTreeError("a new value cannot have an anchor or an alias")
     if sum(isinstance(event, yaml.DocumentStartEvent) for event in events) != 1:
         raise InvalidTreeError("this is not one YAML document")
-    return _Reader(iter(events), told_apart=True).read()
+    return read_events(iter(events))
 
 
 def read_text(source: Any) -> ValueNode | None:
     """Return what a scalar's event, or the text of a collection, means; None if it cannot be read alone."""
     if isinstance(source, yaml.ScalarEvent):
-        return _scalar(source)
+        return scalar_node(source)
     try:
         return read_node(source)
     except (InvalidTreeError, yaml.YAMLError):
@@ -274,10 +274,10 @@ def _folded(text: str, place: Place) -> str:
     return f">{chomp}{place.newline}{body}{place.newline}"
 
 
-def _key_name(key: object) -> str:
+def _python_key(key: object) -> str:
     if not isinstance(key, (str, int)) or isinstance(key, bool):
         raise TypeError(f"a key is a str or an int, not {type(key).__name__}")
-    return _name(ValueNode("", key))
+    return key_name(ValueNode("", key))
 
 
 def _number(value: float) -> str:

@@ -47,12 +47,17 @@ def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
     Raises ``InvalidTreeError``.
     """
     try:
-        return _Reader(yaml.parse(as_yaml(text.decode()), Loader=_Loader), told_apart=told_apart).read()
+        return read_events(yaml.parse(as_yaml(text.decode()), Loader=_Loader), told_apart=told_apart)
     except yaml.YAMLError as err:
         mark = getattr(err, "problem_mark", None)
         raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
     except UnicodeDecodeError as err:
         raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
+
+
+def read_events(events: Iterator[Any], *, told_apart: bool = True) -> ValueNode:
+    """Return the root of the YAML ``events`` of a document.  Raises ``InvalidTreeError``, ``yaml.YAMLError``."""
+    return _Reader(events, told_apart=told_apart).read()
 
 
 class _Reader:
@@ -78,7 +83,7 @@ class _Reader:
         if depth > _DEEPEST:
             raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=line)
         if isinstance(event, yaml.ScalarEvent):
-            node = _scalar(event)
+            node = scalar_node(event)
         elif isinstance(event, yaml.MappingStartEvent):
             node = ValueNode(event.tag or "", self._mapping(depth + 1, line), line)
         else:
@@ -96,7 +101,7 @@ class _Reader:
             if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<":
                 merged.append(value)
             else:
-                found[_name(key) if self._told_apart else key.text or _name(key)] = value
+                found[key_name(key) if self._told_apart else key.text or key_name(key)] = value
         for node in merged:
             for one in node.value if isinstance(node.value, list) else [node]:
                 if isinstance(one.value, dict):
@@ -111,7 +116,7 @@ class _Reader:
         return found
 
 
-def _name(key: ValueNode) -> str:
+def key_name(key: ValueNode) -> str:
     """Return the name of a key for messages and comparison; ``1`` and ``'1'`` have different names."""
     value = key.value
     if value is None or isinstance(value, bool):
@@ -121,7 +126,8 @@ def _name(key: ValueNode) -> str:
     return repr(value) if _RESOLVER.resolve(yaml.ScalarNode, value, (True, False)).endswith(_KINDS) else value
 
 
-def _scalar(event: Any) -> ValueNode:
+def scalar_node(event: Any) -> ValueNode:
+    """Return the node of a scalar's YAML event: a Python value for a plain scalar, else its text."""
     if not event.implicit[0]:
         return ValueNode(event.tag or "", event.value, text=event.value)
     tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))

@@ -14,6 +14,7 @@ from support.daf_stores import Builder, differences, generated, sample, tree_of
 from support.mounts import environment_in
 
 import asdffs.daf
+from asdffs.cli.main import main
 
 
 def make(name: str, folder: Path) -> Path:
@@ -177,3 +178,24 @@ def test_init_makes_what_a_client_makes(tmp_path: Path) -> None:
         "daf.json": b'{"version":[1,1]}\n',
         **dict.fromkeys(("scalars", "axes", "vectors", "matrices")),
     }
+
+
+def test_regression_directories_of_a_new_store_were_not_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power failure the names in them could be missing, although ``--sync`` had returned."""
+    store, packed, synced = make("full_v1.0", tmp_path), tmp_path / "a.asdf", []
+    assert command("daf", "pack", store, packed, environment=environment_in(tmp_path)).code == 0
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert main(["daf", "unpack", "--sync", str(packed), str(tmp_path / "b.daf")]) == 0
+    directories = {path.relative_to(tmp_path / "b.daf") for path in (tmp_path / "b.daf").rglob("*") if path.is_dir()}
+    found = {path.split(".tmp/", 1)[1] for path in synced if ".tmp/" in path}
+    assert {str(path) for path in directories} <= found
+    assert any(path.endswith(".tmp") for path in synced)
