@@ -44,7 +44,7 @@ def shell(command: str, folder: Path, *, status: int = 0) -> None:
 
 
 def write_file(path: Path) -> dict[str, np.ndarray]:
-    """A file like a JWST level 2 product: science, error, quality, variances, a table of sources."""
+    """A file like a Roman level 2 product: science, error, quality, variances, a table of sources."""
     rng = np.random.default_rng(2022)
     arrays = {
         "data": rng.normal(1.0, 0.1, (SIZE, SIZE)).astype(">f4"),
@@ -54,8 +54,8 @@ def write_file(path: Path) -> dict[str, np.ndarray]:
         "wavelength": np.linspace(0.6, 5.3, SIZE),
     }
     meta = {
-        "telescope": "JWST",
-        "instrument": {"name": "NIRCAM", "detector": "NRCA1", "filter": "F200W"},
+        "telescope": "ROMAN",
+        "instrument": {"name": "WFI", "detector": "WFI01", "optical_element": "F158"},
         "exposure": {"exposure_time": 1288.4, "nints": 1, "ngroups": 6},
         "target": {"proposer_name": "M-92", "ra": 259.28, "dec": 43.136},
     }
@@ -94,25 +94,31 @@ def show_blocks(folder: Path, file: Path, arrays: dict[str, np.ndarray]) -> None
 def show_views(folder: Path, arrays: dict[str, np.ndarray]) -> None:
     """The same bytes by other names: for numpy, for FITS tools, for the asdf library."""
     say("8. Every array is a .npy and a .fits too, and the file an exploded one: live, nothing is converted on disk")
-    shell("asdffs mount jw02731_cal.asdf x && ls -l x/arrays | head -n 5; ls x/exploded", folder)
+    shell("asdffs mount r0101_wfi01_cal.asdf x && ls -l x/arrays | head -n 5; ls x/exploded", folder)
     shell("python -c \"import numpy as np; print(np.load('x/arrays/data.npy', mmap_mode='r').mean())\"", folder)
     shell("fitsheader x/arrays/data.fits | grep -E 'NAXIS|instrument'", folder)
     edit = "a = np.load('x/arrays/err.npy', mmap_mode='r+'); a[0, 0] = 42; a.flush()"
     shell(f'python -c "import numpy as np; {edit}" && od -An -tx1 -N4 x/blocks/0001.bin', folder)
-    with asdf.open(folder / "x/exploded/jw02731_cal.asdf") as exploded:
+    with asdf.open(folder / "x/exploded/r0101_wfi01_cal.asdf") as exploded:
         assert exploded["err"][0, 0] == 42
         assert np.array_equal(exploded["wavelength"][:], arrays["wavelength"])
-        print("  asdf.open of x/exploded/jw02731_cal.asdf: err[0, 0] is 42 there as well")
-    shell("asdffs umount x && asdffs check jw02731_cal.asdf", folder)
+        print("  asdf.open of x/exploded/r0101_wfi01_cal.asdf: err[0, 0] is 42 there as well")
+    shell("asdffs umount x && asdffs check r0101_wfi01_cal.asdf", folder)
 
 
 def show_commands(folder: Path, arrays: dict[str, np.ndarray]) -> None:
     say("9. Without a mount: edit, explode, watch, implode, repack, diff")
-    shell("asdffs info --map jw02731_cal.asdf", folder)
-    shell('EDITOR="sed -i s/1290.0/1291.5/" asdffs edit jw02731_cal.asdf', folder)
-    shell("asdffs explode jw02731_cal.asdf parts && ls -sh parts", folder)
-    shell("sed -i s/1291.5/1292.0/ parts/jw02731_cal.asdf && asdffs watch --once parts jw02731_cal.asdf", folder)
-    shell("asdffs implode parts/jw02731_cal.asdf whole.asdf && asdffs diff jw02731_cal.asdf whole.asdf", folder)
+    shell("asdffs info --map r0101_wfi01_cal.asdf", folder)
+    shell('EDITOR="sed -i s/1290.0/1291.5/" asdffs edit r0101_wfi01_cal.asdf', folder)
+    shell("asdffs explode r0101_wfi01_cal.asdf parts && ls -sh parts", folder)
+    shell(
+        "sed -i s/1291.5/1292.0/ parts/r0101_wfi01_cal.asdf && asdffs watch --once parts r0101_wfi01_cal.asdf",
+        folder,
+    )
+    shell(
+        "asdffs implode parts/r0101_wfi01_cal.asdf whole.asdf && asdffs diff r0101_wfi01_cal.asdf whole.asdf",
+        folder,
+    )
     shell(
         "asdffs repack --compression zlib whole.asdf small.asdf && asdffs diff --values whole.asdf small.asdf", folder
     )
@@ -145,7 +151,7 @@ def main() -> None:
     mount = folder / "x"
     try:
         say("1. A realistic file: a tree with comments, five arrays")
-        file = folder / "jw02731_cal.asdf"
+        file = folder / "r0101_wfi01_cal.asdf"
         arrays = write_file(file)
         mount.mkdir()
         shell(f"ls -sh {file.name} && asdffs info {file.name}", folder)
@@ -162,7 +168,7 @@ def main() -> None:
         shell("cp x/blocks/0002.bin dq.bin && ls -l dq.bin", folder)
 
         say("4. A mistake is refused, and changes nothing")
-        shell("sed -i 's/name: NIRCAM/name: [NIRCAM/' x/tree.yaml", folder, status=4)
+        shell("sed -i 's/name: WFI/name: [WFI/' x/tree.yaml", folder, status=4)
         shell("cat x/.asdffs/error", folder)
 
         say("5. Unmount: checksums are written; what was refused is kept, and the exit status 7 says so")
