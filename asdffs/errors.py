@@ -1,7 +1,7 @@
-"""Every error that asdffs raises on purpose.
+"""All errors that asdffs raises on purpose, as one hierarchy.
 
-Purpose: one hierarchy whose members carry facts (file, offset, block, line) as attributes and whose text is one
-sentence: what was wrong, and where.  No state.
+An error has its facts (file, offset, block, line) as attributes.  Its text is one sentence: what is wrong, and where.
+This module has no state.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from asdffs.printable import printable
 
 
 class Remedy(enum.Enum):
-    """What a user can do about an error by a command or an option; ``cli/remedies`` has the words."""
+    """Commands and options that help with an error.  ``cli/remedies`` has their texts."""
 
     CLOSE_GAP = enum.auto()
     COMPARE_TEXT = enum.auto()
@@ -37,11 +37,18 @@ class Remedy(enum.Enum):
 
 
 class AsdffsError(Exception):
-    """Base of all errors of asdffs.
+    """Base class of all errors of asdffs.
 
-    ``sentence`` says what was wrong, and what to do where no command is needed for that.  The facts are optional:
-    ``path`` (the file), ``offset`` (bytes from the start of the file),
-    ``block`` (block number from 0), ``line`` and ``column`` (of the tree, from 1); ``remedy``: a command that helps.
+    ``sentence`` tells what is wrong, and what to do if that needs no command.  The other attributes are None if they
+    are unknown or do not apply:
+
+    * ``path``: the file
+    * ``offset``: in bytes from the start of the file
+    * ``block``: the number of the block, from 0
+    * ``line``, ``column``: the place in the text of the tree, from 1
+    * ``remedy``: a command or an option that helps
+
+    ``str(error)`` is one line with the path, the place and the sentence, and is safe to print.
     """
 
     def __init__(
@@ -79,7 +86,10 @@ class AsdffsError(Exception):
 
 
 def reason_of(error: BaseException) -> str:
-    """An error as a part of a sentence: of one of the system its words and the file, not its number."""
+    """Return the text of an error for use inside a sentence.
+
+    For an ``OSError`` this is its file and its message without the errno.
+    """
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if isinstance(error.filename, str) else ""
         return printable(f"{where}{error.strerror}")
@@ -87,39 +97,40 @@ def reason_of(error: BaseException) -> str:
 
 
 class NotAsdfError(AsdffsError):
-    """The file does not begin with an ASDF header that any dialect knows."""
+    """The file does not begin with an ASDF header of a known dialect."""
 
 
 class DamagedFileError(AsdffsError):
-    """The header is there, but the text part of the file cannot be delimited."""
+    """The file has a header, but the end of its text part cannot be found."""
 
 
 class DamagedBlockError(AsdffsError):
-    """One block is unreadable; the tree and the other blocks are not concerned.
+    """One block cannot be read.  The tree and the other blocks are not affected.
 
-    ``end``: where it seems to end all the same, in bytes from the start of the file; None where nothing says.
+    ``end``: the offset at which the block seems to end nevertheless, in bytes from the start of the file; None if it
+    is unknown.
     """
 
     end: int | None = None
 
     def ending(self, end: int) -> DamagedBlockError:
-        """This error, of a block that seems to end at ``end``."""
+        """Set ``end``, in bytes from the start of the file, and return this error."""
         self.end = end
         return self
 
 
 class InvalidTreeError(AsdffsError):
-    """A draft of the tree cannot be committed; ``line`` and ``column`` say where."""
+    """A text is not valid as the tree, so it cannot be committed; ``line`` and ``column`` are the place."""
 
 
 class InvalidArrayError(AsdffsError):
-    """An array as the tree states it cannot be shown; ``line`` says where."""
+    """An array cannot be shown as the tree describes it; ``line`` is its place in the tree."""
 
 
 class InvalidStoreError(AsdffsError):
-    """A FilesDaf store, or a file of it, is not as its specification says.
+    """A FilesDaf store, or a file in it, violates the FilesDaf specification.
 
-    ``packed``: it is only that its bytes are packed, which asdffs keeps and does not read.
+    ``packed``: the only problem is that its bytes are packed; asdffs keeps such bytes but does not read them.
     """
 
     def __init__(
@@ -130,19 +141,19 @@ class InvalidStoreError(AsdffsError):
 
 
 class TreeChangedError(AsdffsError):
-    """The tree was changed since that was read which a new one was made of."""
+    """The tree has changed since the version on which the new tree is based."""
 
 
 class AbandonedError(AsdffsError):
-    """Slow work was given up because nobody waits for it any more."""
+    """Slow work was abandoned because the program, the mount or the command that needed it ended."""
 
 
 class StorageError(AsdffsError):
-    """Base of what can go wrong between the document and the disk."""
+    """Base class of errors between the document and the disk."""
 
 
 class LockedError(StorageError):
-    """Another asdffs holds the file."""
+    """The file is locked by another mount, command or document of asdffs."""
 
 
 class StaleFileError(StorageError):
@@ -150,95 +161,95 @@ class StaleFileError(StorageError):
 
 
 class FailedFileError(StorageError):
-    """A write or sync failed such that the file must not be written any more."""
+    """A write or sync failed, so the file must not be written any more; the journal stays for recovery."""
 
 
 class UntrustedFileError(StorageError):
-    """A file beside the data was written by somebody who may not change the data."""
+    """A file beside the ASDF file was written by a user who may not change the ASDF file."""
 
 
 class RecoveryError(StorageError):
-    """A journal is there that cannot be brought together with the file; nothing was changed."""
+    """The journal cannot be applied to the file; nothing was changed."""
 
 
 class NoRoomError(StorageError):
-    """The change needs space inside the file that cannot be made there."""
+    """The change needs space inside the file, and the space cannot be made."""
 
 
 class SpoolFullError(StorageError):
-    """What must be kept decoded does not fit into the room for it."""
+    """Decoded content that must be kept does not fit into the spool."""
 
 
 class ReadOnlyError(AsdffsError):
-    """The mount, the file or this block cannot be written, and the sentence says why."""
+    """The mount, the file or this block cannot be written; the sentence tells why."""
 
 
 class NoSuchNameError(AsdffsError):
-    """No node of that name in the mount."""
+    """Nothing has that name: no node of the mount, or no block of the file."""
 
 
 class NameExistsError(AsdffsError):
-    """A node of that name is there already."""
+    """A node or a file with that name already exists."""
 
 
 class NameRefusedError(AsdffsError):
-    """The name or the argument is one that the mount does not accept."""
+    """The name or the argument is not valid here."""
 
 
 class NameTooLongError(NameRefusedError):
-    """A name has at most 255 bytes."""
+    """The name is longer than 255 bytes."""
 
 
 class NotPermittedError(AsdffsError):
-    """The operation is not one that this node allows."""
+    """This node, block or array does not allow the operation."""
 
 
 class CrossViewError(AsdffsError):
-    """A file cannot be renamed or linked from one view to another, or out of it."""
+    """A file cannot be renamed or linked from one view to another, or out of its view."""
 
 
 class InUseError(AsdffsError):
-    """The node cannot be removed or replaced as long as something refers to it."""
+    """The node or block cannot be changed, removed or replaced as long as something refers to it."""
 
 
 class NotSupportedError(AsdffsError):
-    """The operation, or this compression, is not supported at all."""
+    """asdffs does not support the operation or the compression."""
 
 
 class ForeignAttributeError(NotSupportedError):
-    """An extended attribute that is not ours to keep; editors try and go on without."""
+    """asdffs does not keep this extended attribute; editors try to set it, and go on without it."""
 
 
 class FileExpectedError(AsdffsError):
-    """A file was needed and this is a directory."""
+    """A file was needed, but this is a directory."""
 
 
 class NotDirectoryError(AsdffsError):
-    """A directory was needed and this is a file."""
+    """A directory was needed, but this is a file."""
 
 
 class NotEmptyError(AsdffsError):
-    """A directory must be empty for this."""
+    """The directory must be empty for this operation."""
 
 
 class NoAttributeError(AsdffsError):
-    """The node has no extended attribute of that name."""
+    """The node has no extended attribute with that name."""
 
 
 class UsageError(AsdffsError):
-    """The command line is not one that asdffs understands."""
+    """The command line or an option is not valid."""
 
 
 class MissingFileError(AsdffsError):
-    """The file cannot be found, or is not one that can be opened."""
+    """The file does not exist or cannot be opened."""
 
 
 class MountError(AsdffsError):
-    """FUSE, the mount point or the rights do not allow the mount."""
+    """FUSE, the mount point or missing permissions prevent the mount."""
 
 
 class KeptEditsError(AsdffsError):
-    """The mount has ended, and some of what was typed or copied in was kept beside the file."""
+    """The mount has ended, and some edits or files were kept beside the ASDF file instead of being committed."""
 
 
 class UnfinishedError(AsdffsError):

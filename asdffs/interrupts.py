@@ -1,12 +1,12 @@
-"""When a signal may end a command that changes files: at a moment when it can clean up.
+"""Delays signals, so that a command ends only where it can clean up its files.
 
-A signal handler of Python runs between any two steps of the main thread, so an exception that it raises may leave a
-lock taken or a temporary file unknown.  While a command is ``critical`` a signal is therefore only noted.  It is
-raised at the next ``check``, which every long piece of work calls as it goes on, or at the end of the command.  A
-second signal is raised at once, except while the command cleans up (``cleaning``).
+A Python signal handler runs between any two steps of the main thread.  So an exception that it raises may leave a
+lock taken or a temporary file unknown.  Therefore a signal is only noted inside a ``critical`` section.  The next
+``check``, which all long work calls regularly, raises it, or else the end of the section does.  A second signal is
+raised at once, except while the command cleans up (``cleaning``).
 
-The state is that of the process, as signals are.  Handlers are installed by ``cli/signals`` alone; without them
-nothing here has an effect.
+The state belongs to the process, as signals do.  Only ``cli/signals`` installs handlers; without them this module
+has no effect.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Iterator
 class _State:
     """The state of the process.
 
-    ``depth``: of nested critical sections.  ``cleaning``: of sections that clean up.  ``whole``: of changes that must
-    not stop half-way.  ``pending``: the signal that was noted.
+    ``depth``: the number of nested critical sections; ``cleaning``: that of sections that clean up; ``whole``: that
+    of changes that must not stop half-way.  ``pending``: the error of the noted signal, or None.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ _state = _State()
 def note(error: BaseException) -> None:
     """Raise ``error`` now, or note it inside a ``critical`` section.  For signal handlers.
 
-    If another one is already noted, ``error`` is raised now.
+    If another one is already noted, ``error`` is raised now, except inside ``cleaning``.
     """
     if not _state.cleaning and (not _state.depth or _state.pending is not None):
         _state.pending = None
@@ -70,7 +70,7 @@ def critical() -> Iterator[None]:
 
 @contextlib.contextmanager
 def cleaning() -> Iterator[None]:
-    """Only note signals inside, however many come: temporary files are being removed, which is quick."""
+    """Only note signals inside the block, however many come: it removes temporary files, which is quick."""
     _state.cleaning += 1
     try:
         yield
@@ -90,7 +90,7 @@ def whole() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise signals at once inside the block, which is a part of a critical section that only waits."""
+    """Raise signals at once inside the block, a part of a critical section that only waits."""
     depth, _state.depth = _state.depth, 0
     try:
         check()

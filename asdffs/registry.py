@@ -1,9 +1,11 @@
-"""Finds codecs, dialects, views and array formats: one module each, one ``PLUGIN`` each.
+"""The registry of plug-ins: codecs, dialects, views and array formats.
 
-A module ``asdffs/KIND/NAME.py`` other than ``base`` that defines ``PLUGIN`` is found (packages in there hold what
-plug-ins need); packages outside add theirs through the entry point group ``asdffs.KIND``.  A plug-in is loaded by its
-name when it is first needed; a codec's name is that of its compression.  One from outside that cannot be loaded, or
-does not answer, is logged once, and harms nothing else.
+A plug-in is the object ``PLUGIN`` of a module ``asdffs/KIND/NAME.py``; for the kind ``formats``, the directory is
+``asdffs/views/formats``.  The module ``base`` is not a plug-in, and neither are packages, which have helpers of
+plug-ins.  Other distributions add plug-ins with the entry point group ``asdffs.KIND``.
+
+A plug-in is loaded by its name when it is first needed.  The name of a codec is that of its compression.  If a
+plug-in of another distribution cannot be loaded, or fails, this is logged once and everything else works on.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ _PACKAGES: Final[dict[Kind, str]] = {
     "views": "asdffs.views",
     "formats": "asdffs.views.formats",
 }
-#: Modules of these packages that are no plug-ins.
+#: The module of these packages that is not a plug-in.
 _BASE: Final = "base"
-#: Of the folders in which installed packages tell of themselves (PyPA, Recording installed projects).
+#: Endings of the directories with the metadata of installed packages (PyPA, Recording installed projects).
 _TOLD: Final = (".dist-info", ".egg-info")
-#: What passes: too many open files, no memory.
+#: Errors that may pass: too many open files, no memory.
 _PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _loaded: Final[dict[tuple[Kind, str], Any]] = {}
@@ -42,15 +44,15 @@ _troubles: Final[dict[tuple[Kind, str], str]] = {}
 
 
 def names(kind: Kind) -> tuple[str, ...]:
-    """Return the names of ``kind`` without loading any: the package's own first, each group sorted."""
+    """Return the names of all plug-ins of ``kind``, and load none: asdffs's own first, each group sorted."""
     own = _own_names(kind)
     return (*own, *sorted(foreign(kind).keys() - set(own)))
 
 
 def find(kind: Kind, name: str) -> Any:
-    """Return the plug-in ``name``, loaded; None where there is none, or it cannot be loaded (see ``trouble``).
+    """Load the plug-in ``name`` and return it; None if it does not exist or cannot be loaded (see ``trouble``).
 
-    Raises ``OSError`` where that may pass: too many open files, no memory.
+    Raises ``OSError`` or ``MemoryError`` if the reason may pass: too many open files, no memory.
     """
     key = (kind, name)
     if key in _troubles:
@@ -64,35 +66,39 @@ def find(kind: Kind, name: str) -> Any:
 
 
 def each(kind: Kind) -> Iterator[Any]:
-    """Yield the plug-ins of ``kind`` one by one, each loaded when it is asked for; raises as ``find``."""
+    """Yield the plug-ins of ``kind``, and load each one when the iterator reaches it.  Raises as ``find``."""
     return (plugin for name in names(kind) if (plugin := find(kind, name)) is not None)
 
 
 @functools.cache
 def foreign(kind: Kind) -> Mapping[str, str]:
-    """Return the entry points of other packages: name -> ``module:attribute``."""
+    """Return the entry points for ``kind`` of installed packages: name -> ``module:attribute``."""
     return _entry_points(f"asdffs.{kind}")
 
 
 def note_trouble(kind: Kind, name: str, reason: object) -> None:
-    """Remember that a plug-in does not work, and log it the first time."""
+    """Remember why a plug-in does not work, and log it the first time."""
     if (kind, name) not in _troubles:
         logger.warning("the plug-in %s of asdffs.%s is left out: %s", name, kind, reason)
     _troubles[kind, name] = str(reason)
 
 
 def trouble(kind: Kind, name: str) -> str:
-    """Return why the plug-in cannot be used; empty as far as nobody knows a reason."""
+    """Return why the plug-in cannot be used; empty if no reason was noted."""
     return _troubles.get((kind, name), "")
 
 
 def answer(kind: Kind, name: str, question: Callable[[], T], otherwise: T) -> T:
-    """Return what ``question()`` to the plug-in ``name`` returns; ``otherwise`` where one from outside fails."""
+    """Return ``question()``, a call of the plug-in ``name``; ``otherwise`` if a plug-in of another package fails.
+
+    Such a failure is noted (``note_trouble``).  Raises as ``find`` if it may pass.  Errors of asdffs's own plug-ins
+    are raised as they are.
+    """
     if name in _own_names(kind):
         return question()
     try:
         return question()
-    except (Exception, SystemExit) as err:  # noqa: BLE001  # somebody else's code may end in anything
+    except (Exception, SystemExit) as err:  # noqa: BLE001  # code of another package may raise anything
         _raise_passing(err)
         note_trouble(kind, name, f"{type(err).__name__}: {err}")
         return otherwise
@@ -121,16 +127,17 @@ def _imported(value: str) -> Any:
 
 
 def parse_target(value: str) -> tuple[str, str]:
-    """Module and attribute of ``module:attribute``; extras in brackets behind it mean nothing any more."""
+    """Return the module and the attribute of ``module:attribute``.  Extras in brackets, now obsolete, are ignored."""
     module, _, attributes = value.partition("[")[0].partition(":")
     return module.strip(), attributes.strip()
 
 
 def _entry_points(group: str) -> Mapping[str, str]:
-    """Name -> ``module:attribute`` of every installed package; the first on the path counts, as for imports.
+    """Return the entry points in ``group`` of all installed packages: name -> ``module:attribute``.
 
-    To import ``importlib.metadata`` takes longer than all that a mount does besides, so only packages that it alone
-    can read, in archives, are left to it.
+    If a name occurs twice, the first on ``sys.path`` wins, as for imports.  Importing ``importlib.metadata`` takes
+    longer than everything else that a mount does.  So it is imported only if the path has archives, which this module
+    cannot read.
     """
     found: dict[str, str] = {}
     if any(os.path.isfile(place) for place in sys.path):
@@ -147,13 +154,13 @@ def _folders(place: str) -> list[str]:
     try:
         with os.scandir(place) as entries:
             return sorted((entry.path for entry in entries if entry.name.endswith(_TOLD)), reverse=True)
-    except OSError as err:  # places that are not there, and archives
+    except OSError as err:  # the directory does not exist, or is an archive
         _raise_passing(err)
         return []
 
 
 def _section(path: str, group: str) -> dict[str, str]:
-    """The entry points of ``group`` in one file (PyPA, Entry points specification: File format)."""
+    """Return the entry points in ``group`` of one file (PyPA, Entry points specification: File format)."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -172,6 +179,6 @@ def _section(path: str, group: str) -> dict[str, str]:
 
 
 def _raise_passing(err: BaseException) -> None:
-    """Raise ``err`` where the next try may succeed: what it hides must not be remembered."""
+    """Raise ``err`` if the next try may succeed, so that its result is not remembered."""
     if isinstance(err, MemoryError) or (isinstance(err, OSError) and err.errno in _PASSING):
         raise err

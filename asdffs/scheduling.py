@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeVar
 
-#: Bytes that are read, written or hashed at a time where nothing else says how many.
+#: Default number of bytes to read, write or hash at a time.
 CHUNK: Final = 1 << 20
 
 
@@ -39,12 +39,12 @@ class Scheduler(Protocol):
         """Whether this thread holds the main lock, or there is only one thread."""
 
     def entered(self) -> AbstractContextManager[None]:
-        """Have the main lock inside, in a thread that has it not."""
+        """Hold the main lock inside the block, in a thread that does not hold it yet."""
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
         """Run ``call`` with the main lock held after ``seconds``.
 
-        It is dropped when nothing is served by then, so never leave work to it that must be done.
+        The call is dropped if the mount has ended by then, so never use it for work that must be done.
         """
 
     @property
@@ -69,7 +69,7 @@ def yielding(scheduler: Scheduler, things: Iterable[T], every: int = 64) -> Iter
 
 
 class SingleThread:
-    """There is one thread: waiting releases nothing, and work is never abandoned."""
+    """The scheduler of a program with one thread: waiting releases nothing, and work is never abandoned."""
 
     stopping = False
     wanted = True
@@ -92,7 +92,7 @@ class SingleThread:
 
 
 class WorkerThreads:
-    """Several threads of one command: a lock takes the place of the mount's main lock."""
+    """The scheduler of several threads of one command: its own lock takes the place of a mount's main lock."""
 
     stopping = False
     wanted = True
@@ -141,7 +141,7 @@ class WorkerThreads:
 
 
 class SerialCalls(SingleThread):
-    """Threads of a program that share a document: each call runs from start to end without another one beside it."""
+    """The scheduler of program threads that share a document: calls run one at a time, each from start to end."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -1,1 +1,1 @@
-"""The open ASDF file: what is in it, and every change to it."""
+"""The open ASDF file: its tree, blocks and arrays, and every change to it."""

@@ -1,8 +1,8 @@
-"""The blocks of a document, in order: what programs and the mount read and write.
+"""The blocks of a document, as programs and the mount read and write them.
 
-``document.blocks[n]`` is light and keeps nothing: each call looks at the file as it is then, so a block that was
-grown, moved or recompressed is read as it is now.  Offsets and sizes are in bytes of the decoded content unless it
-says "stored".  Implements the standard's section Blocks.  Threads: as ``Document``.
+A ``Block`` keeps no state of the file: each call uses the file as it is at that moment, so a block that has grown,
+moved or been recompressed is read correctly.  Offsets and sizes are in bytes of the decoded content, unless a
+docstring says "stored".  Implements section Blocks of the ASDF standard.  Threads: as for ``Document``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,28 @@ from asdffs.errors import AsdffsError, InUseError
 from asdffs.format.block_header import BlockHeader
 from asdffs.storage.backend import Extent, read_bytes, read_into
 
-#: What is read at a time, in bytes.
+#: Bytes to read at a time.
 _READ_AT_ONCE: Final = 4 << 20
-#: Sizes of files have 63 bits.
+#: File sizes have 63 bits.
 _LARGEST: Final = (1 << 63) - 1
 
 
 class Block:
-    """Block ``number`` of ``file``.  Everything raises ``DamagedBlockError`` where its header cannot be read."""
+    """One block of an open file: ``document.blocks[n]``.
+
+    ``number`` is its number, from 0.  The object keeps no content: each call uses the file as it is at that moment.
+    Offsets and sizes are in bytes of the decoded content, unless "stored" bytes are meant.
+
+    Everything raises ``DamagedBlockError`` if the header of the block cannot be read, and ``ValueError`` if the
+    document is closed.  Methods that change the file also raise:
+
+    * ``ReadOnlyError``: the file or the block cannot be written
+    * ``StaleFileError``: another program changed the file
+    * ``FailedFileError``: a write failed in such a way that nothing more is written
+    * ``NoRoomError``: the file has no space for the change
+    * ``InUseError``: a block that must move, shrink or be overwritten is mapped into memory
+    * ``OSError``
+    """
 
     __slots__ = ("_file", "number")
 
@@ -47,43 +61,45 @@ class Block:
     def _contents(self) -> Contents:
         return self._file.contents
 
-    # -- what it is ---------------------------------------------------------
+    # -- properties ---------------------------------------------------------
 
     @property
     @serialized
     def size(self) -> int:
-        """Decoded size, what was written and is not stored yet included."""
+        """Size of the decoded content in bytes, including changes that are not in the file yet."""
         return self._contents.size(self.number)
 
     @property
     @serialized
     def compression(self) -> str:
-        """How it is stored: ``none``, or the name of a codec."""
+        """Name of the compression, such as ``zlib``; ``none`` for an uncompressed block."""
         return self._contents.codecs.name(self.number)
 
     @property
     @serialized
     def header(self) -> BlockHeader:
-        """The header as it is on disk."""
+        """The block header as it is on the disk."""
         return self._contents.header(self.number)
 
     @property
     @serialized
     def offset(self) -> int:
-        """Offset of the block's magic, in bytes from the start of the file."""
+        """Offset of the block's magic bytes, in bytes from the start of the file."""
         return self._file.table.offset(self.number)
 
     @property
     @serialized
     def obstacle(self) -> str:
-        """Why it can only be shown as it is stored, and not written; empty when it can be decoded."""
+        """Why only the stored bytes can be read, and nothing can be written; empty if the block can be decoded."""
         return self._contents.obstacle(self.number)
 
     @serialized
     def facts(self) -> dict[str, int | str]:
-        """The header as it is on disk, by the standard's names; sizes and offset in bytes.
+        """Return the fields of the header on the disk under the names of the standard, and the place of the block.
 
-        Of a streamed block, whose sizes mean nothing there, ``data_size`` is what it has now.
+        The keys are ``index``, ``offset``, ``header_size``, ``flags``, ``compression``, ``allocated_size``,
+        ``used_size``, ``data_size`` (these sizes and the offset in bytes) and ``checksum`` (hexadecimal).  The sizes
+        in the header of a streamed block mean nothing, so ``data_size`` is its current size.
         """
         header = self.header
         return {
@@ -102,13 +118,21 @@ class Block:
 
     @serialized
     def read_at(self, offset: int, length: int) -> bytes:
-        """Decoded bytes, fewer where it ends.  Raises ``OSError``."""
+        """Return ``length`` decoded bytes from ``offset``, both in bytes; fewer at the end of the block.
+
+        Raises ``ValueError`` if an argument is negative or larger than a file can be, ``DamagedBlockError`` if the
+        bytes cannot be decoded, or ``OSError``.
+        """
         _check_place(offset, length)
         return read_bytes(self.read_extent(offset, length))
 
     @serialized
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer``, of bytes, without a copy between; how many there were.  Raises ``OSError``."""
+        """Read decoded bytes from ``offset`` into ``buffer``, and return their number, fewer at the end of the block.
+
+        ``buffer`` is a writable memoryview of single bytes.  Uncompressed content is read into it without an extra
+        copy.  Raises as ``read_at``.
+        """
         _check_place(offset)
         done = 0
         while done < len(buffer):
@@ -120,18 +144,26 @@ class Block:
         return done
 
     def read_extent(self, offset: int, length: int) -> bytes | Extent:
-        """As ``read_at``, or where the bytes are now.  Who holds the main lock reads them before giving it up."""
+        """Return bytes as ``read_at``, or the place where the bytes are now.
+
+        The caller holds the main lock, and reads the bytes before it releases the lock.
+        """
         return self._contents.read(self.number, offset, length)
 
     @serialized
     def buffer(self) -> memoryview:
-        """All of it, read-only.  Where it is stored as it is: without a copy, and live, later writes are seen.
+        """Return the whole content as a read-only memoryview of bytes.
 
-        While anything made of it lives, what would move or shrink the block is refused (``InUseError``).  Raises
-        ``OSError``.
+        The view of an uncompressed block is an mmap of the file: nothing is copied, and it shows later writes.  The
+        view of a compressed block is an mmap of the decoded bytes in the spool, or a copy if they do not fit there.
+
+        As long as anything refers to the mmap, some changes of the document raise ``InUseError``: those that move any
+        block, and those that shrink, remove or wholly overwrite this one.
+
+        Raises ``DamagedBlockError``, ``OSError``.
         """
         size = self.size
-        with contextlib.suppress(OSError):  # decoded, it may be too large for the spool
+        with contextlib.suppress(OSError):  # the decoded content may be too large for the spool
             found = self.read_extent(0, size) if size else b""
             if isinstance(found, Extent) and found.length == size:
                 return self._file.pins.map(self.number, found)
@@ -140,35 +172,41 @@ class Block:
 
     @serialized
     def read_stored(self, offset: int, length: int) -> bytes:
-        """Bytes as they are stored, fewer where it ends.  Raises ``OSError``."""
+        """Return ``length`` stored bytes from ``offset``, both in bytes; fewer at the end.  Raises ``OSError``."""
         return self._contents.read_stored(self.number, offset, length)
 
     def read_stored_extent(self, offset: int, length: int) -> bytes | Extent:
-        """As ``read_stored``, or where the bytes are now; as ``read_extent``."""
+        """Return bytes as ``read_stored``, or the place where they are now.  Threading as for ``read_extent``."""
         return self._contents.read_stored_extent(self.number, offset, length)
 
     @serialized
     def find_checksum_fault(self) -> str:
-        """A sentence when its checksum is wrong, or empty.  Raises ``OSError``."""
+        """Return a sentence if the checksum of the block is wrong, otherwise an empty string.  Raises ``OSError``."""
         return self._contents.find_fault(self.number)
 
     @serialized
     def check_readable(self) -> None:
-        """Raise ``DamagedBlockError`` when nothing of it can be read."""
+        """Raise ``DamagedBlockError`` if nothing of the block can be read."""
         self._contents.check_readable(self.number)
 
     # -- changing -----------------------------------------------------------
 
     @serialized
     def check_writable(self) -> None:
-        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` when it cannot be written."""
+        """Raise ``ReadOnlyError`` or ``DamagedBlockError`` if the block cannot be written."""
         self._contents.check_writable(self.number)
 
     @serialized
     def write_at(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write content; behind its end it grows, with zeros between.  In the file at once, durable by ``flush``.
+        """Write ``payload`` at ``offset``, in bytes of the decoded content.
 
-        A compressed block is encoded by ``flush`` or ``Document.commit``.  Raises as ``Contents.write``.
+        ``payload`` is bytes or any contiguous buffer.  A write behind the end makes the block larger; a gap reads as
+        zeros.  Bytes of an uncompressed block are in the file at once, and durable after ``flush(durable=True)`` or
+        ``Document.commit``.  A compressed block is encoded by one of these, and its change is in the file only then.
+
+        Raises ``ValueError`` if the place is not possible, and ``TypeError`` if the buffer is not contiguous.  Raises
+        ``NotPermittedError`` if the encoding of the block limits its size, and ``SpoolFullError`` if the decoded
+        content does not fit into the spool.  Also raises the errors of the class.
         """
         view = payload if isinstance(payload, bytes) else _as_bytes(payload)
         _check_place(offset, len(view))
@@ -176,43 +214,65 @@ class Block:
 
     @serialized
     def truncate(self, size: int) -> None:
-        """Set the size: cut it, or add zeros.  Raises as ``Contents.write``."""
+        """Set the size of the decoded content to ``size`` bytes: cut it, or add zeros.
+
+        Raises ``InUseError`` if a mapped block would shrink, or as ``write_at``.
+        """
         _check_place(size)
         self._contents.truncate(self.number, size)
 
     @serialized
     def replace(self, content: bytes | memoryview | Readable) -> None:
-        """Have ``content`` in it, durably: all of it, or what was there.  Raises as ``Contents.replace``."""
+        """Replace the whole content by ``content``, atomically and durably, in the same compression.
+
+        ``content`` is bytes, any contiguous buffer, or a ``Readable``.  Raises ``NotPermittedError`` for a streamed
+        block, ``NotSupportedError`` if the compression cannot hold the content, or the errors of the class.  After an
+        error the block has its old content.
+        """
         self._contents.replace(self.number, readable(content))
 
     @serialized
     def set_compression(self, name: str) -> None:
-        """Store it in the compression ``name``, or ``none``, durably.  Raises as ``Contents.set_compression``."""
+        """Store the block in the compression ``name``, or uncompressed (``none``), durably.
+
+        Raises ``NameRefusedError`` if ``name`` is unknown, and ``NotSupportedError`` if its codec is not installed or
+        cannot be used in this file.  Raises ``NotPermittedError`` for a streamed block, or the errors of the class.
+        After an error the block is unchanged.
+        """
         self._contents.set_compression(self.number, name)
 
     @serialized
     def flush(self, *, durable: bool) -> None:
-        """Have the file hold what was written; with ``durable`` sync.  Raises as ``Contents.flush``."""
+        """Write pending changes of the block into the file; with ``durable``, sync the file as well.
+
+        A compressed block with changes is encoded, and is always durable afterwards.  Raises as ``set_compression``.
+        """
         self._contents.flush(self.number, durable=durable)
 
     @serialized
     def revert(self) -> None:
-        """Forget what was written while it is compressed, and is not stored."""
+        """Discard the changes of a compressed block that are not in the file yet."""
         self._contents.revert(self.number)
 
     @serialized
     def reserve(self, size: int) -> None:
-        """Allocate ``size`` bytes for it.  Raises as ``BlockEditor.reserve``."""
+        """Allocate ``size`` stored bytes of the file for the block, so that it can grow in place.
+
+        Raises ``ValueError`` if ``size`` is not possible, and ``NameRefusedError`` if the block uses more bytes.
+        Raises ``NotPermittedError`` for a streamed block, and for less room than now if other blocks follow.  Also
+        raises the errors of the class.
+        """
         _check_place(size)
         self._contents.reserve(self.number, size)
 
     @serialized
     def remove(self, *, force: bool = False) -> None:
-        """Take it out of the file: the last block, to which nothing in the tree may refer.
+        """Remove the block from the file.  It must be the last one, and nothing in the tree may refer to it.
 
-        ``force``: also when objects of tags that asdffs does not know may refer to it.
+        ``force``: remove it even if objects with tags that asdffs does not know may refer to it.  This is not needed
+        for a block that was added since the file was opened.
 
-        Raises ``InUseError`` with the reason, or as ``BlockEditor.remove_last``.
+        Raises ``InUseError`` with the reason, or the errors of the class.
         """
         file = self._file
         with self._contents.locked(self.number), file.change.entered():
@@ -223,7 +283,10 @@ class Block:
 
 
 class Blocks(Sequence[Block]):
-    """All blocks of ``file``."""
+    """All blocks of a document, as a sequence: ``document.blocks``.
+
+    A negative index counts from the end, and a slice returns a list.
+    """
 
     def __init__(self, file: FileState) -> None:
         self._file = file
@@ -237,7 +300,7 @@ class Blocks(Sequence[Block]):
     @overload
     def __getitem__(self, index: slice) -> list[Block]: ...
     def __getitem__(self, index: int | slice) -> Block | list[Block]:
-        """Raises ``IndexError``."""
+        """Return the block with the number ``index``, or a list for a slice.  Raises ``IndexError``."""
         numbers = range(len(self))[index]
         if isinstance(numbers, range):
             return [Block(self._file, number) for number in numbers]
@@ -245,9 +308,10 @@ class Blocks(Sequence[Block]):
 
     @serialized
     def append(self) -> Block:
-        """Add an empty block behind the last one.
+        """Append an empty block, and return it.
 
-        Raises ``InUseError`` where a source counts from the end, or as ``BlockEditor.append``.
+        Raises ``InUseError`` if a source in the tree counts blocks from the end, ``NotPermittedError`` if the last
+        block is streamed, or the errors of ``Block``.
         """
         file = self._file
         with file.change.entered():
@@ -256,9 +320,9 @@ class Blocks(Sequence[Block]):
 
     @serialized
     def append_sized(self, sizes: Sequence[tuple[int, int]]) -> list[Block]:
-        """Add blocks of zeros, by one change of the file: of each its size, and what is allocated for it.
+        """Append blocks of zeros in one change of the file, and return them.
 
-        Raises as ``append``.
+        ``sizes`` has the size and the allocated bytes of each block.  Raises as ``append``.
         """
         file = self._file
         if not sizes:
@@ -270,23 +334,27 @@ class Blocks(Sequence[Block]):
 
     @serialized
     def clear(self, numbers: Sequence[int]) -> None:
-        """Empty blocks to which nothing in the tree refers, by one change; what they allocate stays theirs.
+        """Empty blocks to which nothing in the tree refers, in one change of the file; their allocations stay.
 
-        Raises ``InUseError``, ``NoRoomError``, as ``Transaction``.
+        Raises ``InUseError``, ``NoRoomError``, or as ``Transaction.commit``.
         """
         file = self._file
         with file.change.entered():
-            # who empties blocks knows what they were: no object of another extension refers to them
+            # forced, because the caller knows these blocks: no object of another extension refers to them
             file.fit.check_unreferenced(*numbers, force=True)
             file.contents.clear(numbers)
 
     @serialized
     def add(self, content: bytes | memoryview | Readable) -> Block:
-        """Add a block with ``content``, durably, all or none.  Raises as ``append``, ``Block.replace``."""
+        """Append a block with ``content``, durably, and return it.
+
+        ``content`` is as for ``Block.replace``.  After an error the file has no new block.  Raises as ``append`` and
+        ``Block.replace``.
+        """
         block = self.append()
         try:
             block.replace(content)
-        except BaseException:  # an interrupt as well: it is as if there had been none, and it goes on
+        except BaseException:  # also an interrupt: remove the block again, then raise
             with contextlib.suppress(AsdffsError, OSError), self._file.change.entered():
                 self._file.contents.remove_last()
             raise
@@ -294,7 +362,7 @@ class Blocks(Sequence[Block]):
 
 
 def readable(content: bytes | memoryview | Readable) -> Readable:
-    """``content`` as what is read piece by piece."""
+    """Return ``content`` as a ``Readable``, which is read piece by piece.  Raises as ``_as_bytes``."""
     if isinstance(content, Readable):
         return content
     view = _as_bytes(content)
@@ -302,14 +370,14 @@ def readable(content: bytes | memoryview | Readable) -> Readable:
 
 
 def _as_bytes(content: bytes | memoryview) -> memoryview:
-    """A view of single bytes on anything that has a buffer.  Raises ``TypeError`` where that is not contiguous."""
+    """Return a memoryview of single bytes of any buffer.  Raises ``TypeError`` if the buffer is not contiguous."""
     view = memoryview(content)
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def _check_place(offset: int, length: int = 0) -> None:
-    """Raise ``ValueError`` for what a file cannot have."""
+    """Raise ``ValueError`` for an offset or a length that is negative or larger than a file can be."""
     if offset < 0 or length < 0 or offset + length > _LARGEST:
         raise ValueError(
-            f"there are no {length} bytes at {offset} in any block" if length else f"{offset} is no size"
+            f"a block cannot have {length} bytes at {offset}" if length else f"{offset} is not a valid offset or size"
         )

@@ -1,10 +1,10 @@
-"""What changed of a document since it was opened, and when: for views, whose times and caches follow it.
+"""Records which parts of a document changed since it was opened, and when.
 
-A *subject* is what a view may depend on: the tree, the number of blocks, the content of one block, or its stored
-bytes (header and content as they are in the file).  Each change of a subject has a stamp: the time in ns, never
-the same twice.
-One thread at a
-time, whoever holds the main lock.
+Views take their file times and the validity of their caches from it.  A *subject* is a part that a view may depend
+on: the tree, the number of blocks, the content of one block, or its stored bytes (header and content as they are in
+the file).  Each change of a subject gets a stamp: the time in ns, never the same twice.
+
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from typing import Final, Literal, NamedTuple
 
 
 class Subject(NamedTuple):
-    """What may change; ``number`` of a block."""
+    """A part of the document that may change.  ``number``: the number of the block, if it is a part of one."""
 
     kind: Literal["tree", "blocks", "content", "stored"]
     number: int = 0
 
 
 TREE: Final = Subject("tree")
-#: How many blocks there are: sources that count from the end mean others then.
+#: The number of blocks.  When it changes, sources that count from the end refer to other blocks.
 BLOCKS: Final = Subject("blocks")
 
 
 @functools.cache
 def content(number: int) -> Subject:
-    """What block ``number`` decodes to."""
+    """Return the subject for the decoded content of block ``number``."""
     return Subject("content", number)
 
 
 @functools.cache
 def stored(number: int) -> Subject:
-    """Header and content of block ``number`` as they are in the file."""
+    """Return the subject for header and content of block ``number`` as they are in the file."""
     return Subject("stored", number)
 
 
 class Changes:
-    """Stamps of all subjects; ``last``: the newest.  ``news``: what changed since ``take`` was last asked."""
+    """The stamps of all subjects.  ``last``: the newest; ``news``: the subjects that changed since ``take``."""
 
     def __init__(self) -> None:
         self._stamps: dict[Subject, int] = {}
@@ -48,26 +48,26 @@ class Changes:
         self.news: set[Subject] = set()
 
     def note(self, *subjects: Subject) -> None:
-        """These changed now."""
+        """Note that these subjects changed now."""
         self.last = max(time.time_ns(), self.last + 1)
         for subject in subjects:
             self._stamps[subject] = self.last
         self.news.update(subjects)
 
     def note_content(self, number: int) -> None:
-        """A block was written; what is stored of it follows, or has followed already."""
+        """Note that the content of a block was written.  Its stored bytes change as well, now or later."""
         self.note(content(number), stored(number))
 
     def note_all(self) -> None:
-        """Another program changed the file: whatever has been asked about may be another."""
+        """Note that every subject may have changed, because another program changed the file."""
         self.note(*self._stamps)
         self._floor = self.last
 
     def stamp(self, subject: Subject) -> int:
-        """When it changed last, in ns; 0 when it did not since the document was opened."""
+        """Return the time of the last change in ns; 0 if there was none since the document was opened."""
         return self._stamps.get(subject, self._floor)
 
     def take(self) -> frozenset[Subject]:
-        """What changed since this was last asked."""
+        """Return the subjects that changed since the last call."""
         taken, self.news = frozenset(self.news), set()
         return taken

@@ -1,9 +1,11 @@
-"""Document: one open ASDF file, and the only way the floors above, and programs, touch it.
+"""``Document``: one open ASDF file, and the only interface to it for the layers above and for programs.
 
-``state`` has its parts, and ``for_programs`` the calls that programs make (docs/python.md).  Here are the changes of
-the file as a whole.  The caller holds the main lock (``asdffs.scheduling``); calls of a program's threads
-take turns.  Changes are exclusive: one that waits for the disk lets others read, and a second change, or a reader of
-the text, queues.  Several documents may be open in one process; they share nothing.
+``state`` has its parts, and ``for_programs`` the calls that programs make (docs/python.md).  This module has the
+changes of the file as a whole.
+
+The caller holds the main lock (``asdffs.scheduling``); the calls of a program's threads run one at a time.  Only one
+change runs at a time.  While it waits for the disk, others may read, but a second change, or a reader of the text,
+waits for it.  Several documents may be open in one process; they share nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +37,18 @@ __all__ = ["Document", "Foreign", "Parts"]
 
 
 class Document(ForPrograms):
-    """One open file.  ``blocks``, ``arrays``: what is in it.
+    """One open ASDF file, as ``asdffs.open`` returns it.
 
-    ``strict``: warnings about a tree refuse it; ``schema``: a tree must fit the schemas of its tags; ``recovery``:
-    what a recovery has done, a sentence.
+    Use it in a ``with`` statement, which commits and closes it.  ``tree_text`` is its text, ``blocks`` are its blocks
+    (a sequence of ``Block``), and ``arrays`` are its arrays (a mapping from paths to ``Array``).  ``path`` is its
+    absolute path, without symbolic links.
+
+    Threads of a program may share a document: their calls run one at a time.  Each call first reads the file again
+    if another program changed it; if changes of this document are pending, it raises ``StaleFileError`` instead.
+    Each call raises ``ValueError`` if the document is closed, or was opened by another process.
+
+    For ``opening``: ``strict`` refuses a tree with warnings; ``schema`` refuses a tree that violates the schemas of
+    its tags; ``recovery`` is a sentence about what recovery did.
     """
 
     def __init__(
@@ -69,11 +79,14 @@ class Document(ForPrograms):
         self.arrays = ArrayIndex(self)
 
     def verify_index(self) -> None:
-        """Find out now whether the index lies: numbers of blocks stay what they are from here on."""
+        """Check the whole block index now, so that the numbers of blocks do not change later."""
         self.table.verify_index()
 
     def count_blocks(self, *, force: bool = False) -> int:
-        """Number of blocks of a file that is to be written anew.  Raises as ``BlockTable.check_whole``."""
+        """Return the number of blocks, after a check that the file can be written anew without loss.
+
+        ``force``: as for ``BlockTable.check_whole``.  Raises as that, with the path of the file.
+        """
         try:
             self.table.check_whole(force=force)
         except (DamagedBlockError, NoRoomError) as err:
@@ -82,9 +95,11 @@ class Document(ForPrograms):
         return len(self.blocks)
 
     def commit_tree(self, draft: bytes, *, over: int | None = None) -> None:
-        """Make ``draft`` the tree, durably.  Raises ``InvalidTreeError`` or as ``Transaction``.
+        """Make ``draft`` the text of the file, atomically and durably.
 
-        ``over``: the version of the text that it was made of; raises ``TreeChangedError`` when there is another.
+        ``over``: the version (``TreeEditor.version``) of the text on which the draft is based, if that matters.
+        Raises ``TreeChangedError`` if the text has another version now, ``InvalidTreeError``, or as
+        ``Transaction.commit``.
         """
         with self.change.entered():
             if over is not None and over != self.tree.version:
@@ -95,7 +110,7 @@ class Document(ForPrograms):
         self.contents.reorder()
 
     def _refuse(self, draft: bytes, arrays: tuple[Ndarray, ...]) -> None:
-        """Raise ``InvalidTreeError`` for what the user wants refused."""
+        """Raise ``InvalidTreeError`` if the options ``strict`` or ``schema`` refuse the draft."""
         if self._strict:
             self.fit.refuse(arrays)
         if self._schema:
@@ -103,16 +118,16 @@ class Document(ForPrograms):
                 check_schemas(draft, self.dialect, len(self.blocks))
 
     def rewrite(self, fill: Callable[[Folder, Backend], None]) -> None:
-        """Replace the file by the one that ``fill(folder, store)`` writes into an empty store.
+        """Replace the file by a new one that ``fill(folder, backend)`` writes into an empty backend.
 
-        Nothing may be pending.  Whole or not at all, and durably; mode, owner and attributes stay.  Raises as
-        ``Transaction.rewrite``.
+        The caller makes sure that no changes are pending.  The replacement is atomic and durable; mode, owner and
+        attributes of the file stay.  Raises as ``Transaction.rewrite``.
         """
         with self.change.entered():
             self._transaction.rewrite(fill, self._adopt_rewritten)
 
     def _adopt_rewritten(self) -> None:
-        """Also in the state FAILED: what is read from now on is the new file."""
+        """Use the new file for all reads from now on, also in the mode FAILED."""
         backend = self._transaction.backend
         layout = drive(scan_layout(backend.size(), lambda header: self._dialect.rules), backend.read_at)
         self.contents.close()
@@ -122,15 +137,15 @@ class Document(ForPrograms):
     # -- ending -----------------------------------------------------------
 
     def finish(self) -> None:
-        """Make the file complete: sizes, checksums, index, all durable.  Nothing is written if nothing changed.
+        """Complete the file durably: dirty blocks, sizes, checksums, block index.
 
-        A checksum is given up when somebody waits to change the file; the next finish computes it.
-        Raises as ``Transaction``, ``OSError``.
+        If nothing changed, nothing is written.  The computation of a checksum is abandoned if another thread waits
+        to change the file; the next finish computes it.  Raises as ``Transaction.commit``, or ``OSError``.
         """
         failure: AsdffsError | OSError | None = None
         try:
             self.contents.commit_all()
-        except (AsdffsError, OSError) as err:  # the rest is finished all the same
+        except (AsdffsError, OSError) as err:  # finish the rest nevertheless, then raise
             failure = err
         with self.change.entered():
             self._finish()
@@ -149,9 +164,10 @@ class Document(ForPrograms):
         self.table.moved = False
 
     def check_tree(self) -> None:
-        """Look for sources and shapes that do not fit the blocks; into ``report.warnings``.
+        """Check whether sources and shapes fit the blocks, and put warnings into ``report.warnings``.
 
-        Others are served meanwhile; when one of them changes the tree, the change has it looked at.
+        Other requests are served meanwhile.  If one of them changes the tree, this check stops, because the change
+        checks the new tree.
         """
         tree, version = self.tree, self.tree.version
         text = tree.text()
@@ -166,7 +182,10 @@ class Document(ForPrograms):
             self.fit.note(warnings)
 
     def repair_index(self) -> bool:
-        """Write the block index where it is missing or wrong; whether it was.  Raises as ``Transaction``."""
+        """Write the block index if it is missing or wrong, and return whether it was.
+
+        Raises as ``BlockTable.check_all`` or ``Transaction.commit``.
+        """
         with self.change.entered():
             self.table.verify_index()
             if self.layout.index is not None or not self.may_have_index:
@@ -177,17 +196,21 @@ class Document(ForPrograms):
 
     @property
     def may_have_index(self) -> bool:
-        """Section Block index: not without blocks, with a streamed one, behind something foreign, or in a draft."""
+        """Whether the file may have a block index (section Block index).
+
+        It may not without blocks, with a streamed block, with foreign bytes behind the blocks, if the file is
+        truncated, or in a dialect without an index.
+        """
         layout = self.layout
         if not layout.offsets or not layout.removable or layout.truncated or not self._dialect.indexed:
             return False
         try:
             return not self.table.header(len(self.blocks) - 1).streamed
-        except DamagedBlockError:  # nobody knows what it was
+        except DamagedBlockError:  # unknown, so it may be streamed
             return False
 
     def _index_is_wrong(self) -> bool:
-        """Whether something that is no valid index, but was to be one, follows the last block."""
+        """Return whether an invalid block index follows the last block."""
         tail = self.read_raw(min(self.layout.blocks_end, self.layout.size), len(INDEX_TOKEN))
         return self.layout.index is None and tail == INDEX_TOKEN
 

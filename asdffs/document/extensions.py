@@ -1,7 +1,8 @@
-"""Blocks that objects of extensions refer to: not by the ``source`` of an ndarray, but in a way of their own.
+"""Finds blocks that objects of extensions refer to in their own ways, without the ``source`` of an ndarray.
 
-asdf-zarr keeps the numbers of its chunks' blocks in a block: an int32 for each chunk, -1 where there is none.  How
-objects of other tags refer to blocks, nobody here knows, so any block may be one of theirs.
+asdf-zarr stores the numbers of its chunks' blocks in a block: an int32 for each chunk, -1 for a chunk without a
+block.  It is unknown how objects with other tags refer to blocks, so any block may be one of theirs.
+
 The caller holds the main lock.
 """
 
@@ -19,7 +20,7 @@ from asdffs.storage.backend import read_bytes
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray
 
-#: Tags whose objects refer to blocks by ndarrays alone.
+#: Prefixes of tags whose objects refer to blocks only by ndarrays.
 _KNOWN: Final = (
     *("tag:yaml.org,2002:", "tag:stsci.edu:asdf/", "tag:stsci.edu:gwcs/", "asdf://stsci.edu/datamodels/"),
     *("tag:astropy.org:", "asdf://astropy.org/", "tag:sunpy.org:", "asdf://sunpy.org/", "asdf://asdf-format.org/"),
@@ -31,10 +32,10 @@ _ENTRY: Final = struct.Struct("<i")
 
 
 class Hidden(NamedTuple):
-    """What refers to blocks unseen.
+    """References to blocks that are not visible as ndarrays.
 
-    ``blocks``: numbers that tables of chunks name, with these tables' own; ``tags``: of objects that nobody here
-    knows; ``troubles``: sentences about tables that cannot be read or lead nowhere.
+    ``blocks``: the blocks in tables of chunks, and of the tables themselves; ``tags``: those of objects that asdffs
+    does not know; ``troubles``: sentences about tables that cannot be read or refer to missing blocks.
     """
 
     blocks: frozenset[int]
@@ -43,22 +44,22 @@ class Hidden(NamedTuple):
 
     @property
     def numbered(self) -> bool:
-        """Whether an object is known to refer to blocks by their numbers."""
+        """Whether a known kind of object (zarr) refers to blocks by their numbers."""
         return bool(self.blocks) or any(tag.startswith(_ZARR) for tag in self.tags)
 
     def unseen(self, arrays: Iterable[Ndarray], count: int) -> list[int]:
-        """The blocks, of ``count``, that neither ``arrays`` nor tables of chunks refer to."""
+        """Return the blocks, of ``count`` ones, without a reference from ``arrays`` or tables of chunks."""
         return sorted(set(range(count)) - self.blocks - {array.block_in(count) for array in arrays})
 
     def may_refer(self, number: int) -> str:
-        """Why block ``number`` may be needed; empty when it is not."""
+        """Return why block ``number`` may be needed; empty if it is not."""
         if number in self.blocks:
             return "a zarr array keeps its chunks or their table there"
         return f"objects of {self.tags[0]}, which asdffs does not know, may refer to it" if self.tags else ""
 
 
 def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> Hidden:
-    """Of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
+    """Return the hidden references of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
     tags: dict[str, None] = {}
 
     def wanted(tag: str) -> bool:
@@ -83,7 +84,7 @@ def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> H
 
 
 def _chunks(contents: Contents, found: Found) -> tuple[set[int], str]:
-    """The blocks of one zarr array, its table's included; and what is wrong with it, or nothing."""
+    """Return the blocks of one zarr array, with the block of its table, and a sentence about a fault or ''."""
     number = found.value.get(_CHUNK_MAP) if isinstance(found.value, dict) else None
     if not isinstance(number, int):
         return set(), ""
@@ -100,9 +101,10 @@ def _chunks(contents: Contents, found: Found) -> tuple[set[int], str]:
 
 
 def _named(contents: Contents, number: int, count: int) -> tuple[set[int], int | None]:
-    """The blocks, of ``count`` ones, in the table that block ``number`` is; and the first that it names in vain.
+    """Return the blocks in the table in block ``number``, and the lowest number there that is too large.
 
-    The table may be as large as the file says.  Raises ``AsdffsError``, ``OSError``.
+    The file has ``count`` blocks.  The second value is None if all blocks exist.  The table is read piece by piece,
+    because it may have any size.  Raises ``AsdffsError``, ``OSError``.
     """
     named: set[int] = set()
     lost: set[int] = set()

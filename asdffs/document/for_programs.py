@@ -1,6 +1,7 @@
-"""What programs call of a document, beside its blocks and arrays: the text that is staged, the commit, the end.
+"""The calls of the Python API on a document as a whole: its text, the commit and the end.
 
-``Document`` is the only class on this base.  Every call takes a turn of its own (``turn``); docs/python.md.
+Only ``Document`` derives from this class.  The calls of a program run one at a time (``serialized``).  See
+docs/python.md.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ _OUTDATED: Final = "another program changed it since its tree was read; read tre
 
 
 class ForPrograms(FileState, abc.ABC):
-    """A file with a staged text: what ``tree_text`` was set to, until ``commit``."""
+    """An open file with a staged text: the value to which ``tree_text`` was set, until ``commit``."""
 
     _wanted: bytes | None = None
     _seen: int | None = None
 
     @abc.abstractmethod
     def commit_tree(self, draft: bytes) -> None:
-        """Make ``draft`` the tree, durably."""
+        """Make ``draft`` the text of the file, atomically and durably."""
 
     @abc.abstractmethod
     def finish(self) -> None:
-        """Make the file complete, durably."""
+        """Complete the file durably: dirty blocks, sizes, checksums, block index."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Commit, or after an exception only complete the file: a text that was set is dropped then.  Close."""
+        """Commit and close.  After an exception, drop a text that was set, and only complete the file before."""
         try:
             if self.writable and kind is None:
                 self.commit()
             elif self.writable:
-                with contextlib.suppress(AsdffsError, OSError):  # the exception that is on its way says more
+                with contextlib.suppress(AsdffsError, OSError):  # the exception of the block is more useful
                     self._complete()
         finally:
             self.close()
@@ -47,10 +48,14 @@ class ForPrograms(FileState, abc.ABC):
     @property
     @serialized
     def tree_text(self) -> str:
-        """Header, comments and tree up to the end marker, as in the mount's ``tree.yaml``; of the file, or as set.
+        """The text of the file up to the end marker: header, comments and tree, as ``tree.yaml`` of a mount shows it.
 
-        Line ends are what they are in the file; bytes that are not UTF-8 are surrogates (``surrogateescape``).
-        Raises ``OSError``.
+        Set it to change the tree.  The new text enters the file at the next ``commit``; until then, this property
+        returns the new text.  Line ends stay as they are in the file.  Bytes that are not UTF-8 are surrogates
+        (``surrogateescape``).
+
+        Raises ``OSError`` when read.  Raises ``ReadOnlyError`` when set in a document that was opened for reading,
+        and ``TypeError`` if the value is not a str.
         """
         if self._wanted is None:
             self._seen = self.generation
@@ -60,26 +65,30 @@ class ForPrograms(FileState, abc.ABC):
     @tree_text.setter
     @serialized
     def tree_text(self, text: str) -> None:
-        """Raises ``ReadOnlyError``."""
+        """Stage ``text`` for the next commit.  Raises ``ReadOnlyError``, ``TypeError``."""
         if not self.writable:
             raise ReadOnlyError("it was opened for reading; open it with mode 'r+'")
         if not isinstance(text, str):
-            raise TypeError(f"the tree's text is a str, not {type(text).__name__}")
+            raise TypeError(f"tree_text must be a str, not {type(text).__name__}")
         self._seen = self.generation if self._seen is None else self._seen
         self._wanted = text.encode("utf-8", "surrogateescape")
 
     @serialized
     def commit(self) -> None:
-        """Have all in the file, durably: the text that was set, what was written to blocks, checksums, the index.
+        """Write all changes into the file, durably: the text that was set, blocks, checksums and the block index.
 
-        Raises ``InvalidTreeError`` with line and column, and the file has its old tree; ``StaleFileError`` when
-        another program changed the file since ``tree_text`` was read (it is the file's again then); or as
-        ``commit_tree``, ``finish``.  Where the text is refused the blocks are durable all the same.
+        Raises ``InvalidTreeError``, with line and column, if the text is not valid; then the file keeps its old tree,
+        and ``tree_text`` keeps the new text.  Raises ``StaleFileError`` if another program changed the file after
+        ``tree_text`` was read; then the new text is dropped, and ``tree_text`` is the text of the file again.  After
+        an error of the text, changes of blocks are committed nevertheless.
+
+        Also raises ``NoRoomError``, ``InUseError``, ``ReadOnlyError``, ``FailedFileError``, ``DamagedBlockError`` or
+        ``OSError`` if the file cannot be changed.
         """
         try:
             self._commit_wanted()
         except (AsdffsError, OSError):
-            with contextlib.suppress(AsdffsError, OSError):  # what is on its way says more
+            with contextlib.suppress(AsdffsError, OSError):  # the first error is more useful
                 self.finish()
             raise
         self.finish()
@@ -99,5 +108,5 @@ class ForPrograms(FileState, abc.ABC):
 
     @property
     def _file(self) -> FileState:
-        """What ``serialized`` marks has one: here it is the object itself."""
+        """The file, for ``serialized``: the object itself."""
         return self

@@ -1,8 +1,10 @@
-"""Other ASDF files that a tree leads to: by a source that is a URI, or by a ``$ref``.
+"""Opens the other ASDF files to which a tree refers, by a URI as source or by a ``$ref``.
 
-Implements sections Exploded form and References.  Each is opened once, read-only, when somebody first asks, and read
-again when another program changed it.  They share the scheduler of the file that leads to them, so others are served
-meanwhile and one turn guards all; and they share these linked_files, so that each file is open once.
+Implements sections Exploded form and References.  Each file is opened once, read-only, when it is first needed.  It
+is read again after another program changed it.  All these files share the scheduler of the file that refers to them.
+So one main lock protects all of them, and other requests are served while one is opened.  They also share one
+``LinkedFiles``, so that each file is open only once.
+
 The caller holds the main lock.
 """
 
@@ -24,35 +26,35 @@ from asdffs.tree.uris import resolve
 
 logger = logging.getLogger(__name__)
 
-#: Files that may be open at a time for one document: each is a descriptor.
+#: The largest number of linked files that are open for one document: each uses a file descriptor.
 _MOST: Final = 256
-#: A reference to a reference to ... is followed this far.
+#: The largest number of references that are followed from one file to the next.
 _FARTHEST: Final = 20
-#: Type of the file systems that asdffs mounts.
+#: The type of the file systems that asdffs mounts.
 _OWN: Final = "fuse.asdffs"
 
 
 class OtherFile(Protocol):
-    """What is asked of an open file here."""
+    """The part of an open file that this module uses."""
 
     path: str
     outlines: Outlines
 
     def foreign(self) -> Foreign:
-        """Whether another program changed the file."""
+        """Return the change that another program made to the file."""
 
     def follow(self) -> None:
         """Read the file again if another program changed it."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
 
 
 F = TypeVar("F", bound=OtherFile)
 
 
 class LinkedFiles(Generic[F]):
-    """The files that ``root`` leads to.  ``open_other(path, self)`` opens one, read-only."""
+    """The files to which ``root`` refers, directly or not.  ``open_other(path, self)`` opens one, read-only."""
 
     def __init__(self, root: F, open_other: Callable[[str, LinkedFiles[F]], F], scheduler: Scheduler) -> None:
         self._root = root
@@ -63,23 +65,23 @@ class LinkedFiles(Generic[F]):
         self._told: set[str] = set()
 
     def find(self, uri: str, base: F) -> F:
-        """The file that ``uri``, without its fragment, leads to from ``base``, as it is now.
+        """Return the file to which ``uri``, without a fragment, refers in the file ``base``, as it is now.
 
-        Raises ``InvalidArrayError`` with the reason where that cannot be read.
+        Raises ``InvalidArrayError`` with the reason if that file cannot be read.
         """
         path = resolve(uri, base.path)
         if path is None:
-            raise InvalidArrayError(f"{uri[:60]!r} is no file on this machine, and is not followed")
+            raise InvalidArrayError(f"{uri[:60]!r} is not a file on this machine, and is not followed")
         try:
             return self.at(path)
         except (AsdffsError, OSError, ValueError) as err:
             raise InvalidArrayError(f"{uri[:60]!r} cannot be read: {reason_of(err)}") from err
 
     def at(self, path: str) -> F:
-        """The file at ``path``, absolute, as it is now.  Raises ``AsdffsError``, ``OSError``."""
+        """Return the file at the absolute path ``path``, as it is now.  Raises ``AsdffsError``, ``OSError``."""
         with self._scheduler.waiting():  # it may be on a network
             real = outside(path, _OWN)
-        if real is None:  # who waits for itself waits for ever, and so do two that wait for each other
+        if real is None:  # a daemon that reads from its own mount waits for ever; so do two that read from each other
             raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
         if real == self._root.path:
             return self._root
@@ -94,9 +96,9 @@ class LinkedFiles(Generic[F]):
         return found
 
     def branch(self, reference: str, base: F) -> tuple[F, Branch] | None:
-        """What a ``$ref`` to another file leads to from ``base``, and the file it is in.
+        """Return the target of a ``$ref`` to another file, which is in the file ``base``, and the file of the target.
 
-        None where no array is there, or references lead in a circle.  Raises as ``find``.
+        Returns None if no array is there, or if the references form a cycle.  Raises as ``find``.
         """
         for _ in range(_FARTHEST):
             uri, _, fragment = reference.partition("#")
@@ -108,23 +110,26 @@ class LinkedFiles(Generic[F]):
         return None
 
     def finder(self, document: F, path: Path) -> Callable[[], Branch]:
-        """What finds the branch at ``path`` of ``document``, one of these or their root, each time as it is then."""
+        """Return a function that finds the branch at ``path`` of ``document`` as it is when the function is called.
+
+        ``document`` is the root or one of the linked files.
+        """
         if document is self._root:
             return functools.partial(document.outlines.branch, path)
         return functools.partial(self._branch_at, document.path, path)
 
     def _branch_at(self, file: str, path: Path) -> Branch:
-        """Raises ``KeyError`` where the tree has nothing there any more."""
+        """Return the branch at ``path`` of ``file``.  Raises ``KeyError`` if the tree no longer has it."""
         return self.at(file).outlines.branch(path)
 
     def tell(self, reference: str, reason: Exception) -> None:
-        """Log, once, that a reference is not followed."""
+        """Log once that a reference is not followed, and why."""
         if reference not in self._told:
             self._told.add(reference)
             logger.warning("%s: $ref %s is not followed: %s", self._root.path, reference[:200], reason)
 
     def close(self, owner: F) -> None:
-        """Close all of them, when it is the root that ends."""
+        """Close all linked files if ``owner`` is the root; otherwise do nothing."""
         if owner is not self._root:
             return
         for document in self._opened.values():
@@ -133,6 +138,6 @@ class LinkedFiles(Generic[F]):
 
     def _open(self, path: str) -> F:
         if len(self._opened) >= _MOST:
-            raise NotSupportedError(f"the tree leads to more than {_MOST} other files; this is one", path=path)
+            raise NotSupportedError(f"is not opened, because the tree refers to more than {_MOST} files", path=path)
         with self._scheduler.waiting():  # it may be on a network
             return self._open_other(path, self)

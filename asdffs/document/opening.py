@@ -1,6 +1,6 @@
-"""Opens a document: lock, recovery, scan, dialect.
+"""Opens a document: takes the lock, recovers the file, scans it and finds its dialect.
 
-The one place that chooses real files; tests put a ``MemoryFolder`` in.  Errors name the file.
+Only this module chooses real files; tests pass a ``MemoryFolder`` instead.  All errors have the path of the file.
 """
 
 from __future__ import annotations
@@ -36,17 +36,21 @@ from asdffs.storage.payload import open_payload
 from asdffs.storage.recovery import recover
 from asdffs.storage.unfinished import as_recovered, belongs
 
-#: Largest block of a file system that blocks of the file are moved by, in bytes.
+#: The largest block size of a file system by which blocks of the ASDF file are moved, in bytes.
 _LARGEST_UNIT: Final = 1 << 16
-#: The journal has room for both images of a text of that size; of a larger one when it is needed; in bytes.
+#: The journal reserves room at open for the old and new image of a text up to this size, in bytes; for a larger text,
+#: it takes the room when it needs it.
 _LARGEST_RESERVE: Final = 128 << 20
 _LEAST_RESERVE: Final = 1 << 14
-#: How long an open waits for a daemon that is finishing the same file, in seconds.
+#: Seconds for which an open waits for a daemon that is finishing the same file.
 PATIENCE = 600.0
 
 
 def resolve(path: str) -> tuple[str, str]:
-    """Directory and name of the regular file that ``path`` leads to.  Raises ``MissingFileError``."""
+    """Return the directory and the name of the regular file at ``path``, without symbolic links.
+
+    Raises ``MissingFileError``, or ``UsageError`` if ``path`` is empty.
+    """
     if not path:
         raise UsageError("the name of the file is empty")
     real = os.path.realpath(path)
@@ -90,7 +94,7 @@ class Settings:
 
 
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
-    """Open the ASDF file at ``path``; with ``writable`` under the lock and after recovery.
+    """Open the ASDF file at ``path``; with ``writable``, take the lock and recover the file first.
 
     Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedFileError``, ``LockedError``, ``OSError``.
     """
@@ -99,7 +103,7 @@ def open_document(path: str, *, writable: bool, settings: Settings | None = None
 
 
 def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
-    """As ``open_document``, for the threads of a program: their calls take turns."""
+    """Open a document as ``open_document`` for the threads of a program, whose calls run one at a time."""
     document = open_document(os.fspath(path), writable=writable, settings=Settings(scheduler=SerialCalls()))
     if writable:
         document.note_owner({"pid": os.getpid(), "command": "a Python program"})
@@ -114,7 +118,10 @@ def open_in_folder(
     settings: Settings | None = None,
     linked_files: LinkedFiles[FileState] | None = None,
 ) -> Document:
-    """As ``open_document``, in any folder.  ``linked_files``: those of the file that leads to this one."""
+    """Open a document as ``open_document``, in any folder.
+
+    ``linked_files``: the linked files of the file that refers to this one, if there is one.
+    """
     story: list[str] = []
     chosen = settings or Settings()
 
@@ -150,13 +157,13 @@ def _open_other(path: str, settings: Settings, linked_files: LinkedFiles[FileSta
 
 
 def _beside(settings: Settings) -> Settings:
-    """Of a file that another one leads to: it shares who is served, and where decoded blocks go."""
+    """Return the settings of a linked file: it shares scheduler and spool with the file that refers to it."""
     return Settings(spool=settings.spool, spool_max=settings.spool_max, scheduler=settings.scheduler)
 
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Errors name the file."""
+    """Add the path of the file to errors inside the block that have none."""
     try:
         yield
     except AsdffsError as err:
@@ -165,7 +172,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _fitting(policy: Padding, backend: Backend) -> Padding:
-    """Blocks move by whole blocks of the file system as well, where those are not huge (a network's are)."""
+    """Return ``policy`` with moves aligned to blocks of the file system, unless these are huge, as on a network."""
     unit = backend.unit()
     return policy._replace(alignment=unit) if policy.alignment < unit <= _LARGEST_UNIT else policy
 
@@ -179,11 +186,11 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
     try:
         if writable:
             journal = _open_recovered(folder, backend, story, create=settings.journal)
-        known = backend.signature()  # before it is read: a change from then on is another program's
+        known = backend.signature()  # before the scan, so that a change during the scan is noticed
         layout, dialect = _scan(backend)
         if journal is not None:
             journal.reserve(2 * min(layout.padding.stop, _LARGEST_RESERVE) + _LEAST_RESERVE)
-    except BaseException:  # an interrupt as well: nothing stays open, and it goes on
+    except BaseException:  # also an interrupt: leave nothing open, then raise
         if journal is not None:
             journal.discard()
         backend.close()
@@ -193,7 +200,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
 
 
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
-    """Read a file again that another program changed in place, or replaced."""
+    """Return the parts of a file that another program changed in place or replaced."""
     backend: Backend = current.backend
     if not current.mode.writable:
         backend = _with_pending_record(folder, folder.open(name, writable=False))
@@ -215,7 +222,10 @@ def _scan(backend: Backend) -> tuple[Layout, Dialect]:
 
 
 def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, create: bool) -> Journal | None:
-    """The journal after recovery; without ``create`` none, and one that a dead process left is removed."""
+    """Recover the file and return its journal.
+
+    Without ``create``, return None, and remove a journal that a dead process left after its recovery.
+    """
     if not create and journal_name(backend.name) not in folder.names():
         return None
     journal = Journal.open(folder, backend.name)
@@ -231,7 +241,10 @@ def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, creat
 
 
 def _with_pending_record(folder: Folder, backend: Backend) -> Backend:
-    """Without the lock the journal is not replayed: its record is laid over the bytes."""
+    """Return the backend of a file that is only read, with the pending record of a journal as an overlay.
+
+    Without the lock, the journal must not be replayed into the file.
+    """
     found = read_trusted(folder, backend.name)
     if found is None or not belongs(backend, *found):
         return backend

@@ -1,7 +1,9 @@
-"""The outline of the committed tree, read when somebody first asks for it after a commit.
+"""Reads the outline of the committed tree when it is first needed after a commit.
 
-Who only edits the text never pays for it.  An array that a commit did not concern keeps its stamp: one more comment
-in the tree makes no array newer.  The caller holds the main lock; others are served while the tree is read.
+So programs that only edit the text never wait for it.  An array that a commit did not change keeps its stamp: a new
+comment in the tree does not make arrays newer.
+
+The caller holds the main lock; other requests are served while the tree is read.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _EMPTY: Final = Outline("", None, ())
 class Outlines:
     """The outline of the file at ``path``.
 
-    ``tree``: returns the editor of the committed text; ``change``: held by whoever changes the file.
+    ``tree()`` returns the editor of the committed text.  ``change``: the lock for changes of the file.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class Outlines:
         self._outline = _EMPTY
 
     def outline(self) -> Outline:
-        """Return the outline of the committed tree; an empty one if that is not valid YAML.  Raises ``OSError``."""
+        """Return the outline of the committed tree; an empty one if it is not valid YAML.  Raises ``OSError``."""
         if self._version != self._tree().version:
             with self._reading.entered():
                 while self._version != self._tree().version:
@@ -60,9 +62,9 @@ class Outlines:
         return branch
 
     def byteorder_of(self, number: int, count: int) -> str:
-        """Return the byteorder that the tree gives block ``number`` of ``count``: that of its first array of floats.
+        """Return the byteorder of the first array of floats in block ``number``, as the tree states it.
 
-        Raises ``OSError``.
+        ``count``: the number of blocks in the file.  ``big`` if the block has no such array.  Raises ``OSError``.
         """
         arrays = (branch.array for branch in self.outline().arrays if branch.array is not None)
         orders = [order for array in arrays if array.block_in(count) == number for order in float_orders(array)]
@@ -79,7 +81,7 @@ class Outlines:
         except InvalidTreeError as err:
             logger.warning("%s: arrays cannot be shown: %s", self._path, err)
             outline = Outline(text.decode("utf-8", "surrogateescape"), None, ())
-        with self._scheduler.waiting():  # to give a large one back takes a while
+        with self._scheduler.waiting():  # freeing a large outline takes a while
             self._outline, old = outline, self._outline
             _take_apart(old)
             del old
@@ -87,7 +89,7 @@ class Outlines:
 
 
 def _stamp(new: Outline, old: Outline, now: int) -> None:
-    """Arrays that are what they were keep their stamps; all others have ``now``."""
+    """Copy the stamps of unchanged arrays from ``old`` to ``new``, and give all others the stamp ``now``."""
     known = {branch.path: branch for branch in old.arrays}
     for branch in new.arrays:
         before = known.get(branch.path)
@@ -96,14 +98,14 @@ def _stamp(new: Outline, old: Outline, now: int) -> None:
 
 
 def _take_apart(outline: Outline) -> None:
-    """Have its branches go when nobody uses them, and not when the garbage collector finds their circles."""
+    """Break the reference cycles of the branches, so that they are freed at once and not by the garbage collector."""
     for branch in outline.arrays:
         if len(branch.above) == 1:
             branch.above = ()
 
 
 def _facts(outline: Outline, branch: Branch) -> Any:
-    """What makes an array what it is: not where it is written."""
+    """Return the facts that define an array, without its position in the text."""
     start, stop = branch.inline or (0, 0)
     array = branch.array._replace(line=0) if branch.array is not None else None
     return array, branch.scalars.get("mask"), outline.text[start:stop]

@@ -1,7 +1,6 @@
-"""What is under way and how far it has come, for ``status.json``, the log and ``asdffs umount``.
+"""The progress of running operations, for ``status.json``, the log and ``asdffs umount``.
 
-Steps may
-be told from any thread.
+Steps may be reported from any thread.
 """
 
 from __future__ import annotations
@@ -17,14 +16,18 @@ from asdffs import interrupts
 
 logger = logging.getLogger(__name__)
 
-#: The log hears of an operation after so many seconds, and then every so often.
+#: Seconds after which an operation is first logged, and the interval of further log lines.
 _FIRST: Final = 1.0
 _AGAIN: Final = 5.0
 
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """``done`` of ``total`` bytes; ``block``: its number, or None when it concerns the file."""
+    """A running operation: ``done`` of ``total`` bytes.
+
+    ``block``: the number of its block, or None if it concerns the whole file.  ``started``: the time of its start;
+    ``told``: seconds from there to the last log line, or 0.
+    """
 
     name: str
     total: int
@@ -34,7 +37,7 @@ class Operation:
     told: float = 0.0
 
     def step(self, count: int) -> None:
-        """``count`` bytes more are done.  Here a signal may end a command."""
+        """Add ``count`` bytes to those done.  Raises the noted signal that ends a command (``interrupts.check``)."""
         interrupts.check()
         self.done += count
         elapsed = time.monotonic() - self.started
@@ -44,23 +47,26 @@ class Operation:
 
     @property
     def title(self) -> str:
-        """The operation with its block."""
+        """The name of the operation, with its block."""
         return self.name if self.block is None else f"{self.name} of block {self.block}"
 
     def facts(self) -> dict[str, Any]:
-        """For ``status.json``."""
+        """Return the operation as a dict for ``status.json``."""
         return {"operation": self.name, "block": self.block, "done": self.done, "total": self.total}
 
 
 class Progress:
-    """The operations of one document."""
+    """The running operations of one document."""
 
     def __init__(self) -> None:
         self._running: list[Operation] = []
 
     @contextlib.contextmanager
     def over(self, name: str, total: int, block: int | None = None) -> Iterator[Callable[[int], None]]:
-        """An operation on ``total`` bytes; call what is given with each number of bytes done."""
+        """Count an operation on ``total`` bytes as running inside the block.
+
+        Call the value of the ``with`` statement with the number of bytes after each step.
+        """
         operation = Operation(name, total, block)
         self._running.append(operation)
         try:
@@ -71,5 +77,5 @@ class Progress:
                 logger.info("%s: ended after %.1f s", operation.title, time.monotonic() - operation.started)
 
     def facts(self) -> list[dict[str, Any]]:
-        """What is under way now."""
+        """Return the running operations as dicts for ``status.json``."""
         return [operation.facts() for operation in self._running]

@@ -100,7 +100,7 @@ class Report:
         self.warnings = warnings
 
     def note_kept(self, kept: list[str], failures: list[str], superseded: Sequence[str] = ()) -> None:
-        """Note files that were kept beside the ASDF file, and sentences about those that could not be."""
+        """Note files that were kept beside the ASDF file, and sentences about failures to do so."""
         self.kept += kept
         self.failures += failures
         self.superseded += superseded

@@ -1,7 +1,8 @@
-"""Whether a tree fits the schemas of its tags, as the asdf library and its installed extensions have them.
+"""Validates a tree against the schemas of its tags, which the asdf library and its installed extensions have.
 
-Tags that nobody there knows are not looked at: they may be right.  Of a draft the tree that 'asdffs upgrade' would
-write is looked at.  Imports asdf late; it is an extra.  Takes from a tenth of a second to several for a large tree.
+Objects with tags that the library does not know are not validated, because they may be right.  For a file in a draft
+dialect, the tree that ``asdffs upgrade`` would write is validated.  The asdf library is an optional dependency, so it
+is imported late.  Validation takes from a tenth of a second to several seconds for a large tree.
 """
 
 from __future__ import annotations
@@ -23,25 +24,26 @@ from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 
 
 def check_available() -> None:
-    """Raise ``UsageError`` saying what to install."""
+    """Raise ``UsageError`` with the command that installs the asdf library if it is missing."""
     if importlib.util.find_spec("asdf") is None:
-        raise UsageError("schemas are the asdf library's, which is not there: pip install 'asdffs[schema]'")
+        raise UsageError("schemas need the asdf library, which is not installed: pip install 'asdffs[schema]'")
 
 
 def check_schemas(text: bytes, dialect: Dialect | None = None, count: int = 0) -> tuple[str, ...]:
-    """Raise ``InvalidTreeError``, with the line, unless the tree in ``text`` fits its schemas.
+    """Validate the tree in ``text``, and return the tags without a known schema, sorted.
 
-    ``dialect``: of the text, of a file with ``count`` blocks.  Returns the tags that no schema is known for.
+    ``dialect``: the dialect of the text; ``count``: the number of blocks in its file.  Raises ``InvalidTreeError``,
+    with the line, if the tree violates a schema or the asdf library cannot read it.
     """
     lines = _lines_before_tree(text)
     if dialect is not None and dialect.upgradable:
         today = next(one for one in registry.each("dialects") if not one.upgradable)
-        entries = HistoryEntries(["it was looked at"], "2000-01-01 00:00:00", "0")  # a history must have some
+        entries = HistoryEntries(["it was looked at"], "2000-01-01 00:00:00", "0")  # a history must have an entry
         text = upgraded_text(text, dialect, today, count, entries).text
     try:
         return _checked(text)
     except InvalidTreeError as err:
-        if err.line is not None:  # of the text that the user knows
+        if err.line is not None:  # make it a line of the text that the user knows, not of the upgraded one
             err.line += lines - _lines_before_tree(text)
         raise
 
@@ -54,7 +56,7 @@ def _checked(text: bytes) -> tuple[str, ...]:
     import asdf
     from asdf import schema, util
 
-    with warnings.catch_warnings():  # of tags that no extension knows
+    with warnings.catch_warnings():  # asdf warns about tags that no extension knows
         warnings.simplefilter("ignore")
         try:
             tree = util.load_yaml(io.BytesIO(text), tagged=True)
@@ -66,7 +68,7 @@ def _checked(text: bytes) -> tuple[str, ...]:
 
 
 def _version_of(text: bytes) -> str | None:
-    """The version of the standard that the text states, as far as the library knows it."""
+    """Return the version of the standard that the text states; None if the library does not know it."""
     from asdf import versioning
 
     version = standard_version(text)
@@ -86,7 +88,10 @@ def _validate(schema: Any, tree: Any, context: Any, text: bytes) -> None:
 
 
 def _first_error(validator: Any, tree: Any) -> tuple[Path, Any] | None:
-    """An error, and where it is: errors tell their path from the object whose tag has the schema."""
+    """Return the path of the first error in the tree and the error itself; None if there is none.
+
+    An error has only its path below the object with the schema, so the path of this object is put in front.
+    """
     error = next(validator.iter_errors(tree), None)
     node, path = tree, Path()
     while error is not None:
@@ -102,7 +107,7 @@ def _first_error(validator: Any, tree: Any) -> tuple[Path, Any] | None:
 
 
 def _children(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Collections and tagged scalars in ``node``: others have no schema of their own."""
+    """Yield keys and values of the collections and tagged scalars in ``node``; others have no schema of their own."""
     pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     return ((key, child) for key, child in pairs if isinstance(child, (dict, list)) or hasattr(child, "_tag"))
 
@@ -124,7 +129,7 @@ def _unknown_tags(tree: Any, context: Any) -> tuple[str, ...]:
 
 
 def _nearest(err: Any) -> Any:
-    """Of several schemas that might fit, what the nearest one says."""
+    """Return the error of the schema that fits best, if several schemas were possible."""
     while err.context:
         err = max(err.context, key=lambda one: len(one.absolute_path))
     return err
@@ -135,7 +140,7 @@ def _first_line(err: object) -> str:
 
 
 def _line_of(text: bytes, path: Path) -> int | None:
-    """The line of what is at ``path``, counted from 1 of the file."""
+    """Return the line of the node at ``path``, from 1 in the file; None if there is none."""
     node: Any = yaml.compose(io.BytesIO(text), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     for key in path:
         if isinstance(node, yaml.MappingNode):

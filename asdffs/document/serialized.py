@@ -1,9 +1,8 @@
-"""WorkerThreads of the programs that use a document from several threads: one call at a time.
+"""Runs the calls of a program's threads on one document one at a time.
 
-``serialized`` marks the calls that programs make.  Who
-holds the main lock already, as the mount's loop and everything that a
-command does, just goes on.  Before its call a program has what another program did to the file; a reader that was
-overtaken by such a change reads again.
+``serialized`` decorates the calls of the Python API.  A thread that already holds the main lock, as in a mount or a
+command, just continues.  Before each call, the file is read again if another program changed it.  A read during which
+this happened is repeated.
 """
 
 from __future__ import annotations
@@ -19,14 +18,15 @@ S = TypeVar("S")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: How often a reader begins again because another program changes the file all the time.
+#: How often a read is tried while another program changes the file all the time.
 _TRIES: Final = 100
 
 
 def serialized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """``method`` of something with a ``_file``, called while nobody else changes or reads that.
+    """Decorate a method of an object with a ``_file``: only one thread at a time uses that file.
 
-    Raises ``ValueError`` when the file is closed.
+    The method also raises ``ValueError`` if the file is closed or was opened by another process, and
+    ``StaleFileError`` if another program changed the file.  Errors get the path of the file if they have none.
     """
 
     @functools.wraps(method)
@@ -46,7 +46,11 @@ def serialized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
 
 
 def _steadily(file: FileState, call: Callable[[], R]) -> R:
-    """What ``call`` returns of a file that was the same before and after; a writer has it for itself, by the lock."""
+    """Return ``call()``, and repeat it if another program changed the file during a read.
+
+    A document that is open for writing has the lock of the file, so its call is not repeated.  Raises
+    ``StaleFileError`` if the file never stays the same during a call.
+    """
     for _ in range(1 if file.writable else _TRIES):
         file.follow()
         try:

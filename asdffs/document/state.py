@@ -1,8 +1,9 @@
-"""The parts of one open file as they are now, and whether they are current.
+"""The current parts of one open file, and whether they are up to date.
 
-``FileState`` is the lower half of ``Document``: blocks, arrays and checks are given one and ask it for its parts at
-each use, because they are replaced when the file is read again.  Nothing here edits the file.  The caller has the
-turn.
+``FileState`` is the base class of ``Document``.  Blocks, arrays and checks refer to it, and ask it for its parts at
+each use, because the parts are replaced when the file is read again.  This module does not edit the file.
+
+The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _MEANWHILE: Final = "another program changed it while blocks were being written;
 
 @dataclass(slots=True)
 class Parts:
-    """What ``opening`` puts together for a file, and again after a foreign change."""
+    """The parts that ``opening`` makes when the file is opened, and again after another program changed it."""
 
     transaction: Transaction
     layout: Layout
@@ -50,10 +51,10 @@ class Parts:
 
 @dataclass(slots=True)
 class Setup:
-    """How the parts of a file are made, each time that it is read.
+    """The settings for the parts of a file, which are made each time the file is read.
 
-    ``codecs``: by the ids in block headers; ``room``: for decoded blocks; ``policy``: of padding; ``tell``: puts an
-    error in the words that users read.
+    ``codecs``: the codecs by their ids in block headers; ``room``: the spool room for decoded blocks; ``policy``: the
+    padding.  ``tell(error)`` returns the text of an error as users read it.
     """
 
     codecs: Mapping[bytes, Codec]
@@ -67,9 +68,12 @@ class Setup:
 class FileState:
     """One open file.  ``path`` is absolute, without symbolic links.
 
-    ``table``, ``contents``, ``tree``, ``fit``: its parts, others after ``read_again``; ``outlines``: of its tree;
-    ``linked_files``: other files that its tree leads to; ``change``: held by whoever changes the file.
-    ``open_other``: opens a neighbour; ``linked_files`` as an argument: those of the file that led to this one.
+    ``table``, ``contents``, ``tree`` and ``fit`` are its parts; ``read_again`` replaces them.  ``outlines``: the
+    outlines of its tree; ``linked_files``: the other files to which its tree refers; ``change``: the lock for changes
+    of the file; ``count_at_open``: the number of blocks when it was opened.
+
+    Arguments: ``open_other`` opens a linked file; ``linked_files`` are those of the file that refers to this one, if
+    there is one.
     """
 
     def __init__(
@@ -100,67 +104,73 @@ class FileState:
         )
         self.linked_files = linked_files or LinkedFiles[FileState](self, open_other, self.scheduler)
 
-    # -- what is there ----------------------------------------------------
+    # -- parts and bytes --------------------------------------------------
 
     @property
     def layout(self) -> Layout:
-        """What lies where now."""
+        """The current layout of the file."""
         return self.table.layout
 
     @property
     def dialect(self) -> Dialect:
-        """The generation of the format."""
+        """The dialect of the file: a generation of the format."""
         return self._dialect
 
     @property
     def writable(self) -> bool:
-        """Whether the file may be changed."""
+        """Whether the file was opened for writing (mode ``r+``)."""
         return self._transaction.mode.writable
 
     @property
     def pins(self) -> Pins:
-        """What programs have mapped."""
+        """The blocks that this program has mapped into memory."""
         return self._transaction.pins
 
     def read_text(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes of the committed text, fewer at its end; not while it is being changed.  Raises ``OSError``."""
+        """Return bytes of the committed text, or their place; fewer at its end.
+
+        ``offset`` and ``length`` are in bytes.  Waits while the file is being changed.  Raises ``OSError``.
+        """
         with self.change.entered(patiently=True):
             return self.tree.read(offset, length)
 
     def read_raw(self, offset: int, length: int) -> bytes:
-        """Bytes of the file, fewer at its end.  Raises ``OSError``."""
+        """Return bytes of the file from ``offset``, fewer at its end.  Raises ``OSError``."""
         return self._transaction.backend.read_at(offset, max(0, min(length, self.layout.size - offset)))
 
     def descriptor(self) -> int:
-        """The open file's descriptor; another one after a growth by a new file."""
+        """Return the file descriptor of the open file; -1 if it is in memory.
+
+        It is another one after a growth by a new file.
+        """
         found = self._transaction.backend.extent(0, 0)
         return found.fd if isinstance(found, Extent) else -1
 
     @property
     def growth(self) -> str:
-        """By which strategy of ``storage/gap`` blocks were moved last; empty when they were not."""
+        """The strategy of ``storage/gap`` that moved blocks last; empty if none were moved."""
         return self._transaction.grown_by
 
-    # -- whether all of it is in the file ---------------------------------
+    # -- pending changes --------------------------------------------------
 
     @property
     def mode(self) -> FileMode:
-        """Whether the file may be read and written."""
+        """The mode of the file: whether it may be read and written."""
         return self._transaction.mode
 
     @property
     def failed(self) -> bool:
-        """Whether nothing is written any more, and the journal stays for whoever opens the file next."""
+        """Whether the mode is FAILED: nothing is written any more, and the journal stays for the next open."""
         return bool(self._transaction.mode.failure)
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way that a change of the file must wait for."""
+        """Whether an operation is running, so that a change of the file must wait."""
         return self.change.taken or self.contents.busy
 
     @property
     def pending(self) -> bool:
-        """Whether blocks were written since the file was last finished, or cannot be any more."""
+        """Whether blocks were written since the file was last finished, or the mode is FAILED."""
         return self.contents.pending or bool(self._transaction.mode.failure)
 
     @property
@@ -170,31 +180,34 @@ class FileState:
 
     @property
     def uncommitted_blocks(self) -> tuple[int, ...]:
-        """Numbers of the blocks of which the file has not what was written."""
+        """Numbers of the blocks with changes that are not in the file yet."""
         return self.contents.uncommitted
 
     # -- other programs ---------------------------------------------------
 
     @property
     def signature(self) -> Signature:
-        """Of the file as it is now."""
+        """The signature of the open file as it is now."""
         return self._transaction.backend.signature()
 
     @property
     def known_signature(self) -> Signature:
-        """Of the file as it was read, or left by a change of ours."""
+        """The signature of the file as it was read, or as our last change left it."""
         return self._transaction.known
 
     def foreign(self) -> Foreign:
-        """Whether another program changed the file, as far as its signature tells.  Raises ``OSError``."""
+        """Return the change that another program made to the file, by its signature.  Raises ``OSError``."""
         return self._transaction.foreign()
 
     def was_changed(self) -> bool:
-        """Whether another program changed or replaced the file since it was read."""
+        """Return whether another program changed or replaced the file since it was read."""
         return self.foreign() in (Foreign.CHANGED, Foreign.REPLACED)
 
     def follow(self) -> None:
-        """Read the file again if another program changed it.  Raises ``StaleFileError`` when changes are pending."""
+        """Read the file again if another program changed it.
+
+        Raises ``StaleFileError``, and notes a conflict, if changes are pending.  Otherwise raises as ``read_again``.
+        """
         if not self.was_changed():
             return
         if self.pending:
@@ -204,20 +217,20 @@ class FileState:
 
     @property
     def conflict(self) -> str:
-        """Why nothing is written any more: another program changed the file meanwhile; empty unless so."""
+        """The reason why nothing is written any more: another program changed the file; empty without a conflict."""
         return self._transaction.mode.conflict
 
     def note_conflict(self, sentence: str) -> None:
-        """Another program changed the file while something was pending: nothing is written any more."""
+        """Stop all writes, because another program changed the file while a change was pending."""
         self._transaction.mode.note_conflict(sentence)
 
     @property
     def generation(self) -> int:
-        """Another number when the file was read again, as another program left it."""
+        """A number that changes each time the file is read again after a change by another program."""
         return self._generation
 
     def read_again(self) -> None:
-        """Read the file as another program left it.  Raises ``OSError`` and as ``open_document``."""
+        """Read the file again as another program left it.  Raises ``OSError``, or as ``open_document``."""
         parts = self._reopen(self._transaction)
         self.contents.close()
         self._adopt(parts)
@@ -225,13 +238,13 @@ class FileState:
         logger.info("%s was changed by another program; read again", self.path)
 
     def note_owner(self, note: dict[str, Any]) -> None:
-        """Tell others, through the journal's note, who holds the file.  Raises ``OSError``."""
+        """Write the owner of the lock into the journal, for messages of other processes.  Raises ``OSError``."""
         self._transaction.note_owner(note)
 
     # -- the end ----------------------------------------------------------
 
     def check_open(self) -> None:
-        """Raise ``ValueError`` when a program closed it, or is not the one that opened it, but was forked from it."""
+        """Raise ``ValueError`` if the document is closed, or if this process is a fork of the one that opened it."""
         if self._closed:
             raise ValueError(f"{self.path} is closed")
         if not self.is_opener:
@@ -239,11 +252,15 @@ class FileState:
 
     @property
     def is_opener(self) -> bool:
-        """Whether this process opened it, and is not a fork."""
+        """Whether this process opened the document, and is not a fork of the one that did."""
         return self._opener == os.getpid()
 
     def close(self) -> None:
-        """Close the file as it is; ``finish`` comes before.  Harmless a second time, and in a fork of the process."""
+        """Close the file, and release its lock.
+
+        This does not commit: call ``commit`` (or ``finish``) first, or use the document in a ``with`` statement.
+        Closing twice does no harm.  In a fork of the process, only the fork's copy is closed.
+        """
         with self.scheduler.entered():
             if self._closed:
                 return
@@ -255,7 +272,7 @@ class FileState:
             else:
                 self._transaction.leave()
 
-    # -- how --------------------------------------------------------------
+    # -- internals --------------------------------------------------------
 
     def _adopt(self, parts: Parts) -> None:
         setup = self._setup

@@ -1,6 +1,7 @@
 """Reads and replaces the text of the file: header, comments and tree.
 
-The text is the file's own bytes; a commit writes from the first to the last byte that differs.  One thread.
+The text has the bytes of the file.  A commit writes only from the first to the last byte that differs.  The caller
+holds the main lock.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PADDING_SAMPLE = 4096
 
 
 class TreeEditor:
-    """The committed text of one file.  ``version``: another number for another text."""
+    """The editor of the committed text of one file.  ``version``: a number that changes with each new text."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class TreeEditor:
 
     @property
     def dialect(self) -> Dialect:
-        """The generation of the format."""
+        """The dialect of the file: a generation of the format."""
         return self._dialect
 
     @property
@@ -57,29 +58,29 @@ class TreeEditor:
         return self._table.layout.text_end
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Where ``length`` bytes of the text from ``offset`` are."""
+        """Return ``length`` bytes of the text from ``offset``, or their place; fewer at its end."""
         return self._transaction.backend.extent(offset, max(0, min(length, self.size - offset)))
 
     def text(self) -> bytes:
-        """The whole text.  Raises ``OSError``."""
+        """Return the whole text.  Raises ``OSError``."""
         return self._transaction.backend.read_at(0, self.size)
 
     def arrays(self) -> tuple[Ndarray, ...]:
-        """The ndarrays of the committed tree; none when the tree on disk is not valid YAML."""
+        """Return the ndarrays of the committed tree; none if it is not valid YAML."""
         try:
             return self.read_arrays()
         except InvalidTreeError:
             return ()
 
     def read_arrays(self) -> tuple[Ndarray, ...]:
-        """The ndarrays of the committed tree.  Raises ``InvalidTreeError`` when it is not valid YAML."""
+        """Return the ndarrays of the committed tree.  Raises ``InvalidTreeError`` if it is not valid YAML."""
         return find_arrays(self.text(), self._dialect)
 
     def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None]) -> tuple[Ndarray, ...]:
-        """Make ``draft`` the text of the file, durably; the arrays of the new tree.
+        """Make ``draft`` the text of the file, atomically and durably, and return the arrays of the new tree.
 
-        ``check`` may refuse the arrays.  Raises ``InvalidTreeError`` when it must not become the tree, else as
-        ``Transaction.commit``; the file is as it was after any of these.
+        ``check(arrays)`` may raise to refuse the draft.  Raises ``InvalidTreeError`` if the draft is not a valid
+        text, or as ``check``, ``BlockTable.check_all`` or ``Transaction.commit``.  Then the file is unchanged.
         """
         table = self._table
         new = complete_last_line(draft)
@@ -96,10 +97,10 @@ class TreeEditor:
             table.check_all()
         layout = table.layout
         padding = self.padding_byte()
-        with self._scheduler.waiting():  # to compare large texts takes a while
+        with self._scheduler.waiting():  # comparing large texts takes a while
             plan = plan_text(layout, old, padding, new, self._policy)
         size = len(new)
-        del old, new, draft  # of many megabytes: the plan has its own
+        del old, new, draft  # they may have many megabytes, and the plan has its own copy
 
         def adopt() -> None:
             self.version += 1
@@ -112,7 +113,7 @@ class TreeEditor:
         return arrays
 
     def padding_byte(self) -> bytes:
-        """NUL where the padding is all NUL, as the asdf library writes it; else space, as the standard advises."""
+        """Return NUL if the padding is all NUL, as asdf writes it; otherwise space, as the standard advises."""
         padding = self._table.layout.padding
         sample = self._transaction.backend.read_at(padding.start, min(len(padding), _PADDING_SAMPLE))
         return b"\0" if sample and not sample.strip(b"\0") else b" "

@@ -1,6 +1,6 @@
-"""Whether a tree fits the blocks of its file: what is refused, and what is told.
+"""Checks whether a tree fits the blocks of its file: refuses changes, and warns about arrays.
 
-The caller holds the main lock; others are served while the arrays are looked at.
+The caller holds the main lock; other requests are served while the arrays are checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ logger = logging.getLogger(__name__)
 
 
 class TreeFit:
-    """Compares ``tree`` with the blocks in ``contents``; warnings go to ``report``.  ``path``: of the file."""
+    """Compares ``tree`` with the blocks in ``contents``, and puts warnings into ``report``.
+
+    ``path``: the path of the file, for messages.
+    """
 
     def __init__(
         self, path: str, tree: TreeEditor, contents: Contents, *, report: Report, scheduler: Scheduler
@@ -37,7 +40,10 @@ class TreeFit:
         self._counting: tuple[int, Ndarray | None] | None = None
 
     def check_count_free(self) -> None:
-        """Raise ``InUseError`` when a source counts from the end: with one more block it would mean another one."""
+        """Raise ``InUseError`` if a source counts blocks from the end.
+
+        After one more block, such a source would refer to another block.
+        """
         version = self._tree.version
         if self._counting is None or self._counting[0] != version:
             with self._scheduler.waiting():
@@ -53,15 +59,16 @@ class TreeFit:
             )
 
     def check_unreferenced(self, *numbers: int, force: bool = False) -> None:
-        """Raise ``InUseError`` when the tree refers to one of these, or may: sources may count from the end.
+        """Raise ``InUseError`` if the tree refers, or may refer, to one of these blocks.
 
-        ``force``: what only an object of an unknown tag may refer to is not refused.
+        A source that counts from the end counts as a reference.  ``force``: allow references that only objects of
+        extensions have, or may have.
         """
         try:
             with self._scheduler.waiting():
                 arrays = self._tree.read_arrays()
         except InvalidTreeError as err:
-            raise InUseError("the tree cannot be read, so it may refer to it", block=numbers[0]) from err
+            raise InUseError("the tree cannot be read, so it may refer to this block", block=numbers[0]) from err
         for array in arrays:
             if isinstance(array.source, int) and (array.source < 0 or array.source in numbers):
                 block = numbers[0] if array.source < 0 else array.source
@@ -73,13 +80,13 @@ class TreeFit:
                 raise InUseError(why, block=number, remedy=Remedy.FORCE_REMOVE)
 
     def check_unnumbered(self) -> None:
-        """Raise ``InUseError`` when an object of an extension is known to refer to blocks by their numbers."""
+        """Raise ``InUseError`` if an object of a known extension (zarr) refers to blocks by their numbers."""
         if self._find_hidden().numbered:
             sentence = "a zarr array refers to blocks by their numbers, which would be lost"
             raise InUseError(sentence, path=self._path, remedy=Remedy.FORCE_LOSS)
 
     def check_droppable(self) -> None:
-        """Raise ``InUseError`` when objects of extensions may refer to blocks that no array refers to."""
+        """Raise ``InUseError`` if objects of extensions may refer to blocks without a reference from an array."""
         self.check_unnumbered()
         hidden = self._find_hidden()
         unseen = hidden.unseen(self._tree.read_arrays(), self._contents.count) if hidden.tags else []
@@ -92,15 +99,15 @@ class TreeFit:
             )
 
     def refuse(self, arrays: tuple[Ndarray, ...]) -> None:
-        """Raise ``InvalidTreeError`` for what would be a warning."""
+        """Raise ``InvalidTreeError`` if there would be a warning about ``arrays``."""
         warnings = self._find_warnings(arrays)
         if warnings:
             raise InvalidTreeError("; ".join(warnings))
 
     def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[str, ...]:
-        """Return the warnings about ``text``, which was the committed tree; none where that is not valid YAML.
+        """Return the warnings about ``text``, which was the committed tree; none if it is not valid YAML.
 
-        Any thread, without the main lock; ``go_on`` is asked now and then.  Raises ``StoppedError``.
+        The caller does not hold the main lock.  Raises ``StoppedError`` soon after ``go_on()`` returns False.
         """
         judge = _Judge(self._contents.count, self._size_or_none)
         with contextlib.suppress(InvalidTreeError):
@@ -108,17 +115,17 @@ class TreeFit:
         return tuple(judge.warnings)
 
     def note(self, warnings: tuple[str, ...]) -> None:
-        """Have the warnings in the report, and in the log."""
+        """Put the warnings into the report and the log."""
         self._report.note_warnings(warnings)
         for warning in warnings:
             logger.warning("%s: %s", self._path, warning)
 
     def warn(self, arrays: tuple[Ndarray, ...]) -> None:
-        """Have what is wrong with ``arrays``, those of the committed tree, in the report, and in the log."""
+        """Put warnings about ``arrays``, those of the committed tree, into the report and the log."""
         self.note(self._find_warnings(arrays))
 
     def _find_warnings(self, arrays: tuple[Ndarray, ...]) -> tuple[str, ...]:
-        """Arrays that cannot be shown, of those in blocks."""
+        """Return warnings about arrays that cannot be shown, of those with elements in blocks."""
         judge = _Judge(self._contents.count, self._size_or_none)
         with self._scheduler.waiting():
             for array in arrays:
@@ -134,7 +141,10 @@ class TreeFit:
 
 
 class _Judge:
-    """Judges arrays one by one; each of the ``count`` blocks is asked once how large it is."""
+    """Collects warnings about arrays, one array at a time.
+
+    The file has ``count`` blocks.  ``size_of(number)`` is called at most once for each of them.
+    """
 
     def __init__(self, count: int, size_of: Callable[[int], int | None]) -> None:
         self._count = count
@@ -142,7 +152,7 @@ class _Judge:
         self.warnings: list[str] = []
 
     def take(self, array: Ndarray) -> None:
-        """Note what is wrong with ``array``, if it is to be in a block of this file."""
+        """Add a warning if ``array`` should be in a block of this file, but does not fit there."""
         if array.inline or isinstance(array.source, str):
             return
         sentence = fault_in_block(array, self._count, self._size_of)

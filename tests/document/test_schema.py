@@ -127,5 +127,5 @@ def test_without_the_library(file: Path, tmp_path: Path) -> None:
             check=False,
             env={**environment_in(tmp_path), "EDITOR": "true"},
         )
-        sentence = "asdffs: schemas are the asdf library's, which is not there: pip install 'asdffs[schema]'\n"
+        sentence = "asdffs: schemas need the asdf library, which is not installed: pip install 'asdffs[schema]'\n"
         assert (done.returncode, done.stderr) == (2, sentence)

@@ -1,1 +1,1 @@
-"""The arrays of an open file: their elements, wherever these are."""
+"""The arrays of an open file, with elements in blocks, in the tree or in other files."""

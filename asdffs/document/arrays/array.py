@@ -1,8 +1,8 @@
-"""One array of the tree, live: what numpy sees of it now, wherever its elements are.
+"""``Array``: one array of the tree, which programs use like an array of h5py or zarr.
 
-``document.arrays["roman/data"]`` keeps no elements: each access reads the tree and the block as they are then, and an
-assignment goes into the block at once, as a write to the array's ``.npy`` file in a mount does.  Only a selection is
-read, however large the array is.  Implements the schema core/ndarray.  Threads: as ``Document``.  Imports numpy late.
+``document.arrays["roman/data"]`` keeps no elements.  Each access reads the tree and the block as they are at that
+moment, and only the selected elements.  An assignment goes into the block at once, as a write to the ``.npy`` file of
+the array in a mount does.  Implements the schema core/ndarray.  Threads: as for ``Document``.  Imports numpy late.
 """
 
 from __future__ import annotations
@@ -32,10 +32,18 @@ _NO_PLACE: Final = "the elements of this array have no single place; write its b
 
 
 class Array:
-    """The array that the tree has at a path now, or had last.
+    """An array of the tree: ``document.arrays["roman/data"]``.
 
-    ``find()`` is its branch: asked at each use, because a commit may change it.  Everything raises
-    ``InvalidArrayError`` with the array's line where it cannot be, ``DamagedBlockError``, ``OSError``.
+    The object keeps no elements.  Each use reads the tree and the file as they are at that moment, and only the
+    selected elements.  ``numpy.asarray(array)`` reads all of it.
+
+    Everything raises ``InvalidArrayError``, with the line of the array, if the tree no longer has the array or
+    describes it wrongly; ``DamagedBlockError`` if its block cannot be read; ``OSError``; and ``ValueError`` if the
+    document is closed.
+
+    For this package: ``find()`` returns the branch of the array.  It is called at each use, because a commit may
+    change the branch.  It raises ``KeyError`` if the tree has no such array any more.  ``gone``: whether this was so
+    at the last use.
     """
 
     def __init__(self, file: FileState, find: Callable[[], Branch]) -> None:
@@ -56,13 +64,13 @@ class Array:
     @property
     @serialized
     def shape(self) -> tuple[int, ...]:
-        """Lengths of its axes; the first of a growing stream is what it has now."""
+        """Lengths of the axes, in elements.  In a streamed block, the first axis has its current length."""
         return self._current().shape
 
     @property
     @serialized
     def dtype(self) -> np.dtype[Any]:
-        """As it is stored, byte order included."""
+        """The numpy dtype of the stored elements, with their byte order."""
         import numpy as np
 
         return np.dtype(self._current().descr)
@@ -79,13 +87,13 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
+        """Number of bytes of all elements."""
         return self.size * self.dtype.itemsize
 
     @property
     @serialized
     def writable(self) -> bool:
-        """Whether it can be assigned to: contiguous, in a block, of a file that is open for writing."""
+        """Whether elements can be assigned: they are contiguous in a block, and the file is open for writing."""
         return self._file.writable and self._current().writable
 
     def __len__(self) -> int:
@@ -95,7 +103,12 @@ class Array:
 
     @serialized
     def __getitem__(self, index: Any) -> Any:
-        """A copy of what is selected, as numpy's own arrays do it: a scalar or an array."""
+        """Return a copy of the selected elements: an array or a scalar, as for an ndarray.
+
+        ``index`` is any index of an ndarray.  Integers, slices, ``...`` and None read only their elements, if these
+        lie together in the block.  Other selections are gathered from ``mapped()``.  Raises ``IndexError``, or the
+        errors of the class.
+        """
         elements = self._current()
         if isinstance(elements, BlockElements) and elements.placement.item:
             region = select(_whole(elements), index)
@@ -104,16 +117,21 @@ class Array:
         return _copied(self.mapped()[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write into the block what numpy's own arrays would hold then: integers, slices, ``...``.
+        """Write ``value``, broadcast to the selection as by numpy, to the selected elements in the block.
 
-        In the file at once, durable by ``Document.commit``.  Raises ``NotPermittedError`` where elements have no
-        place of their own (inline, strided, masks by value), ``IndexError``, or as ``Block.write_at``.
+        ``index`` has integers, slices, ``...`` and None.  ``value`` is converted to ``dtype``.  The elements of an
+        uncompressed block are in the file at once, and durable after ``Document.commit``, which also encodes a
+        compressed block.
+
+        Raises ``NotPermittedError`` if the elements have no single place in a block: they are inline, strided or in
+        another file.  Raises ``IndexError`` for other indices, ``ValueError`` if ``value`` does not fit, or as
+        ``Block.write_at``.
         """
         import numpy as np
 
-        # before the main lock is taken: it may be computed by other threads, of elements of this file
+        # before the main lock is taken: other threads may compute the value from elements of this file
         wanted = np.asarray(value, self.dtype)
-        self._assign(index, wanted if wanted.flags.writeable else wanted.copy())  # a map of the file may change below
+        self._assign(index, wanted if wanted.flags.writeable else wanted.copy())  # an mmap may change below
 
     @serialized
     def _assign(self, index: Any, value: np.ndarray[Any, Any]) -> None:
@@ -128,7 +146,10 @@ class Array:
         self._write(elements, region, value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001
-        """A copy of all of it, for ``numpy.asarray``; ``mapped`` copies nothing."""
+        """Return a copy of the whole array, converted to ``dtype`` if given, for ``numpy.asarray``.
+
+        Raises ``ValueError`` if ``copy`` is False; use ``mapped`` then.
+        """
         if copy is False:
             raise ValueError("elements are copied out of the file; Array.mapped() is a view of them")
         import numpy as np
@@ -138,7 +159,13 @@ class Array:
 
     @serialized
     def mapped(self) -> np.ndarray[Any, Any]:
-        """A read-only view that is live, and no copy where its block is stored as it is (``Block.buffer``)."""
+        """Return a read-only ndarray on the elements.
+
+        For an uncompressed block it is an mmap of the file: nothing is copied, and later writes are visible.  For a
+        compressed block it is an mmap of the decoded bytes, or a copy (``Block.buffer``).  Elements in the tree or in
+        another file are copied.  As long as anything refers to an mmap, changes of the document that would move
+        blocks, or shrink this one, raise ``InUseError``.
+        """
         import numpy as np
 
         elements = self._current()
@@ -154,7 +181,7 @@ class Array:
 
     @property
     def branch(self) -> Branch:
-        """What the tree has; what it had last, and then it is ``gone``."""
+        """The branch of the array; the last known one if the tree has no such array any more, which sets ``gone``."""
         try:
             self._last, self.gone = self._find(), False
         except KeyError:
@@ -164,7 +191,7 @@ class Array:
         return self._last
 
     def elements(self) -> Elements:
-        """Its elements as they are now; the same object as long as they are the same."""
+        """Return the elements as they are now; the same object as long as nothing changed."""
         branch = self.branch
         with array_errors(branch.line):
             key = (branch, *self._changing(branch))
@@ -173,14 +200,14 @@ class Array:
             return self._known[1]
 
     def _current(self) -> Elements:
-        """Its elements, for programs: they do not hold on to what the tree has no more."""
+        """Return the elements for a program.  Raises ``InvalidArrayError`` if the tree has no such array any more."""
         elements = self.elements()
         if self.gone:
             raise InvalidArrayError(_GONE)
         return elements
 
     def _changing(self, branch: Branch) -> tuple[int, ...]:
-        """What may change of the array without the tree."""
+        """Return the facts on which the elements depend, besides the branch."""
         if branch.inline is not None or branch.array is None:
             return ()
         if isinstance(branch.array.source, str):
@@ -190,16 +217,16 @@ class Array:
         return number, self._file.contents.size(number)
 
     def file_of(self, source: str) -> FileState:
-        """The file that a source leads to, as it is now.  Raises as ``LinkedFiles.find``."""
+        """Return the file to which a source refers, as it is now.  Raises as ``LinkedFiles.find``."""
         return self._file.linked_files.find(source, self._file)
 
     def _make(self, branch: Branch) -> Elements:
         return elements_of(self._file, branch)
 
-    # -- how --------------------------------------------------------------
+    # -- internals --------------------------------------------------------
 
     def _read(self, elements: BlockElements, region: Selection, index: Any) -> Any:
-        """A selection: in one go where it lies together, in whatever order of its axes."""
+        """Return a selection.  It is one read if the elements lie together, in any order of the axes."""
         import numpy as np
 
         region, axes = region.as_it_lies()
@@ -208,13 +235,13 @@ class Array:
         block = Block(self._file, elements.placement.number)
         found = np.empty(region.shape, np.dtype(elements.descr))
         if found.size and block.read_into(region.offset, found.reshape(-1).view(np.uint8).data) != found.nbytes:
-            raise InvalidArrayError(f"block {block.number} ends before it")
+            raise InvalidArrayError(f"block {block.number} ends before the selected elements")
         return found[()] if region.scalar else found.transpose(np.argsort(axes))
 
     def _write(self, elements: BlockElements, region: Selection, value: np.ndarray[Any, Any]) -> None:
         import numpy as np
 
-        while value.ndim > len(region.shape) and value.shape[0] == 1:  # numpy leaves these out, too
+        while value.ndim > len(region.shape) and value.shape[0] == 1:  # numpy drops leading axes of length 1, too
             value = value[0]
         wanted = np.broadcast_to(value, region.shape)
         region, axes = region.as_it_lies()
@@ -225,7 +252,7 @@ class Array:
 
 
 class Mask(Array):
-    """The mask of an array that the tree gives as a value, or by nulls; ``find()`` is the array."""
+    """The mask of an array that the tree states as a value or by nulls.  ``find()`` returns the array's branch."""
 
     def _make(self, branch: Branch) -> Elements:
         if "mask" not in branch.scalars:

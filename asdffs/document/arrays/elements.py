@@ -1,14 +1,14 @@
-"""The elements of an array, in the order in which numpy's files have them, wherever they are in the ASDF file.
+"""Reads and writes the elements of an array as bytes, in the order in which an ``.npy`` file has them.
 
 | the array is                                             | its elements                                           |
 |----------------------------------------------------------|--------------------------------------------------------|
 | contiguous, rows first or columns first, in a block      | a window on the decoded block: extents, and writes     |
 | strided in a block (views, slices, negative strides)     | gathered when they are read; read-only                 |
 | in the tree (inline data, a mask by value)               | made by numpy once per array; read-only                |
-| in another file, by a URI as source                      | as of an array there; read-only                        |
+| in another file, by a URI as source                      | read as those of an array there; read-only             |
 
-Implements the schema core/ndarray: source, shape, strides, offset, datatype, data, mask.  What an array needs is
-looked at anew at each use, because blocks change; numpy is imported where elements are computed.
+Implements the schema core/ndarray: source, shape, strides, offset, datatype, data, mask.  The block of an array is
+looked up at each use, because blocks change.  numpy is imported only where elements are computed.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from asdffs.tree.inline import inline_array
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import Placement, block_of, place_in
 
-#: Bytes of an element that is not gathered as a whole.
+#: A larger element, in bytes, is not gathered as a whole.
 _LARGE_ITEM: Final = 1 << 12
 
 
 def import_numpy(scheduler: Scheduler) -> None:
-    """It takes a tenth of a second the first time, and others are served meanwhile."""
+    """Import numpy.  The first import takes a tenth of a second, and other requests are served meanwhile."""
     if "numpy" not in sys.modules:
         with scheduler.waiting():
             importlib.import_module("numpy")
 
 
 def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Placement:
-    """Where the elements are; ``rows_first``: written in C order even if they lie columns first.
+    """Return the place of the elements of ``array`` in their block.
 
-    Raises ``InvalidArrayError`` when the array cannot be, ``DamagedBlockError``.
+    ``rows_first``: they are shown in C order, even if they lie columns first.  Raises ``InvalidArrayError`` if the
+    description of the array is wrong or its block cannot be decoded, ``DamagedBlockError``.
     """
     number = block_of(len(file.table), array)
     obstacle = file.contents.obstacle(number)
@@ -53,7 +54,11 @@ def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Place
 
 
 class Elements:
-    """The elements of one array.  This base is a read-only one.  Offsets in bytes of what numpy's file has."""
+    """The elements of one array; the base class is read-only.
+
+    ``size`` and offsets are in bytes of the elements as an ``.npy`` file has them, without its header.  ``descr``:
+    the numpy description of the dtype; ``fortran``: columns first; ``writable``: ``write`` works.
+    """
 
     descr: Descr
     shape: tuple[int, ...]
@@ -62,16 +67,19 @@ class Elements:
     writable = False
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """Bytes, fewer at the end.  Raises ``AsdffsError``, ``OSError``."""
+        """Return ``length`` bytes from ``offset``, or their place; fewer at the end.
+
+        Raises ``AsdffsError``, ``OSError``.
+        """
         raise NotImplementedError
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write within the array.  Raises ``NotPermittedError``, or as ``Block.write_at``."""
+        """Write ``payload`` within the array.  Raises ``NotPermittedError``, or as ``Block.write_at``."""
         raise NotPermittedError("the elements of this array have no single place; write its block or edit the tree")
 
 
 class BlockElements(Elements):
-    """Elements in a block."""
+    """Elements in a block of the file.  ``placement``: their place there."""
 
     def __init__(self, file: FileState, array: Ndarray, *, rows_first: bool = False) -> None:
         self._file = file
@@ -83,7 +91,7 @@ class BlockElements(Elements):
         self.writable = self.placement.window
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """A part of the block, or what is gathered from it."""
+        """Return bytes of the block, as in ``Elements``, or gather scattered elements from it."""
         where = self.placement
         length = max(0, min(length, self.size - offset))
         if where.window:
@@ -94,7 +102,7 @@ class BlockElements(Elements):
         shape, strides = where.shape, where.strides
         if where.fortran:
             shape, strides = shape[::-1], strides[::-1]
-        if where.item > _LARGE_ITEM:  # not whole: byte by byte along an axis of its own
+        if where.item > _LARGE_ITEM:  # do not read elements as a whole: their bytes become one more axis
             with self._file.scheduler.waiting():
                 part = (offset, offset + length)
                 return gather((*shape, where.item), (*strides, 1), 1, where.offset, part, self._fetch)
@@ -104,11 +112,11 @@ class BlockElements(Elements):
         return gathered[start : start + length]
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Into the block."""
+        """Write into the block.  See ``Elements``."""
         if not self.writable:
             super().write(offset, payload)
         if offset + len(payload) > self.size:
-            raise NotPermittedError("the array ends there; its shape is in the tree")
+            raise NotPermittedError("the array cannot grow by a write; edit its shape in the tree first")
         self._file.contents.write(self.placement.number, self.placement.offset + offset, payload)
 
     def _fetch(self, offset: int, length: int) -> bytes:
@@ -117,7 +125,7 @@ class BlockElements(Elements):
 
 
 class OtherElements(Elements):
-    """Elements in the first block of another file, which a source that is a URI leads to; read-only."""
+    """Elements in the first block of another file, to which the source, a URI, refers; read-only."""
 
     def __init__(self, other: FileState, array: Ndarray, *, rows_first: bool = False) -> None:
         self._inner = BlockElements(other, array._replace(source=0), rows_first=rows_first)
@@ -125,12 +133,12 @@ class OtherElements(Elements):
         self.fortran, self.size = self._inner.fortran, self._inner.size
 
     def read(self, offset: int, length: int) -> bytes | Extent:
-        """As of an array in a block."""
+        """See ``Elements``."""
         return self._inner.read(offset, length)
 
 
 class MadeElements(Elements):
-    """Elements that numpy made: inline data, or a mask by value.  ``array``: of any order."""
+    """Elements that numpy made, of inline data or a mask.  ``array``: an ndarray in any memory order."""
 
     def __init__(self, array: Any) -> None:
         import numpy as np
@@ -141,14 +149,15 @@ class MadeElements(Elements):
         self._raw: bytes = array.tobytes()
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes of the array."""
+        """See ``Elements``."""
         return self._raw[offset : offset + length]
 
 
 def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) -> Elements:
-    """The elements of an ndarray, wherever they are.
+    """Return the elements of the ndarray at ``branch``, by the table above.
 
-    Raises ``InvalidArrayError`` when it cannot be, ``AsdffsError``, ``OSError``.
+    ``rows_first``: they are shown in C order, even if they lie columns first.  Raises ``InvalidArrayError`` if the
+    array cannot be shown, another ``AsdffsError``, or ``OSError``.
     """
     array = branch.array
     if branch.inline is not None or array is None:
@@ -161,7 +170,7 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
 
 
 def subjects_of(file: FileState, branch: Branch) -> tuple[Subject, ...]:
-    """What the elements of an array depend on besides the tree."""
+    """Return the subjects, besides the tree, whose changes may change the elements of an array."""
     array = branch.array
     if array is None or branch.inline is not None or not isinstance(array.source, int):
         return ()

@@ -1,6 +1,6 @@
-"""Gathers the elements of a strided array, in the order in which numpy's files have them.
+"""Gathers the elements of a strided array in the order in which an ``.npy`` file has them.
 
-Pure, but for ``fetch``, which reads where the array lies.
+Pure, except for the callback ``fetch``, which reads the block.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-#: How much of a block is read to gather what is scattered in it, in bytes, before rows are taken one by one.
+#: The largest range of a block that one read covers to gather scattered elements, in bytes.  If the elements lie
+#: further apart, rows are read one by one.
 _SPAN: Final = 4 << 20
-#: Unwanted bytes that are read along, per wanted one.
+#: The largest ratio of bytes that are read to bytes that are wanted.
 _WASTE: Final = 16
 Fetch = Callable[[int, int], bytes]
 
@@ -19,9 +20,10 @@ Fetch = Callable[[int, int], bytes]
 def gather(
     shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, part: tuple[int, int], fetch: Fetch
 ) -> bytes:
-    """Elements ``part[0]`` to ``part[1]`` of a strided array, rows first, each of ``item`` bytes.
+    """Return elements ``part[0]`` to ``part[1]`` (exclusive) of a strided array, rows first.
 
-    ``fetch(offset, length)`` reads of where the array lies; ``offset`` is that of its first element.
+    ``strides``, ``item`` (the size of an element) and ``offset`` (that of the first element) are in bytes.
+    ``fetch(offset, length)`` reads bytes of the block.  Raises as ``fetch``.
     """
     first, last = part
     if first >= last:
@@ -40,7 +42,7 @@ def gather(
 
 
 def _whole_rows(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, fetch: Fetch) -> bytes:
-    """All of an array: by one read where it is dense enough, else row by row."""
+    """Return all elements of an array: by one read if they are dense enough, otherwise row by row."""
     if 0 in shape:
         return b""
     if not shape:

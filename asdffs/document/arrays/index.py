@@ -1,6 +1,6 @@
-"""The arrays of the committed tree, found by their path, and where references lead.
+"""Finds the arrays of the committed tree by their paths, and follows references.
 
-The caller holds the main lock; others are served while the tree is read.
+The caller holds the main lock; other requests are served while the tree is read.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ _MASK: Final = "mask"
 
 
 class ArrayIndex(Mapping[str, Array]):
-    """The arrays of ``file``, by their place in the tree as it is now: ``"roman/data"``, ``"stack/0"``.
+    """The arrays of a document, as a mapping from paths to ``Array``: ``document.arrays["roman/data"]``.
 
-    Keys are the names that the mount has in ``arrays/``, without ``.npy`` (``tree/key_names``).  A mask that is a
-    value is at ``.../mask``.  An alias and a ``$ref``, also to another file, lead to what they mean, and are not
-    listed.
+    A path has the keys and item numbers from the root of the tree, such as ``"roman/data"`` or ``"stack/0"``.  These
+    are the names of ``arrays/`` in a mount, without ``.npy`` (``tree/key_names``).  The mapping always shows the
+    committed tree as it is now.
+
+    A mask that the tree states as a value is at ``.../mask``.  An alias and a ``$ref``, also to another file, can be
+    used in a path.  Iteration does not list these.
+
+    Raises ``KeyError`` if there is no such array, ``InvalidArrayError`` if a linked file cannot be read, ``OSError``,
+    and ``ValueError`` if the document is closed.
     """
 
     def __init__(self, file: FileState) -> None:
@@ -31,7 +37,7 @@ class ArrayIndex(Mapping[str, Array]):
 
     @serialized
     def __getitem__(self, path: str) -> Array:
-        """The array at ``path``, live.  Raises ``KeyError``, ``OSError``."""
+        """Return the array at ``path``.  Raises as the class."""
         file, keys, mask = self._keys(path)
         return (Mask if mask else Array)(file, file.linked_files.finder(file, keys))
 
@@ -44,7 +50,10 @@ class ArrayIndex(Mapping[str, Array]):
         return len(self.outline().arrays)
 
     def _keys(self, path: str) -> tuple[FileState, Path, bool]:
-        """Of the branch that ``path`` leads to, the file it is in, and whether its mask is meant."""
+        """Return the file and the keys of the branch at ``path``, and whether ``path`` means its mask.
+
+        Raises ``KeyError``.
+        """
         if self.outline().root is None:
             raise KeyError(path)
         branch, names = self.branch(()), path.split("/") if path else []

@@ -1,7 +1,7 @@
-"""What is wrong with the arrays of a tree, in the words with which views and programs refuse to show them.
+"""Finds faults in the arrays of a tree, with the messages with which views and the Python API refuse to show them.
 
-``tree/placement`` judges where elements are in their block; here values in the tree and masks are looked at as well,
-for ``check``.  The caller holds the main lock; others are served while values are read.
+``tree/placement`` checks the place of elements in their block.  This module also checks values in the tree and masks,
+for ``check``.  The caller holds the main lock; other requests are served while values are read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _MASK = "mask"
 
 
 def find_faults(file: FileState) -> Iterator[ArrayFault]:
-    """All arrays of the committed tree that cannot be shown, but for those in other files.  Raises ``OSError``."""
+    """Yield the faults of all arrays in the committed tree, except for those with elements in other files.
+
+    A damaged block is not a fault of its array.  Raises ``OSError``.
+    """
     for branch in file.outlines.outline().arrays:
         array = branch.array
         if array is None or isinstance(array.source, str):
@@ -49,7 +52,7 @@ def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
 
 
 def _check_mask(file: FileState, branch: Branch, elements: Elements) -> None:
-    """Raise ``InvalidArrayError`` for a mask that does not fit (schema core/ndarray: it must be broadcastable)."""
+    """Raise ``InvalidArrayError`` if the mask does not fit (schema core/ndarray: it must be broadcastable)."""
     if _MASK in branch.scalars:
         ValueMask(elements, branch.scalars[_MASK], file.scheduler)
     mask = branch.children.get(_MASK)
@@ -61,6 +64,9 @@ def _check_mask(file: FileState, branch: Branch, elements: Elements) -> None:
 
 
 def _is_broadcastable(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    """As numpy does it: axes are compared from the last one on, and a length of 1 fits any."""
+    """Return whether ``shape`` can be broadcast to the shape ``to``.
+
+    As in numpy, axes are compared from the last one on, and a length of 1 fits any length.
+    """
     pairs = zip(reversed(shape), reversed(to), strict=False)
     return len(shape) <= len(to) and all(one in (1, other) for one, other in pairs)

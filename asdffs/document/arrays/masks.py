@@ -1,4 +1,4 @@
-"""The mask that the tree gives an array as a value: elements that are equal to it are masked."""
+"""Masks that the tree states as a value: elements equal to the value are masked."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from asdffs.storage.backend import read_bytes
 from asdffs.tree.branch import Scalar
 from asdffs.tree.inline import complex_of
 
-#: Bytes of an element that is compared: each is in memory several times.
+#: The largest size of an element that is compared, in bytes: it is in memory several times.
 _LARGEST: Final = 16 << 20
 
 
 class ValueMask(Elements):
-    """A bool for each of ``data``'s elements: whether it is the ``value`` that means "masked".
+    """The mask of the elements ``data``: a bool for each, true if the element equals ``value``.
 
-    Raises ``InvalidArrayError`` where they cannot be compared.
+    Raises ``InvalidArrayError`` if elements and value cannot be compared.
     """
 
     descr = "|b1"
@@ -40,19 +40,20 @@ class ValueMask(Elements):
                 f"its elements are larger than {_LARGEST >> 20} MiB and are not compared with a mask"
             )
         self._value = _value_of(value, self._dtype.kind)
-        self._masked(bytes(self._dtype.itemsize))  # says whether it can be
+        self._masked(bytes(self._dtype.itemsize))  # raises if they cannot be compared
 
     def read(self, offset: int, length: int) -> bytes:
-        """Compared as numpy's ``masked_values`` does; with NaN, where it is not a number.
+        """Return the mask of ``length`` elements from element ``offset``, a byte for each.
 
-        Raises ``AbandonedError`` when nobody waits for it any more.
+        Elements are compared as by numpy's ``masked_values``; for the value NaN, all NaNs are masked.  Raises
+        ``AbandonedError`` if the program that asked for the mask has ended, or as ``Elements.read``.
         """
         length = max(0, min(length, self.size - offset))
         step = max(1, CHUNK // max(1, self._dtype.itemsize))
         found = []
         for first in range(offset, offset + length, step):
             if not self._scheduler.wanted:
-                raise AbandonedError("nobody waits for the mask any more")
+                raise AbandonedError("the program that asked for the mask has ended")
             found.append(self._read(first, min(step, offset + length - first)))
         return b"".join(found)
 
@@ -73,7 +74,7 @@ class ValueMask(Elements):
 
 
 def _value_of(scalar: Scalar, kind: str) -> Any:
-    """What elements of a numpy ``kind`` are compared with."""
+    """Return the value of ``scalar`` for a comparison with elements of a numpy ``kind``."""
     value = yaml.safe_load(scalar.text) if scalar.plain else scalar.text
     if kind == "c" and isinstance(value, str):
         return complex_of(value)

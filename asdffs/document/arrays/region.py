@@ -1,6 +1,6 @@
-"""Regions of an array: what integers, slices and ``...`` select of it, as offset, shape and strides.
+"""Computes the region of an array that integers, slices and ``...`` select, as offset, shape and strides.
 
-Pure arithmetic, as numpy does it for its views.
+Pure arithmetic, the same as numpy's for its views.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import operator
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-#: How much is written at a time, in bytes.
+#: Bytes to write at a time.
 _WRITTEN_AT_ONCE: Final = 64 << 20
 
 
 class Selection(NamedTuple):
-    """Elements of a block: ``offset`` of the first, in bytes of its content, and ``strides`` in bytes.
+    """Selected elements of a block.
 
-    ``scalar``: it is one element that was selected by a number for each axis.
+    ``offset`` is that of the first element, in bytes of the content; ``strides`` are in bytes.  ``scalar``: one
+    element was selected by a number for each axis.
     """
 
     offset: int
@@ -26,7 +27,10 @@ class Selection(NamedTuple):
     scalar: bool = False
 
     def as_it_lies(self) -> tuple[Selection, tuple[int, ...]]:
-        """The same with its axes in the order in which they lie in the block, the longest step first; that order."""
+        """Return the same elements with the axes in their order in the block, and that order as axis numbers.
+
+        The axis with the longest stride comes first.  With a negative stride, the selection stays as it is.
+        """
         axes = tuple(
             sorted(range(len(self.shape)), key=lambda axis: -abs(self.strides[axis]) * (self.shape[axis] != 1))
         )
@@ -37,7 +41,10 @@ class Selection(NamedTuple):
 
 
 def select(whole: Selection, index: Any) -> Selection | None:
-    """What ``index`` selects of ``whole``; None where it is no region: lists, masks.  Raises ``IndexError``."""
+    """Return the elements of ``whole`` that ``index`` selects; None if they are not a region, as for lists and masks.
+
+    Raises ``IndexError``.
+    """
     keys = index if isinstance(index, tuple) else (index,)
     if not all(key is None or key is Ellipsis or isinstance(key, slice) or _is_number(key) for key in keys):
         return None
@@ -63,9 +70,9 @@ def select(whole: Selection, index: Any) -> Selection | None:
 
 
 def packed_runs(region: Selection, item: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Pieces of a region that lie together: the offset of each, and its index in an array of the region's shape.
+    """Yield the contiguous pieces of a region: the offset of each, and its index in an array of the region's shape.
 
-    ``item``: bytes of an element.
+    Offsets are in bytes.  ``item``: bytes of an element.
     """
     if 0 in region.shape or not item:
         return
@@ -86,7 +93,7 @@ def _runs(
 
 
 def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
-    """Whether elements of ``item`` bytes follow each other without a gap, rows first."""
+    """Return whether elements of ``item`` bytes follow each other without gaps, rows first."""
     for length, step in zip(reversed(shape), reversed(strides), strict=True):
         if length != 1 and step != item:
             return False
@@ -95,7 +102,7 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bo
 
 
 def _expanded(keys: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
-    """Slices for all axes that are not named."""
+    """Return the keys with slices for all axes that they do not name.  Raises ``IndexError``."""
     named = sum(key is not None and key is not Ellipsis for key in keys)
     places = [place for place, key in enumerate(keys) if key is Ellipsis]
     if len(places) > 1:
@@ -114,7 +121,7 @@ def _position(key: Any, length: int, axis: int) -> int:
 
 
 def _is_number(key: Any) -> bool:
-    """Python's or numpy's; but their truth values are masks."""
+    """Return whether ``key`` is an integer of Python or numpy.  A bool is not one: numpy treats it as a mask."""
     is_other = type(key).__name__ in ("bool", "bool_", "ndarray")
     return not is_other and hasattr(key, "__index__") and getattr(key, "shape", ()) == ()
 

@@ -1,1 +1,1 @@
-"""What becomes of the text of a tree that somebody typed: committed, or kept."""
+"""Texts of the tree that users save: they are committed, or kept beside the file."""

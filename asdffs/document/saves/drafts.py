@@ -1,7 +1,7 @@
-"""A text that is to become the tree: committed, or kept where nothing of it is lost.
+"""Commits drafts of the tree, and keeps the refused ones, so that no text of a user is lost.
 
-The one way from what a person typed to the file: the tree that it replaces goes into the history first, a refused
-text goes into ``rejected``, durably.  One thread at a time.
+Every saved draft takes this way.  The tree that it replaces goes into the history first.  A refused draft is copied
+durably into ``rejected``.  The caller holds the main lock; one thread at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class Drafts:
-    """Those of one document.  ``rejected``: an existing directory; each commit happens inside ``committing()``."""
+    """The drafts of one document.
+
+    ``rejected``: an existing directory for refused drafts.  Each commit runs inside the context ``committing()``.
+    """
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class Drafts:
         self._committing = committing
 
     def commit(self, text: bytes) -> None:
-        """Make ``text`` the tree.  Raises ``InvalidTreeError`` or as ``Document.commit_tree``; it is kept then."""
+        """Make ``text`` the tree.  Raises as ``Document.commit_tree``; then the text is kept."""
         with self._committing():
             self._commit(text)
 
@@ -45,9 +48,9 @@ class Drafts:
         before = self._document.tree.text()
         changed = text != before
         if changed:
-            with self._document.scheduler.waiting():  # of many megabytes it takes a while
+            with self._document.scheduler.waiting():  # writing many megabytes takes a while
                 self._history.note(before)
-        del before  # of many megabytes it would be held for as long as the new one is checked
+        del before  # it may have many megabytes, which are not needed while the new text is checked
         try:
             self._document.commit_tree(text)
         except (AsdffsError, OSError) as err:
@@ -57,10 +60,10 @@ class Drafts:
         self._document.report.note_saved(other=changed)
 
     def keep(self, text: bytes, *, invalid: bool = False) -> None:
-        """Keep ``text``, durably, unless it is empty, the committed one, or kept already.
+        """Keep ``text`` durably, unless it is empty, the committed one, or kept already.
 
-        ``invalid``: it could not be the tree of any file, so that a later save can put it right.
-        Where that fails the text is still in the file it came from, which outlives us.
+        ``invalid``: it could not be the tree of any file, so a later save counts as its correction.  If the copy
+        fails, this is logged; the text is still in the spool file of the draft, which outlives the process.
         """
         kept = self._document.report.rejected
         if not text or text == self._document.tree.text() or any(_read(path) == text for path in kept):

@@ -1,8 +1,8 @@
-"""The last trees that saves replaced, for what no check can see: a save that was valid and still wrong.
+"""Keeps the last trees that were replaced, because a save may be valid but still wrong.
 
-``.asdffs/history/N.yaml``, the oldest first; they stay in the state directory when the mount ends.  A tree is there
-whole or not at all, the one that a save replaces before that save begins.  Not synced: the file itself is, and a ring
-that cannot be written never refuses a save.
+They are ``.asdffs/history/N.yaml``, the oldest first, and stay in the state directory when the mount ends.  A tree
+enters the history atomically, before the save that replaces it begins.  The files are not synced, because the ASDF
+file itself is.  If the history cannot be written, the save goes on.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-#: Trees that are kept.
+#: The number of trees that are kept.
 LENGTH: Final = 8
 _TEMPORARY: Final = "new"
 _NAME = re.compile(r"(\d+)\.yaml")
 
 
 class History:
-    """The ring in ``directory``, an absolute path; '' for none.  ``paths``: of its trees, the oldest first."""
+    """The history in ``directory``, an absolute path; '' for no history.
+
+    ``paths``: the list to which the paths of its trees are added, the oldest first.
+    """
 
     def __init__(self, directory: str, paths: list[str]) -> None:
         self._directory = directory
@@ -33,7 +36,7 @@ class History:
                 paths.extend(self._path(number) for number in numbers)
 
     def note(self, text: bytes) -> None:
-        """``text`` is the committed tree, about to be replaced."""
+        """Add ``text``, the committed tree that is about to be replaced.  Errors are only logged."""
         if not self._directory or (self.paths and _read(self.paths[-1]) == text):
             return
         try:

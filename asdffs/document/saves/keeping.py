@@ -1,9 +1,15 @@
-"""What is kept beside the file when a mount ends, or an edit, so that nothing typed or copied in is lost.
+"""Keeps uncommitted content beside the ASDF file when a mount or an edit ends, so that nothing is lost.
 
-``NAME.rejected-N.yaml`` for each draft that is not in the file, ``NAME.leftover/`` for scratch that is no editor's,
-``NAME.unsaved-N.block-NNNN.bin`` for a block that was written and could not be stored, ``NAME.conflict-N.yaml`` and
-``NAME.conflict-N.block-NNNN.bin`` for what another program's change of the file has overtaken.  Nothing is ever
-overwritten.
+| name                               | content                                                                       |
+|------------------------------------|-------------------------------------------------------------------------------|
+| ``NAME.rejected-N.yaml``           | a draft that is not in the file                                               |
+| ``NAME.leftover/``                 | scratch, except for temporary files of editors                                |
+| ``NAME.unsaved-N.block-NNNN.bin``  | a block that was written and could not be committed                           |
+| ``NAME.conflict-N.yaml``           | a draft that conflicts with a change by another program                       |
+| ``NAME.conflict-N.block-NNNN.bin`` | a block with such a conflict                                                  |
+| ``NAME.conflict-N.STEM.asdf``      | a file of an exploded form that did not enter the file                        |
+
+Existing files are never overwritten.
 """
 
 from __future__ import annotations
@@ -25,12 +31,12 @@ from asdffs.scheduling import CHUNK
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.protection import make_directory, protect
 
-#: Longest name, in bytes, that gets a suffix as it is; names have at most 255.
+#: The longest name, in bytes, that gets a suffix without being cut; names have at most 255.
 _LONGEST_STEM = 220
 _CUT_STEM = 200
-#: Blocks that stay in the spool.
+#: Names of blocks that stay in the spool, because they could not be kept beside the file.
 _STAYED = re.compile(r"(unsaved|conflict)-(\d{4,})\.block")
-#: Names that editors and tools leave behind and nobody misses.
+#: Names of files that editors and tools leave behind, and that users do not need.
 _DISPOSABLE = re.compile(r"\..*|4913|.*~|#.*#", re.DOTALL)
 
 
@@ -41,17 +47,18 @@ def keep_beside(
     files: Callable[[], Sequence[tuple[str, str]]],
     spool: str,
 ) -> bool:
-    """At the end of a mount: keep what is not in the file, and report it; return whether all of it was kept.
+    """At the end of a mount, keep everything that is not in the file, and report it.  Return whether all was kept.
 
-    ``drafts()``: paths of those that were not judged; ``scratch()``: names and paths; ``files()``: of files of views,
-    which somebody misses whatever they are called; all lie in ``spool``.
+    ``drafts()`` returns the paths of drafts that were not committed or refused yet.  ``scratch()`` returns the names
+    and paths of scratch.  ``files()`` returns those of files of views, which are kept whatever their names are.  All
+    paths are in ``spool``.
     """
     report = document.report
     keeper = Keeper(document.path, spool, report.tell)
     for number in report.unkept if document.conflict else document.uncommitted_blocks:
         keeper.keep_unsaved_block(number, document)
     try:
-        # after a failure the text that is shown is what recovery would make, if nobody comes between
+        # after a failure, the shown text is in the file only after a recovery, so a draft equal to it is kept, too
         committed = b"" if document.failed else document.tree.text()
         for draft in distinct([*report.rejected, *drafts()], committed, already=report.conflict):
             keeper.keep_draft(draft, superseded=draft in report.corrected)
@@ -60,17 +67,17 @@ def keep_beside(
         for name, source in files():
             keeper.keep_scratch(name, source, missed=True)
     except OSError as err:
-        keeper.failures.append(f"what was saved stays in {spool} ({err.strerror})")
+        keeper.failures.append(f"drafts and files could not be kept and stay in {spool} ({err.strerror})")
     report.note_kept(keeper.kept, keeper.failures, keeper.superseded)
     return not keeper.failures
 
 
 class Keeper:
-    """Keeps things beside the file ``path``, one by one; what fails stays where it is.
+    """Keeps drafts, blocks and scratch beside the file ``path``.  If this fails for one, it stays where it is.
 
-    ``spool``: the directory in which a block stays that has no file of its own.
-    ``kept``: the new paths; ``superseded``: those of drafts that a later save has put right.
-    ``failures``: a sentence for each thing that could not be kept.
+    ``spool``: the directory for blocks that cannot be kept beside the file.  ``tell(error)`` returns the text of an
+    error as users read it.  ``kept``: the new paths; ``superseded``: those of drafts that a later save corrected;
+    ``failures``: a sentence for each failure.
     """
 
     def __init__(self, path: str, spool: str = "", tell: Callable[[Exception], str] = str) -> None:
@@ -84,25 +91,25 @@ class Keeper:
         self.failures: list[str] = []
 
     def keep_draft(self, source: str, *, superseded: bool = False) -> None:
-        """Copy a draft to ``NAME.rejected-N.yaml``; ``superseded``: a later save has put it right."""
+        """Copy a draft to ``NAME.rejected-N.yaml``.  ``superseded``: a later save corrected it."""
         kept = self.superseded if superseded else self.kept
         self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.rejected-{n}.yaml"), kept)
 
     def keep_conflict(self, source: str) -> None:
-        """Copy a draft to ``NAME.conflict-N.yaml``: another program changed the file meanwhile."""
+        """Copy a draft to ``NAME.conflict-N.yaml``, because another program changed the file meanwhile."""
         self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.yaml"))
 
     def keep_conflict_file(self, source: str) -> None:
-        """Copy a file of an exploded form to ``NAME.conflict-N.STEM.asdf``: it was not carried into the file."""
+        """Copy a file of an exploded form to ``NAME.conflict-N.STEM.asdf``, because it did not enter the file."""
         other = os.path.basename(source)
         self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.{_shortened(other)}"))
 
     def keep_conflict_block(self, number: int, document: Document) -> bool:
-        """Write a block, as it is in the open file, to ``NAME.conflict-N.block-NNNN.bin``; whether that worked."""
+        """Write the content of a block to ``NAME.conflict-N.block-NNNN.bin``, and return whether that worked."""
         return self._keep_block("conflict", number, document)
 
     def keep_unsaved_block(self, number: int, document: Document) -> bool:
-        """Write a block that could not be stored to ``NAME.unsaved-N.block-NNNN.bin``; whether it is there."""
+        """Write an uncommitted block to ``NAME.unsaved-N.block-NNNN.bin``, and return whether that worked."""
         return self._keep_block("unsaved", number, document)
 
     def _keep_block(self, kind: str, number: int, document: Document) -> bool:
@@ -118,7 +125,7 @@ class Keeper:
         return True
 
     def _stay(self, kind: str, number: int, document: Document) -> str:
-        """Keep a block in the spool for the next mount; what to say of that."""
+        """Keep a block in the spool for the next mount, and return the rest of the sentence about it."""
         if not self._spool:
             return ""
         path = os.path.join(self._spool, f"{kind}-{number:04d}.block")
@@ -134,7 +141,10 @@ class Keeper:
         return f"; {self._tell(stays)}"
 
     def keep_stayed_block(self, source: str) -> bool:
-        """Copy a block that stayed in the spool beside the file; False when ``source`` is no such file."""
+        """Copy a block that stayed in the spool to a place beside the file.
+
+        Return False if the name of ``source`` is not that of such a block.
+        """
         match = _STAYED.fullmatch(os.path.basename(source))
         if match is None:
             return False
@@ -143,9 +153,9 @@ class Keeper:
         return True
 
     def keep_scratch(self, path: str, source: str, *, missed: bool = False) -> None:
-        """Copy scratch at ``path`` (relative) into ``NAME.leftover/``, unless nobody would miss it.
+        """Copy scratch at the relative ``path`` into ``NAME.leftover/``.
 
-        ``missed``: whatever it is called.
+        Empty scratch, and scratch with a disposable name, is dropped.  ``missed``: copy it in any case.
         """
         above, name = os.path.split(path)
         if not missed and (any(map(is_disposable, path.split("/"))) or os.path.getsize(source) == 0):
@@ -182,9 +192,10 @@ class Keeper:
 
 
 def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes, editing: str = "") -> Keeper:
-    """Keep what the spool of a killed daemon holds, and the text that was being edited.
+    """Keep the content of the spool of a killed daemon, and the texts that were being edited.
 
-    A draft that is the ``committed`` text, or was kept already, is not kept again.
+    ``path``: the ASDF file; ``spool``, ``rejected``, ``editing``: see ``Places``.  A draft that equals the
+    ``committed`` text or an earlier draft is not kept.
     """
     keeper = Keeper(path)
     drafts = [os.path.join(rejected, name) for name in sorted(os.listdir(rejected))]
@@ -202,12 +213,15 @@ def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes, editi
 
 
 def is_disposable(name: str) -> bool:
-    """Whether scratch of that name is dropped at the end instead of being kept as a leftover."""
+    """Return whether scratch with that name is dropped at the end instead of being kept as a leftover."""
     return _DISPOSABLE.fullmatch(name) is not None
 
 
 def distinct(drafts: list[str], committed: bytes, *, already: Sequence[str] = ()) -> list[str]:
-    """Those of ``drafts`` that are neither empty, nor ``committed``, nor like one before, nor kept ``already``."""
+    """Return the paths of ``drafts`` that are not empty, not ``committed``, and not equal to an earlier draft.
+
+    ``already``: paths of copies that were kept before; texts equal to one of these are left out as well.
+    """
     seen = {b"", committed}
     for path in already:
         if path.endswith(".yaml"):
@@ -224,7 +238,7 @@ def distinct(drafts: list[str], committed: bytes, *, already: Sequence[str] = ()
 
 
 def _shortened(name: str) -> str:
-    """``name`` such that a suffix can follow: cut, with a hash, where it is too long."""
+    """Return ``name``, cut and with a hash if it would be too long with a suffix."""
     raw = os.fsencode(name)
     if len(raw) <= _LONGEST_STEM:
         return name
@@ -232,15 +246,15 @@ def _shortened(name: str) -> str:
 
 
 def _copy_new(source: str, name_of: Callable[[int], str], path: str) -> str:
-    """As ``_write_new``, the content of the file ``source``."""
+    """Copy the file ``source`` as ``_write_new``, and return the new path."""
     with open(source, "rb") as old:
         return _write_new(name_of, path, lambda new: shutil.copyfileobj(old, new))
 
 
 def _write_new(name_of: Callable[[int], str], path: str, fill: Callable[[BinaryIO], None]) -> str:
-    """Have ``fill`` write the first free of ``name_of(1)``, ``name_of(2)`` ..., durably, or leave nothing.
+    """Create the first free of ``name_of(1)``, ``name_of(2)`` ..., let ``fill`` write it, and return its path.
 
-    Who may read the file at ``path`` may read it, nobody else.
+    The file is durable; after an error it is removed.  Only users who may read the file at ``path`` may read it.
     """
     target, fd = _create_new(name_of)
     try:
@@ -257,7 +271,7 @@ def _write_new(name_of: Callable[[int], str], path: str, fill: Callable[[BinaryI
 
 
 def _create_new(name_of: Callable[[int], str]) -> tuple[str, int]:
-    """Create the first free of ``name_of(1)``, ``name_of(2)`` ...; its path and descriptor."""
+    """Create the first free of ``name_of(1)``, ``name_of(2)`` ..., and return its path and file descriptor."""
     number = 1
     while True:
         target = name_of(number)
@@ -268,7 +282,10 @@ def _create_new(name_of: Callable[[int], str]) -> tuple[str, int]:
 
 
 def _is_given_name(document: Document, number: int, path: str) -> bool:
-    """Whether what was written to a block is at ``path`` now, without a copy, for which there may be no room."""
+    """Give the uncommitted content of a block the name ``path`` without a copy, and return whether that worked.
+
+    There may be no room for a copy.
+    """
     try:
         return document.contents.give_name(number, path)
     except OSError:

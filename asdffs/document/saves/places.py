@@ -1,19 +1,19 @@
-"""Where a mount keeps what is not the file."""
+"""The places of a mount's files besides the ASDF file."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-#: Name of the text that is edited.
+#: The name of the text that ``edit`` passes to the editor.
 DRAFT: Final = "tree.yaml"
 
 
 class Places(NamedTuple):
-    """Where a mount keeps what is not the file; absolute paths.
+    """The places of a mount's files besides the ASDF file, as absolute paths; '' for a place that is not used.
 
-    ``spool``, ``rejected``, ``history``: directories (``history`` '' for none); ``log``,
-    ``report``: files ('' for none); ``editing``: directory in which each ``edit`` makes one for its ``DRAFT``;
-    ``mirrors``: what is remembered of exploded forms.
+    Directories: ``spool``; ``rejected``, for refused drafts; ``history``, for replaced trees; ``editing``, in which
+    each ``edit`` makes a directory for its ``DRAFT``; ``mirrors``, for the state of exploded forms.  Files: ``log``
+    and ``report``.
     """
 
     spool: str
