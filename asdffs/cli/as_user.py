@@ -21,7 +21,7 @@ _STILL = 15.0
 
 
 def as_user(found: Mount, work: Callable[[], int]) -> int:
-    """What ``work`` returns, done with the rights of the user who made the mount ``found``, and nothing more.
+    """Run ``work`` with only the rights of the user who made the mount ``found``; return its value.
 
     That user may be anybody: a process that waits for a mount that does not answer any more is left behind.
     """

@@ -25,7 +25,7 @@ Facts = Callable[[], list[dict[str, Any]]]
 
 @contextlib.contextmanager
 def shown(facts: Facts, what: str) -> Iterator[None]:
-    """While the body runs, show how far the operations are that ``facts()`` tells; ``what`` is waited for."""
+    """Show a progress bar of the operations in ``facts()`` while the body runs; ``what`` names the work."""
     over = threading.Event()
     thread = threading.Thread(target=_show, args=(facts, what, over), daemon=True)
     thread.start()

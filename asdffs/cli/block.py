@@ -82,7 +82,7 @@ def _print(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _input(name: str | None) -> Iterator[BinaryIO | None]:
-    """The bytes that are to be in the block: a file that can be read at any place."""
+    """Open the new bytes of the block as a file with random access."""
     if name is None:
         yield None
         return

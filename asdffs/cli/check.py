@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _severity(code: ExitCode) -> int:
-    """Of what was found, damage is worse than what loses nothing; not to be read is the worst."""
+    """Return the rank of an exit code; a file that cannot be read is worse than a damaged one."""
     return {ExitCode.OK: 0, ExitCode.FINDINGS: 1, ExitCode.NOT_ASDF: 2}.get(code, 3)
 
 
@@ -104,7 +104,7 @@ def _leftovers(path: str) -> list[Finding]:
 
 
 def _repair(path: str) -> list[str]:
-    """Finish what was interrupted, and write the index; what was done."""
+    """Complete an interrupted change and write the index; return sentences about it."""
     with interrupts.critical(), closing(open_document(path, writable=True)) as document:
         done = [document.report.recovery] if document.report.recovery else []
         if document.repair_index():

@@ -1,4 +1,4 @@
-"""``asdffs doctor``: what of FUSE, libraries and rights is there, and what to install for the rest."""
+"""``asdffs doctor``: checks FUSE, libraries and rights, and prints the command for each missing part."""
 
 from __future__ import annotations
 

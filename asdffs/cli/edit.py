@@ -145,7 +145,7 @@ def _wants_to_go_on() -> bool:
 
 
 def _ended(editor: subprocess.Popen[bytes]) -> int:
-    """Return the editor's exit code.  A signal that is to end this program goes to the editor, which ends first."""
+    """Return the editor's exit code.  Pass a signal for this program on to the editor, and wait for it."""
     try:
         with interrupts.interruptible():
             return editor.wait()

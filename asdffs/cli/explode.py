@@ -50,7 +50,7 @@ def _check_elsewhere(arguments: argparse.Namespace, document: Document) -> None:
 
 
 def _remember(document: Document, folder: FileFolder, names: list[str]) -> None:
-    """So that a watch that begins later knows which of the two was changed; it is no loss where that fails."""
+    """Record both states, so that a later ``watch`` knows which side changed.  Failing to do so is harmless."""
     with contextlib.suppress(OSError):
         seen = {name: folder.signature(name) for name in names}
         MirrorRecord(folder.directory, document.signature, seen).write(places_of(document.path).mirrors)

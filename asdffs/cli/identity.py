@@ -1,4 +1,4 @@
-"""Which file a state directory belongs to: what was typed into a file stays with it when it is renamed.
+"""Which file a state directory belongs to, so that drafts stay with a file after a rename.
 
 A state directory has its name from the path of the file.  ``identity`` in it says which file that was: inode and time
 of birth, a line for each that it had, because a growth may replace the file by a new one.  ``files/INODE-BIRTH``
@@ -47,7 +47,7 @@ class StateOwner:
         self._identity = identity_of(path)
 
     def claim(self) -> Iterator[str]:
-        """Make the directory this file's: what another one left there is set aside; a sentence about that.
+        """Give the state directory to this file; move another file's content aside, and return a sentence about it.
 
         Raises ``OSError``.
         """

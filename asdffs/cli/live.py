@@ -1,4 +1,4 @@
-"""The mounts that are there now, and what each says of itself.
+"""Finds the current mounts and reads the state of each.
 
 Any user may mount something that calls itself asdffs, never answers, or says anything.  So each mount is asked in a
 process of its own, which is left behind when it takes too long: a thread that waits for a mount keeps a process from
@@ -70,7 +70,7 @@ def _ask(mount: Mount, out: int) -> None:
 
 
 def _let_go(kept: int) -> None:
-    """Keep no descriptor but ``kept``: whoever reads what this command prints would wait for its end."""
+    """Close all file descriptors but ``kept``: a reader of our output would wait for their end."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
@@ -106,7 +106,7 @@ def _is_count(value: Any, most: int) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is a text that may be a path: no NUL, and bytes that are not UTF-8 only as Python has them."""
+    """Return whether ``text`` may be a path: no NUL, and other bytes than UTF-8 only as surrogates."""
     if not isinstance(value, str) or "\0" in value:
         return False
     try:

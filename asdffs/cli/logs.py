@@ -1,4 +1,4 @@
-"""Where a daemon's log goes, which has no terminal, and what commands log."""
+"""Sets up logging: a file or syslog for daemons, the error output for commands."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _main(argv: list[str] | None) -> int:
 
 
 def _told(err: AsdffsError | OSError, file: str | None) -> ExitCode:
-    """Print what was wrong with ``file``, and what to do; return the exit code."""
+    """Print the error about ``file`` and the next step; return the exit code."""
     if isinstance(err, AsdffsError):
         if not isinstance(err, UsageError):
             err.path = err.path or file
@@ -101,7 +101,7 @@ def _with_command(argv: list[str]) -> list[str]:
 
 
 def _with_mount(argv: list[str]) -> list[str]:
-    """mount(8) and fstab call ``asdffs FILE MNT -o OPTIONS``: that is a mount, and not a command that is mistyped."""
+    """Add ``mount`` to ``FILE MNT -o OPTIONS``, as mount(8) and fstab call asdffs."""
     first = argv[0] if argv else "-"
     if first.startswith("-") or first in COMMANDS or len(argv) < _MOUNT_WORDS:
         return argv

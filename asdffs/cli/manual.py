@@ -62,7 +62,7 @@ def _options(arguments: tuple[Argument, ...]) -> Iterator[str]:
 
 
 def _epilog(text: str) -> Iterator[str]:
-    """Its parts begin with lines that end with a colon; what is indented is shown as it is written."""
+    """Convert an epilog: lines that end with a colon are headings, indented lines are shown verbatim."""
     heading, open_section = "NOTES", False
     for block in text.strip().split("\n\n"):
         lines = block.split("\n")

@@ -1,4 +1,4 @@
-"""What the last mount of a file had to say, and what a killed one left."""
+"""Reports of the last mount of a file, and the unsaved edits of a killed one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asdffs.errors import UnfinishedError
 
 
 class Past(NamedTuple):
-    """``sentences``: what to tell; ``kept``: paths of what was kept beside the file."""
+    """Results of the last mount.  ``sentences``: for the user.  ``kept``: paths of files saved beside the file."""
 
     sentences: list[str]
     kept: list[str]

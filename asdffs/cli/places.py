@@ -182,7 +182,7 @@ def _is_usable(place: str) -> bool:
 
 
 def _own_temporary() -> str:
-    """Of this user alone: one that another user made, who might read or redirect what we write, is not used."""
+    """Return a temporary directory of this user alone; another user's could read or redirect our files."""
     place = os.path.join(tempfile.gettempdir(), f"asdffs-of-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
         os.mkdir(place, 0o700)

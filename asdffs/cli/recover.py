@@ -16,7 +16,10 @@ from asdffs.document.opening import open_document, resolve
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Open for writing, which recovers; keep what a killed mount held.  Raises ``AsdffsError``, ``OSError``."""
+    """Recover the file by opening it for writing, and keep the edits of a killed mount.
+
+    Raises ``AsdffsError``, ``OSError``.
+    """
     path = os.path.join(*resolve(arguments.file))
     past = recover(path)
     if arguments.json:

@@ -1,4 +1,4 @@
-"""What a user can do about an error: the words for each ``errors.Remedy``, which name commands and options."""
+"""The next step for each ``errors.Remedy``, as commands and options that a user can type."""
 
 from __future__ import annotations
 

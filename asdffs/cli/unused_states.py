@@ -1,4 +1,4 @@
-"""Removes state directories that nobody has used for a long time, and that hold nothing anybody typed.
+"""Removes old, unused state directories that hold no unsaved edits.
 
 Each file that is ever mounted or edited gets a state directory (``places``).  It has the log and the history of trees
 when the mount is over, and nothing else.  Looked for once a day, at the end of a mount.

@@ -205,7 +205,7 @@ class _Watching:
                 watch.stop()
 
     def _turn(self, closed: set[str], idle: bool) -> None:  # noqa: FBT001 - as ``take`` gives them
-        """Carry what was ``closed`` and is whole, and what stays as it is; when ``idle`` finish the file."""
+        """Write complete files that were ``closed`` or stay unchanged into the ASDF file; finish it when ``idle``."""
         if self._look():
             ready = self._ready(closed)
             if ready:
@@ -217,7 +217,7 @@ class _Watching:
         self._tell()
 
     def _ready(self, closed: set[str]) -> list[str]:
-        """Files that a writer has closed and no other has half of, and those that are the same for a while.
+        """Return the files that their writers closed, and those that have not changed for a while.
 
         One that was closed may have other bytes and the same times: a map was stored into again.
         """

@@ -1,4 +1,4 @@
-"""Opens a file for a command that changes it: under the lock, recovered, with what earlier ones left told."""
+"""Opens a file for a command that changes it: locked, recovered, with the reports of earlier mounts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _opened(real: str, command: str, settings: Settings | None, *, typing: bool)
 
 
 def _close(document: Document) -> None:
-    """What the command has to say is not to be hidden by a journal that cannot be removed."""
+    """Close the document; only log a journal that cannot be removed, so that it hides no other error."""
     try:
         document.close()
     except OSError as err:

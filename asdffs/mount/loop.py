@@ -1,4 +1,4 @@
-"""The loop that serves a mount, and its scheduler, by which slow requests do not block others.
+"""The event loop of a mount, and its scheduler: slow requests do not block others.
 
 One thread at a time *leads*: it takes requests from the kernel and answers them.  A callback that must wait
 (``Loop.waiting``) releases the main lock.  After its thread has been busy for a tick, an idle thread takes the lead.

@@ -44,7 +44,7 @@ Maker = Callable[[FileState, Callable[[], Branch]], ArrayFile]
 
 
 class _Entry(NamedTuple):
-    """What a name leads to: a file that ``maker`` makes of the array at ``path``, or without one a directory.
+    """An entry of a listing: a file that ``maker`` makes of the array at ``path``; without ``maker`` a directory.
 
     ``document``: the file that it is in.
     """
@@ -55,7 +55,7 @@ class _Entry(NamedTuple):
 
 
 class _Listing(NamedTuple):
-    """What each name leads to.  ``keys``: of children in the same place of the tree, which are nearly all.
+    """The entries of a directory by name.  ``keys``: of children at the same place of the tree, nearly all.
 
     ``others``: what else there is; ``until``: when these are looked for again (monotonic seconds); None: in the next
     tree.
@@ -71,7 +71,7 @@ class _Listing(NamedTuple):
 
 
 class Formats:
-    """The formats in which arrays are shown; those whose names are ``hidden`` are not."""
+    """The formats in which arrays are shown, without the ``hidden`` ones."""
 
     def __init__(self, hidden: frozenset[str]) -> None:
         self._hidden = hidden
@@ -97,7 +97,7 @@ class Formats:
 
     @functools.cached_property
     def shown(self) -> dict[str, ArrayFormat]:
-        """Those that are not hidden, and need nothing that is not installed; by name."""
+        """Return the formats by name that are not hidden and whose libraries are installed."""
         found = {}
         for name, plugin in self._named.items():
             if name in self._hidden:
@@ -110,7 +110,7 @@ class Formats:
         return found
 
     def named(self, name: str) -> ArrayFormat | None:
-        """The one whose file ``name`` is; None for the name of a directory, which ends otherwise."""
+        """Return the format of the file ``name``; None for the name of a directory."""
         return next((shown for shown in self.shown.values() if name.endswith(shown.ending)), None)
 
     def taking(self, branch: Branch) -> Iterator[ArrayFormat]:
@@ -220,7 +220,7 @@ class ArrayDirectory(ReadOnlyDirectory):
                     yield name, key
 
     def _others(self, branch: Branch) -> Iterator[tuple[str, _Entry]]:
-        """A mask that is no array, and what is in other files."""
+        """Return entries for masks without an array, and for references to other files."""
         if branch.array is not None and branch.masked:
             for shown in self._formats.shown.values():
                 if shown.mask is not None:
@@ -241,7 +241,7 @@ class ArrayDirectory(ReadOnlyDirectory):
             yield directory_name_of(key, self._formats.endings)
 
     def _elsewhere(self, reference: str) -> tuple[FileState, Branch, Path] | None:
-        """What a ``$ref`` to another file leads to; None where that cannot be read or leads too far."""
+        """Return the target of a ``$ref`` to another file; None if it cannot be read or is too far away."""
         if self._far >= _FARTHEST:
             return None
         try:

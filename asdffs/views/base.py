@@ -1,4 +1,4 @@
-"""What a view is: named files that show parts of a document, without FUSE and without errno.
+"""The interface of views: named files that show parts of a document, without FUSE and errno.
 
 A view offers one directory of the mount.  Its files read and write through the document;
 a read returns bytes, or an extent that the adapter reads without copying through Python.
@@ -18,7 +18,7 @@ from asdffs.storage.backend import Extent
 
 
 class Options(NamedTuple):
-    """What a user chose about views.  ``hidden``: names of the array formats that are not shown.
+    """The user's choices about views.  ``hidden``: names of the array formats to leave out.
 
     ``layout``: the name of the view that is the root of the mount; empty: all of them are in it.
     """
@@ -49,7 +49,7 @@ class ViewFile:
         raise NotImplementedError
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """What of the document the content depends on: who changes that has the kernel forget the file's attributes.
+        """Return the parts of the document that the content depends on; their changes invalidate the kernel's caches.
 
         None: the file may change at any time, and the kernel asks each time.
         """
@@ -105,11 +105,11 @@ class ViewFile:
         raise NotSupportedError("room cannot be reserved here")
 
     def window(self) -> tuple[int, int] | None:
-        """Of a file that shows a block as it is: its number, and what makes an offset one of the block when added."""
+        """Return the number of the block that the file shows unchanged, and the offset of the file in the block."""
         return None
 
     def head_size(self) -> int:
-        """Of a file that has a ``window``: bytes at its beginning that are none of the block's."""
+        """Return how many bytes at the beginning of a file with a ``window`` are not in the block."""
         return 0
 
     def attributes(self) -> Mapping[str, bytes]:
@@ -196,7 +196,7 @@ class ChangeableDirectory:
         raise NotImplementedError
 
     def rename(self, name: str, target: ChangeableDirectory, new_name: str) -> None:
-        """Give an entry another name in this view, maybe one that is there, which is gone then.
+        """Rename an entry within this view; an existing entry of the new name is replaced.
 
         Raises ``FileExpectedError``, ``NotDirectoryError``, ``NotEmptyError``, ``NotPermittedError``.
         """

@@ -63,7 +63,7 @@ class ExplodedBlock(ViewFile):
         self._number = number
 
     def subjects(self) -> tuple[Subject, ...]:
-        """What is stored of the block, and what will be."""
+        """Return the part of the document that the file depends on: the stored bytes of the block."""
         return (stored(self._number),)
 
     def version(self) -> int:

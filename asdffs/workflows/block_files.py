@@ -104,7 +104,7 @@ class BlockFiles:
         return other
 
     def _differences(self, other: Document, number: int) -> Iterator[tuple[int, bytes]]:
-        """Offsets in block ``number``, and what ``other`` has there; not what the block has beyond it."""
+        """Yield offsets in block ``number`` and the bytes of ``other`` there, where both differ."""
         for place in range(0, other.blocks[0].size, CHUNK):
             new = other.blocks[0].read_at(place, CHUNK)
             old = self._document.blocks[number].read_at(place, CHUNK)

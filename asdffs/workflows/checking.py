@@ -100,7 +100,7 @@ def _check_tree(document: Document) -> Iterator[Finding]:
 
 
 def _check_extensions(document: Document, arrays: Sequence[Ndarray]) -> Iterator[Finding]:
-    """Blocks that no array refers to, in a file with objects that may."""
+    """Report blocks without an array in a file whose other objects may use them."""
     hidden, count = find_hidden(document.tree, document.contents, document.scheduler), len(document.blocks)
     yield from (Finding(Level.ERROR, trouble) for trouble in hidden.troubles)
     unseen = hidden.unseen(arrays, count)

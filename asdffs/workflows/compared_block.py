@@ -1,4 +1,4 @@
-"""A block of a file that is compared: read decoded or as it is stored, with errors that name the file."""
+"""One side of a comparison of blocks: reads decoded or stored bytes; its errors name the file."""
 
 from __future__ import annotations
 

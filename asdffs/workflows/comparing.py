@@ -100,7 +100,7 @@ class Comparison:
         return f"block {block.number}" if block.document in (self._a, self._b) else block.document.path
 
     def _bytes_of(self, document: Document, source: Any) -> Side | None:
-        """The block that a source means; of a URI that leads to a file here, its first."""
+        """Return the block that a source means; for a URI of a local file, its first block."""
         count = len(document.blocks)
         if isinstance(source, int):
             return Side(document, source % count) if -count <= source < count else None

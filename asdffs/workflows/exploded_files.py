@@ -135,7 +135,7 @@ Fill = Callable[[Backend], None]
 
 
 def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
-    """What is there already may be written over: with ``force``, not what is being exploded, nor in use."""
+    """Check existing files: only ``force`` replaces them, and never the exploded file or files in use."""
     there = [name for name in targets if os.path.lexists(folder.path(name))]
     externals = [
         os.path.realpath(one.path) for one in find_externals(document, document.tree.arrays()) if one.path is not None
@@ -174,7 +174,7 @@ class _Temporaries:
 
     @contextlib.contextmanager
     def removed(self) -> Iterator[_Temporaries]:
-        """What has no name of its own at the end is removed, and what a crash left at the beginning."""
+        """Remove temporary files: those of a crash at the beginning, unplaced ones at the end."""
         remove_stale(self.folder, self._purpose)
         with interrupts.critical():  # a few renames later there is a whole exploded form again
             try:

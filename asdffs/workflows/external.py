@@ -1,4 +1,4 @@
-"""Arrays whose bytes lie in another file: where that is, and whether it has them (section Exploded form).
+"""Finds the arrays whose bytes lie in another file, and checks that file (section Exploded form).
 
 A source that is a URI means the first block of the file it leads to, relative to the file it is in.
 Reads other files, changes none.

@@ -1,4 +1,4 @@
-"""What is remembered of an exploded form: files that were carried, or written, and what the ASDF file was then.
+"""The record of an exploded form: the files as last written, and the ASDF file at that time.
 
 So that the next watch knows which of the two was changed meanwhile.  A record is there whole or not at all.  It is
 written before something is carried, and again after, so that a carry that was interrupted is known as one.  One for

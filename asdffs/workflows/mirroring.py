@@ -1,4 +1,4 @@
-"""An exploded form of real files and the one ASDF file that it mirrors: what is saved in it is carried into the file.
+"""Mirrors an exploded form of real files and one ASDF file: saves in the form are written into the file.
 
 | in the directory                     | what is done                                                              |
 |--------------------------------------|---------------------------------------------------------------------------|
@@ -154,7 +154,7 @@ class Mirror:
         return changed
 
     def _settled(self, name: str) -> Signature:
-        """The signature of a file whose pages are clean: a map that stores into it from now on moves its time."""
+        """Return the signature of a file after its dirty pages are clean, so that later mapped writes change it."""
         if name != self.main:
             with closing(self.folder.open(name, writable=False)) as backend:
                 backend.sync()
@@ -244,7 +244,7 @@ class Mirror:
             raise UnfinishedError("; ".join(keeper.failures), path=self._document.path)
 
     def _refresh(self, before: dict[str, Signature]) -> bool:
-        """Have the directory what the ASDF file has; whether some file was not what it was ``before``."""
+        """Copy the ASDF file's state into the directory; return whether a file there had changed since ``before``."""
         names, changed = self._names(), False
         for name in names:
             if name in before and not self._is_empty(name) and not self._has_news(name):

@@ -100,7 +100,7 @@ class _Resolver:
         self._following: set[int] = set()
 
     def resolve(self, tree: _Tree, node: ValueNode) -> _Target:
-        """Return what ``node`` of ``tree`` means: itself, or of a reference where that leads in the end.
+        """Return ``node`` of ``tree``, or the final target if it is a reference.
 
         Raises ``_UnresolvedError``.
         """
@@ -161,7 +161,10 @@ def _read(path: str) -> _Tree | str:
 
 
 def _child(node: ValueNode, key: str, tree: _Tree) -> ValueNode:
-    """What is at ``key`` of ``node``; keys that look like numbers may be either.  Raises ``_UnresolvedError``."""
+    """Return the child of ``node`` at ``key``, also for a key that looks like a number.
+
+    Raises ``_UnresolvedError``.
+    """
     found: ValueNode | None = None
     if isinstance(node.value, dict):
         found = node.value.get(key, node.value.get(repr(key)))

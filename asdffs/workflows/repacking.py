@@ -49,7 +49,7 @@ class RepackOptions:
 
 
 class Repacking:
-    """One rewriting of ``document``, whose scheduler is ``workers``; made and used by who holds the main lock.
+    """Rewrites ``document``, whose scheduler is ``workers``.  The caller holds the main lock.
 
     ``kept``: numbers of the blocks that stay, in order, of ``count`` ones; ``notes``: sentences about what could not
     be as wished.

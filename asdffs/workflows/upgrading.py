@@ -105,7 +105,7 @@ class Upgrading(Repacking):
         return True
 
     def _wanted(self, number: int) -> Codec | None:
-        """What compressed it before is used again; what was in a chain with zlib is compressed by that."""
+        """Return the codec for a block: zlib or bzp2 if its old encodings end with one, else none."""
         document = self._document
         names = document.blocks[number].compression.split("+")
         if document.blocks[number].obstacle:
@@ -143,7 +143,7 @@ class Upgrading(Repacking):
         return Part(self._new_header(part.header, encoded.digest, known=True), part.stored)
 
     def _new_header(self, old: BlockHeader, checksum: bytes, *, known: bool) -> BlockHeader:
-        """Of today's form.  One that is compressed in a way that nobody knows says so."""
+        """Return the header in today's form; an unknown compression is named ``UNKNOWN``."""
         return old._replace(
             flags=old.flags & STREAMED,
             compression=old.compression if known else UNKNOWN,

@@ -1,4 +1,4 @@
-"""What an array format is: files that show arrays, such as ``NAME.npy``.
+"""The interface of array formats: files such as ``NAME.npy`` that show arrays.
 
 A format is one module here, or in a package of its own through the entry point group ``asdffs.formats``, with a
 ``PLUGIN``; the mount option ``NAME=off`` hides its files.
@@ -23,7 +23,7 @@ PREFIX: Final = "user.asdf."
 
 
 class ArrayFile(ViewFile):
-    """A file that shows the array that the tree has at a path now, or had last.
+    """A file that shows the array at a path of the tree, or the last one that was there.
 
     ``find()`` is the branch of the array: asked at each use, because a commit may change it.
     """
@@ -58,7 +58,7 @@ class ArrayFile(ViewFile):
         return (TREE, *subjects_of(self._document, branch))
 
     def _other(self, branch: Branch) -> FileState | None:
-        """The file that its source leads to, when it does and that can be read."""
+        """Return the other file that the source names; None without one, or if it cannot be read."""
         if branch.array is None or not isinstance(branch.array.source, str):
             return None
         try:

@@ -254,7 +254,7 @@ class _Units:
     # -- stated units ---------------------------------------------------------
 
     def _stated(self, unit: Branch, *, first: bool) -> Unit:
-        """A unit with the header that the tree states; what FITS demands before anything else is added if missing."""
+        """Return a unit with the header in the tree, after adding missing cards that FITS demands."""
         header = unit.children.get("header")
         stated = (
             read_values(self._document.outlines.outline(), header.span, header.line) if header is not None else []

@@ -274,7 +274,7 @@ def columns_of(dtype: Any, source: int = 0, above: tuple[str, ...] = (), shape: 
 
 
 def zero_of(dtype: Any) -> int:
-    """What FITS adds to integers to have the other sign; 0 for what needs nothing."""
+    """Return the BZERO of an integer type whose sign FITS does not have; 0 for other types."""
     if dtype.kind == "i" and dtype.itemsize == 1:
         return -128
     return int(1 << (8 * dtype.itemsize - 1)) if dtype.kind == "u" and dtype.itemsize > 1 else 0
