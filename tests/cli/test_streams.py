@@ -75,7 +75,7 @@ def test_regression_messages_of_libfuse_went_into_the_file(file: Path) -> None:
 
 def test_mistyped_commands_and_empty_names(file: Path) -> None:
     environment = environment_in(file.parent)
-    for arguments in (("unmount", "x"), ("chek", file)):
+    for arguments in (("unmuont", "x"), ("chek", file)):
         done = asdffs(*arguments, environment=environment)
         assert (done.returncode, "invalid choice" in done.stderr) == (2, True)
     for arguments in (("mount", file, ""), ("mount", "", file.parent), ("umount", ""), ("info", "")):

@@ -196,6 +196,6 @@ def test_regression_directories_of_a_new_store_were_not_synced(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert main(["daf", "unpack", "--sync", str(packed), str(tmp_path / "b.daf")]) == 0
     directories = {path.relative_to(tmp_path / "b.daf") for path in (tmp_path / "b.daf").rglob("*") if path.is_dir()}
-    found = {path.split(".tmp/", 1)[1] for path in synced if ".tmp/" in path}
+    found = {path.rsplit(".tmp/", 1)[1] for path in synced if ".tmp/" in path}
     assert {str(path) for path in directories} <= found
     assert any(path.endswith(".tmp") for path in synced)

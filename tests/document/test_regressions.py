@@ -109,7 +109,7 @@ def test_regression_write_into_slack_past_the_end_of_the_file_was_cut_off() -> N
 def test_regression_foreign_bytes_after_an_index_are_kept() -> None:
     whole = odd_file(index="stale", tail=b"something else entirely")
     folder, document = opened(whole)
-    with pytest.raises(NoRoomError, match="no index follow"):
+    with pytest.raises(NoRoomError, match="neither a block nor an index"):
         document.blocks[1].write_at(40, b"more")
     document.commit_tree(grown(document))
     document.finish()
