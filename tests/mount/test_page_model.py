@@ -98,9 +98,16 @@ class Others:
                 self.tail[start : start + len(raw)] = raw
 
 
+def hows(seed: int) -> tuple[str, ...]:
+    """How the programs change bytes through each of ``VIEWS``.  ``Others.resize`` uses write(2) through the first."""
+    return ("write", *random.Random(seed).choice([("map", "map"), ("map", "write"), ("write", "map")]))
+
+
 def run_programs(mount: Mounted, seed: int) -> dict[int, int]:
     """Run the programs; what each byte that they own must be."""
-    views = [f"{mount.point / name}:{start}" for name, start in VIEWS.items()]
+    views = [
+        f"{mount.point / name}:{start}:{how}" for (name, start), how in zip(VIEWS.items(), hows(seed), strict=True)
+    ]
     command = [sys.executable, page_writers.__file__, str(seed)]
     started = [
         subprocess.Popen(

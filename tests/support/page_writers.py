@@ -4,9 +4,11 @@ Every program owns stripes of the block, a few bytes wide, so that each page has
 only these, by write(2) and through mmaps, of whichever view, and it knows what they must be: POSIX orders what one
 program does.  It uses two values, so that a byte often is what it was before.  Run as a program, this is one of them:
 
-    page_writers.py SEED NUMBER COUNT SECONDS FIRST_VALUE VIEW:START... > what it wrote
+    page_writers.py SEED NUMBER COUNT SECONDS FIRST_VALUE VIEW:START:HOW... > what it wrote
 
-VIEW is a file, START where the block's first byte lies in it.  Offsets in bytes of the block.
+VIEW is a file, START where the block's first byte lies in it.  HOW: ``write`` or ``map``.  A page that one program
+maps and another one writes by write(2), through the same view, is not part of the model: the kernel itself may lose
+the write(2) there (docs/semantics.md, Views beside each other).  Offsets in bytes of the block.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class View:
 
     path: str
     start: int
+    how: str
     descriptor: int = -1
     map: mmap.mmap | None = None
     unsent: set[int] = field(default_factory=set)
@@ -84,6 +87,8 @@ class Program:
         self.rng = random.Random(f"{seed}/{number}")
         self.stripes = list(stripes_of(number, count))
         self.views = views
+        self.written = [view for view in views if view.how == "write"]
+        self.maps = [view for view in views if view.how == "map"]
         self.model = {at: first for start, end in self.stripes for at in range(start, end)}
         self.done: list[str] = []
         self.count = 0
@@ -106,7 +111,7 @@ class Program:
 
     def write(self) -> None:
         """write(2), through a descriptor that stays open or one of its own."""
-        view, (start, raw) = self.rng.choice(self.views), self._place()
+        view, (start, raw) = self.rng.choice(self.written), self._place()
         self._note(f"write {view.path} {start}+{len(raw)}")
         if self.rng.random() < 0.5:
             descriptor = os.open(view.path, os.O_RDWR)
@@ -126,7 +131,7 @@ class Program:
 
     def backend(self) -> None:
         """Through an mmap; what was stored in that of another view there before is sent first."""
-        view, (start, raw) = self.rng.choice(self.views), self._place()
+        view, (start, raw) = self.rng.choice(self.maps), self._place()
         places = range(start, start + len(raw))
         for other in self.views:
             if other is not view and not other.unsent.isdisjoint(places):
@@ -179,7 +184,7 @@ def _covers(step: str, place: int) -> bool:
 
 def main(arguments: list[str]) -> int:
     seed, number, count, seconds, first = arguments[:5]
-    views = [View(path, int(start)) for path, _, start in (word.rpartition(":") for word in arguments[5:])]
+    views = [View(path, int(start), how) for path, start, how in (word.rsplit(":", 2) for word in arguments[5:])]
     program = Program(int(seed), int(number), int(count), int(first), views)
     try:
         program.run(float(seconds))
