@@ -15,7 +15,8 @@ from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.logs import told_here
 from asdffs.cli.remedies import told, with_remedy
 from asdffs.cli.saying import say
-from asdffs.document.opening import open_document, resolve
+from asdffs.document.opening import open_document
+from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_backend import FileFolder

@@ -30,8 +30,9 @@ from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.unused_states import remove_unused_states
 from asdffs.document.blocks.contents import ChecksumPolicy
-from asdffs.document.opening import Settings, open_document, resolve
+from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
+from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError, UsageError, reason_of
 from asdffs.mount.binding import load_binding

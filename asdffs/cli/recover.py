@@ -12,7 +12,8 @@ from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.past import Past, tell_the_past
 from asdffs.cli.places import clear, places_of
 from asdffs.cli.saying import say
-from asdffs.document.opening import open_document, resolve
+from asdffs.document.opening import open_document
+from asdffs.document.scanning import resolve
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,8 @@ from asdffs.cli.outputs import alignment_of, padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
-from asdffs.document.opening import Settings, open_document, resolve
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.scanning import resolve
 from asdffs.scheduling import WorkerThreads
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions

@@ -25,11 +25,12 @@ from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
-from asdffs.document.opening import Settings, resolve
+from asdffs.document.opening import Settings
 from asdffs.document.report import raise_outcome
 from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
+from asdffs.document.scanning import resolve
 from asdffs.errors import AsdffsError, MissingFileError, StaleFileError, UsageError
 from asdffs.storage.backend import Signature
 from asdffs.storage.new_file import default_mode

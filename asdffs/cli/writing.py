@@ -14,7 +14,8 @@ from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import Held, places_of
 from asdffs.cli.remedies import told
 from asdffs.document.document import Document
-from asdffs.document.opening import Settings, open_document, resolve
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.scanning import resolve
 
 logger = logging.getLogger(__name__)
 

@@ -5,36 +5,27 @@ Only this module chooses real files; tests pass a ``MemoryFolder`` instead.  All
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from asdffs import registry
-from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.transaction import ChangePolicy, Transaction
 from asdffs.document.document import Document
 from asdffs.document.linked_files import LinkedFiles
+from asdffs.document.scanning import naming, resolve, scan, with_pending_record
 from asdffs.document.state import FileState, Parts, Setup
-from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, UsageError
-from asdffs.format.header import Header
-from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
-from asdffs.format.scanner import drive, scan_layout
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.gap import AUTO
-from asdffs.storage.journal import Journal, journal_name, read_trusted
+from asdffs.storage.journal import Journal, journal_name
 from asdffs.storage.lock import open_locked
-from asdffs.storage.payload import open_payload
 from asdffs.storage.recovery import recover
-from asdffs.storage.unfinished import as_recovered, belongs
 
 #: The largest block size of a file system by which blocks of the ASDF file are moved, in bytes.
 _LARGEST_UNIT: Final = 1 << 16
@@ -44,25 +35,6 @@ _LARGEST_RESERVE: Final = 128 << 20
 _LEAST_RESERVE: Final = 1 << 14
 #: Seconds for which an open waits for a daemon that is finishing the same file.
 PATIENCE = 600.0
-
-
-def resolve(path: str) -> tuple[str, str]:
-    """Return the directory and the name of the regular file at ``path``, without symbolic links.
-
-    Raises ``MissingFileError``, or ``UsageError`` if ``path`` is empty.
-    """
-    if not path:
-        raise UsageError("the name of the file is empty")
-    real = os.path.realpath(path)
-    try:
-        mode = os.stat(real).st_mode
-    except OSError as err:
-        raise MissingFileError(f"cannot be opened: {err.strerror}", path=path) from err
-    if not stat.S_ISREG(mode):
-        kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-        raise MissingFileError(f"is {kind}; give the ASDF file itself", path=path)
-    directory, name = os.path.split(real)
-    return directory, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +98,10 @@ def open_in_folder(
     chosen = settings or Settings()
 
     def reopen_parts(current: Transaction) -> Parts:
-        with _naming(folder.path(name)):
+        with naming(folder.path(name)):
             return _reopen_parts(folder, name, current)
 
-    with _naming(folder.path(name)):
+    with naming(folder.path(name)):
         parts = _open_parts(folder, name, story, chosen, writable=writable)
     return Document(
         folder.path(name),
@@ -161,16 +133,6 @@ def _beside(settings: Settings) -> Settings:
     return Settings(spool=settings.spool, spool_max=settings.spool_max, scheduler=settings.scheduler)
 
 
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Add the path of the file to errors inside the block that have none."""
-    try:
-        yield
-    except AsdffsError as err:
-        err.path = err.path or path
-        raise
-
-
 def _fitting(policy: Padding, backend: Backend) -> Padding:
     """Return ``policy`` with moves aligned to blocks of the file system, unless these are huge, as on a network."""
     unit = backend.unit()
@@ -182,12 +144,12 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
     if writable:
         backend: Backend = open_locked(folder, name, patience=PATIENCE)
     else:
-        backend = _with_pending_record(folder, folder.open(name, writable=False))
+        backend = with_pending_record(folder, folder.open(name, writable=False))
     try:
         if writable:
             journal = _open_recovered(folder, backend, story, create=settings.journal)
         known = backend.signature()  # before the scan, so that a change during the scan is noticed
-        layout, dialect = _scan(backend)
+        layout, dialect = scan(backend)
         if journal is not None:
             journal.reserve(2 * min(layout.padding.stop, _LARGEST_RESERVE) + _LEAST_RESERVE)
     except BaseException:  # also an interrupt: leave nothing open, then raise
@@ -203,22 +165,17 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
     """Return the parts of a file that another program changed in place or replaced."""
     backend: Backend = current.backend
     if not current.mode.writable:
-        backend = _with_pending_record(folder, folder.open(name, writable=False))
+        backend = with_pending_record(folder, folder.open(name, writable=False))
     elif folder.signature(name).inode != backend.signature().inode:
         backend = open_locked(folder, name, patience=0)
     try:
         known = backend.signature()
-        layout, dialect = _scan(backend)
+        layout, dialect = scan(backend)
     except BaseException:  # as above
         if backend is not current.backend:
             backend.close()
         raise
     return Parts(current.hand_over(backend, known), layout, dialect)
-
-
-def _scan(backend: Backend) -> tuple[Layout, Dialect]:
-    layout = drive(scan_layout(backend.size(), lambda header: _find_dialect(header).rules), backend.read_at)
-    return layout, _find_dialect(layout.header)
 
 
 def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, create: bool) -> Journal | None:
@@ -238,30 +195,3 @@ def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, creat
         return journal
     journal.discard()
     return None
-
-
-def _with_pending_record(folder: Folder, backend: Backend) -> Backend:
-    """Return the backend of a file that is only read, with the pending record of a journal as an overlay.
-
-    Without the lock, the journal must not be replayed into the file.
-    """
-    found = read_trusted(folder, backend.name)
-    if found is None or not belongs(backend, *found):
-        return backend
-    record, progress = found
-    payload = open_payload(folder, backend.name, record.fill) if record.fill is not None else None
-    return as_recovered(backend, record, progress, payload).backend
-
-
-def _claims(name: str, dialect: Dialect, header: Header) -> bool:
-    return registry.answer("dialects", name, lambda: dialect.claims(header), otherwise=False)
-
-
-def _find_dialect(header: Header) -> Dialect:
-    for name in registry.names("dialects"):
-        found: Dialect | None = registry.find("dialects", name)
-        if found is not None and _claims(name, found, header):
-            return found
-    version = ".".join(map(str, header.version))
-    token = header.token.decode()
-    raise NotAsdfError(f"begins with '{token} {version}', a version that asdffs does not know", offset=0)

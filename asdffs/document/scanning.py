@@ -1,0 +1,101 @@
+"""Finds out what a file is: its directory and name, layout, dialect and text, without opening it as a document.
+
+Light on purpose: commands that only read values import nothing more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+
+from asdffs import registry
+from asdffs.dialects.base import Dialect
+from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, UsageError
+from asdffs.format.header import Header
+from asdffs.format.layout import Layout
+from asdffs.format.scanner import drive, scan_layout
+from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.journal import read_trusted
+from asdffs.storage.payload import open_payload
+from asdffs.storage.unfinished import as_recovered, belongs
+
+
+def resolve(path: str) -> tuple[str, str]:
+    """Return the directory and the name of the regular file at ``path``, without symbolic links.
+
+    Raises ``MissingFileError``, or ``UsageError`` if ``path`` is empty.
+    """
+    if not path:
+        raise UsageError("the name of the file is empty")
+    real = os.path.realpath(path)
+    try:
+        mode = os.stat(real).st_mode
+    except OSError as err:
+        raise MissingFileError(f"cannot be opened: {err.strerror}", path=path) from err
+    if not stat.S_ISREG(mode):
+        kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+        raise MissingFileError(f"is {kind}; give the ASDF file itself", path=path)
+    directory, name = os.path.split(real)
+    return directory, name
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Add the path of the file to errors inside the block that have none."""
+    try:
+        yield
+    except AsdffsError as err:
+        err.path = err.path or path
+        raise
+
+
+def read_text(path: str) -> bytes:
+    """Return the header, comments and tree of the ASDF file at ``path``.
+
+    After an interrupted change it is the text that a recovery would leave.  Raises ``MissingFileError``,
+    ``NotAsdfError``, ``DamagedFileError``, ``OSError``.
+    """
+    directory, name = resolve(path)
+    folder = FileFolder(directory)
+    with naming(path):
+        backend = with_pending_record(folder, folder.open(name, writable=False))
+        try:
+            return backend.read_at(0, scan(backend)[0].text_end)
+        finally:
+            backend.close()
+
+
+def scan(backend: Backend) -> tuple[Layout, Dialect]:
+    """Return the layout and the dialect of a file.  Raises ``NotAsdfError``, ``DamagedFileError``, ``OSError``."""
+    layout = drive(scan_layout(backend.size(), lambda header: _find_dialect(header).rules), backend.read_at)
+    return layout, _find_dialect(layout.header)
+
+
+def with_pending_record(folder: Folder, backend: Backend) -> Backend:
+    """Return the backend of a file that is only read, with the pending record of a journal as an overlay.
+
+    Without the lock, the journal must not be replayed into the file.
+    """
+    found = read_trusted(folder, backend.name)
+    if found is None or not belongs(backend, *found):
+        return backend
+    record, progress = found
+    payload = open_payload(folder, backend.name, record.fill) if record.fill is not None else None
+    return as_recovered(backend, record, progress, payload).backend
+
+
+def _claims(name: str, dialect: Dialect, header: Header) -> bool:
+    return registry.answer("dialects", name, lambda: dialect.claims(header), otherwise=False)
+
+
+def _find_dialect(header: Header) -> Dialect:
+    for name in registry.names("dialects"):
+        found: Dialect | None = registry.find("dialects", name)
+        if found is not None and _claims(name, found, header):
+            return found
+    version = ".".join(map(str, header.version))
+    token = header.token.decode()
+    raise NotAsdfError(f"begins with '{token} {version}', a version that asdffs does not know", offset=0)
