@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import select
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from asdffs.storage.mount_table import Mount, mounts
 #: How long an answer may take, in seconds; its size in bytes.
 _PATIENCE: Final = 2.0
 LONGEST: Final = 1 << 20
+#: Seconds after which a process that was left behind ends, because it keeps its mount namespace from ending.
+_LEFT: Final = 5
 #: Descriptors above the last one that was opened here: those that were inherited.
 _MORE: Final = 256
 _FOREIGN: Final = "not a mount of asdffs, though it says so"
@@ -148,6 +151,7 @@ def _start(mount: Mount) -> int:
     if not child:
         try:
             if not os.fork():  # init's from now on, whenever it ends
+                signal.alarm(_LEFT)  # its default action ends the process
                 _let_go(writer)
                 _ask(mount, writer)
         finally:

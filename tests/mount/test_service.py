@@ -16,7 +16,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from support.mounts import asdffs, environment_in, mounted, run
+from support.mounts import LIMIT, asdffs, environment_in, mounted, run
+from support.processes import pids_with, wait_for
 from support.samples import odd_file
 
 pytestmark = pytest.mark.mount
@@ -62,6 +63,22 @@ def test_ls_tells_of_every_mount(file: Path, tmp_path: Path) -> None:
             os.kill(second.pid, signal.SIGCONT)
         assert states == ["serving", "not answering"]
     assert listed(environment_in(tmp_path), tmp_path) == []
+
+
+def test_who_asks_a_mount_that_does_not_answer_ends(file: Path, tmp_path: Path) -> None:
+    """Else it would keep the mount namespace of its command, and with it every mount in there."""
+    mark = f"ASDFFS_MARK={tmp_path}"
+    with mounted(file) as mount:
+        os.kill(mount.pid, signal.SIGSTOP)
+        try:
+            environment = environment_in(tmp_path) | dict([mark.split("=")])
+            subprocess.run([sys.executable, "-m", "asdffs", "ls"], env=environment, check=True, timeout=LIMIT)
+            left = pids_with(mark)
+            assert left, "it waits still"
+            for pid in left:
+                wait_for(pid)
+        finally:
+            os.kill(mount.pid, signal.SIGCONT)
 
 
 def test_a_dead_mount_is_told_as_such(file: Path, tmp_path: Path) -> None:
