@@ -15,7 +15,9 @@ class Remedy(enum.Enum):
     """Commands and options that help with an error.  ``cli/remedies`` has their texts."""
 
     CLOSE_GAP = enum.auto()
+    CHANGE_SHARED = enum.auto()
     COMPARE_TEXT = enum.auto()
+    CREATE_PARENTS = enum.auto()
     DROP_BYTES = enum.auto()
     DROP_INDEX = enum.auto()
     DROP_TAIL = enum.auto()
@@ -121,6 +123,14 @@ class DamagedBlockError(AsdffsError):
 
 class InvalidTreeError(AsdffsError):
     """A text is not valid as the tree, so it cannot be committed; ``line`` and ``column`` are the place."""
+
+
+class SharedValueError(InvalidTreeError):
+    """A value cannot be changed alone, because an alias or a merge key uses it in other places of the tree too."""
+
+
+class MissingValueError(AsdffsError):
+    """A path leads to nothing in the tree; ``line`` is where the part of the path that exists ends."""
 
 
 class InvalidArrayError(AsdffsError):

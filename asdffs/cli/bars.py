@@ -62,4 +62,5 @@ def title(one: dict[str, Any]) -> str:
 
 
 def _first(running: list[dict[str, Any]]) -> str:
-    return f"({title(running[0])}, {running[0]['done']} of {running[0]['total']} bytes)" if running else ""
+    one = running[0] if running else None
+    return f"({title(one)}, {one['done']} of {one['total']} {one.get('unit', 'bytes')})" if one else ""

@@ -16,6 +16,7 @@ class ExitCode(enum.IntEnum):
 
     OK = 0
     INTERNAL = 1
+    NOT_FOUND = 1  # as grep(1); internal errors end with a traceback beside it
     USAGE = 2
     NO_FILE = 3
     NOT_ASDF = 4
@@ -35,6 +36,8 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.DamagedFileError: ExitCode.NOT_ASDF,
     errors.DamagedBlockError: ExitCode.NOT_ASDF,
     errors.InvalidTreeError: ExitCode.NOT_ASDF,
+    errors.MissingValueError: ExitCode.NOT_FOUND,
+    errors.SharedValueError: ExitCode.NOT_ASDF,
     errors.InvalidArrayError: ExitCode.NOT_ASDF,
     errors.InvalidStoreError: ExitCode.NOT_ASDF,
     errors.TreeChangedError: ExitCode.IN_USE,

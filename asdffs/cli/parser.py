@@ -17,22 +17,22 @@ from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_r
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
 from asdffs.cli.arguments.looking import add_check, add_diff, add_info
 from asdffs.cli.arguments.mounting import add_doctor, add_ls, add_mount, add_umount
+from asdffs.cli.arguments.values import add_get, add_rename, add_set, add_undo, add_unset
 
 _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and safe against crashes."
 _EPILOG = """\
 examples:
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
   asdffs umount /mnt/x               write pending changes and unmount
-  asdffs edit data.asdf              edit the tree without a mount
-  asdffs COMMAND --help              show options and examples; also: asdffs help COMMAND
+  asdffs get meta.title *.asdf       print a value of many files; set changes it, without a mount
+  asdffs COMMAND --help              options and examples; asdffs --version: of asdffs and libfuse
 
 exit codes:
   0 done                             5 in use: mounted already, or the mount is busy
-  1 internal error                   6 cannot be mounted: FUSE, mount point, rights
+  1 no such value; internal error    6 cannot be mounted: FUSE, mount point, rights
   2 wrong command line               7 an edit was rejected; your text is beside the file
   3 no such file                     8 the file could not be written or finished
   4 not an ASDF file, or damaged     9 check found something that loses nothing
-  diff exits as diff(1): 0 equal, 1 different, 2 trouble
 """
 
 #: Name of each command -> what adds its parser.
@@ -43,6 +43,11 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "info": add_info,
     "check": add_check,
     "diff": add_diff,
+    "get": add_get,
+    "set": add_set,
+    "unset": add_unset,
+    "rename": add_rename,
+    "undo": add_undo,
     "edit": add_edit,
     "block": add_block,
     "explode": add_explode,
@@ -58,10 +63,9 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """The parser of all commands, or of ``command`` alone, which is made sooner."""
-    parser = make_parser(argparse.ArgumentParser, "asdffs", _DESCRIPTION, _EPILOG)
-    parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show the versions of asdffs, binding and libfuse"
-    )
+    parser = make_parser(argparse.ArgumentParser, "asdffs", _DESCRIPTION, _EPILOG, add_help=False)
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    parser.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in [command] if command in COMMANDS else COMMANDS:
         COMMANDS[name](commands).add_argument("-v", "--verbose", action="store_true", help="say what happens")

@@ -10,7 +10,9 @@ from asdffs.errors import AsdffsError, Remedy, reason_of
 #: ``{block}``: the number of the block that the error is about.
 WORDS: Final = {
     Remedy.CLOSE_GAP: "'asdffs repack FILE' closes the gap",
+    Remedy.CHANGE_SHARED: "--shared changes it in all these places",
     Remedy.COMPARE_TEXT: "'asdffs diff --text A B' compares them as text",
+    Remedy.CREATE_PARENTS: "--create makes the missing mappings",
     Remedy.DROP_BYTES: "'asdffs repack --force FILE' drops them",
     Remedy.DROP_INDEX: "'asdffs repack --force FILE' drops both",
     Remedy.DROP_TAIL: "'asdffs check' says more, --force drops it",

@@ -16,6 +16,8 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.NotAsdfError: errno.EIO,
     errors.DamagedFileError: errno.EIO,
     errors.DamagedBlockError: errno.EIO,
+    errors.MissingValueError: errno.ENOENT,
+    errors.SharedValueError: errno.EBADMSG,
     errors.InvalidTreeError: errno.EBADMSG,  # EINVAL misleads emacs and mv
     errors.InvalidArrayError: errno.EIO,
     errors.InvalidStoreError: errno.EIO,

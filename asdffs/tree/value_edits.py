@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from asdffs.errors import AsdffsError, InvalidTreeError
+from asdffs.errors import InvalidTreeError, MissingValueError, Remedy, SharedValueError
 from asdffs.tree.events import Path
 from asdffs.tree.locating import Container, Location, behind_properties, locate
 from asdffs.tree.paths import format_path
@@ -25,14 +25,6 @@ _BLOCK_HEAD: Final = re.compile(r"[|>][-+\d]*([ \t]+#[^\r\n]*)?")
 #: White space and comments, as they may be between a key and its value.
 _NOTHING: Final = re.compile(r"(?:\s|#[^\r\n]*)*")
 _STEP: Final = 2
-
-
-class MissingValueError(AsdffsError):
-    """A path leads to nothing in the tree."""
-
-
-class SharedValueError(InvalidTreeError):
-    """The value is used in other places too, by an alias or a merge key."""
 
 
 class Edit(NamedTuple):
@@ -102,16 +94,19 @@ def _existing(text: str, path: Path) -> Location:
     if not path:
         raise InvalidTreeError("the root of the tree cannot be removed or renamed")
     if found.container is None:
-        raise _shared_error(found, path)
+        raise _shared_error(found, path, None)
     return found
 
 
-def missing(path: Path, found: Location) -> MissingValueError:
-    """Return the error for a path that is not in the tree."""
+def missing(path: Path, found: Location, *, creates: bool = False) -> MissingValueError:
+    """Return the error for a path that is not in the tree.  ``creates``: the caller could create the parents."""
     have = format_path(path[: len(path) - len(found.missing)])
     where = "the tree" if have == "." else have
     sentence = f"{format_path(path)}: there is no such value; {where} has no {_step(found.missing[0])}"
-    return MissingValueError(sentence, line=found.line or None)
+    more = len(found.missing) > 1 and all(isinstance(step, str) for step in found.missing)
+    return MissingValueError(
+        sentence, line=found.line or None, remedy=Remedy.CREATE_PARENTS if more and creates else None
+    )
 
 
 def _step(step: str | int) -> str:
@@ -133,16 +128,16 @@ def _check_shared(found: Location, path: Path, *, shared: bool, removes: bool = 
         raise InvalidTreeError(sentence, line=one.anchor_line)
     if shared or not (found.through or found.aliases):
         return
-    raise _shared_error(found, path)
+    raise _shared_error(found, path, Remedy.CHANGE_SHARED)
 
 
-def _shared_error(found: Location, path: Path) -> InvalidTreeError:
+def _shared_error(found: Location, path: Path, remedy: Remedy | None) -> InvalidTreeError:
     if found.through:
         last = found.through[-1]
         sentence = f"{format_path(path)} is shared: '*{last.anchor}' means the value of line {last.anchor_line}"
-        return SharedValueError(sentence, line=last.line)
+        return SharedValueError(sentence, line=last.line, remedy=remedy)
     sentence = f"{format_path(path)} is shared: {_lines(found.aliases)} has an alias to it"
-    return SharedValueError(sentence, line=found.line)
+    return SharedValueError(sentence, line=found.line, remedy=remedy)
 
 
 def _lines(lines: list[int]) -> str:
@@ -244,7 +239,7 @@ def _added(text: str, found: Location, path: Path, new: NewValue, *, create: boo
     first, *rest = found.missing
     wrong = isinstance(first, str) != box.mapping or (not box.mapping and first != box.count)
     if wrong or (rest and not create) or any(isinstance(step, int) for step in rest):
-        raise missing(path, found)
+        raise missing(path, found, creates=not wrong)
     _check_shared(found, path, shared=shared)
     newline = newline_of(text, box.start)
     if box.flow:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+#: Columns for the names of commands, also where no option is longer.
+_LEAST_COLUMN: Final = 12
 SCHEMA: Final = "check the tree against the schemas of its tags (needs the asdf library)"
 
 
@@ -13,12 +15,21 @@ def add_command(commands: Any, name: str, text: str, epilog: str) -> argparse.Ar
     return make_parser(commands.add_parser, name, text, epilog, help=text)
 
 
-def make_parser(make: Any, name: str, text: str, epilog: str, **options: str) -> argparse.ArgumentParser:
+def make_parser(make: Any, name: str, text: str, epilog: str, **options: Any) -> argparse.ArgumentParser:
     """A parser whose epilog is shown as it is written."""
     parser: argparse.ArgumentParser = make(
-        name, description=text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options
+        name, description=text, epilog=epilog, formatter_class=_Formatter, **options
     )
     return parser
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Shows the epilog as it is written, and commands and their help side by side."""
+
+    def start_section(self, heading: str | None) -> None:
+        """See ``argparse.HelpFormatter``."""
+        super().start_section(heading)
+        self._action_max_length = max(self._action_max_length, _LEAST_COLUMN)
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +37,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="ASDF file")
 
 
-def add_json(parser: argparse.ArgumentParser, what: str = "one JSON object") -> None:
+def add_json(parser: argparse._ActionsContainer, what: str = "one JSON object") -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help=f"print {what} (docs/cli.md)")
 

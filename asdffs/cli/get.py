@@ -1,0 +1,145 @@
+"""``asdffs get PATH FILE...``: print values of the tree."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from asdffs.cli.exit_codes import ExitCode, exit_code_of
+from asdffs.cli.remedies import told
+from asdffs.cli.saying import say
+from asdffs.document.scanning import read_text
+from asdffs.errors import AsdffsError
+from asdffs.tree.conditions import MISSING, Condition, parse_condition
+from asdffs.tree.events import Path
+from asdffs.tree.lookups import Values, for_json, plain
+from asdffs.tree.paths import format_path, parse_path
+from asdffs.tree.values import ValueNode
+
+
+class Row(NamedTuple):
+    """The values of one file, as they are printed; ``MISSING`` for one that is missing."""
+
+    file: str
+    cells: list[Any]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the values; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
+    paths = [parse_path(path) for path in (arguments.path, *arguments.paths)]
+    condition = parse_condition(arguments.where) if arguments.where else None
+    rows, codes = [], []
+    for file in arguments.files:
+        try:
+            row = _row(file, paths, condition, arguments)
+        except (AsdffsError, OSError) as err:
+            codes.append(_failed(file, err))
+            continue
+        if row is not None:
+            rows.append(row)
+            codes.append(_missing(row, paths, arguments))
+    (_print_json if arguments.json else _print_text)(arguments, paths, rows)
+    return max(codes, default=0)
+
+
+def _row(file: str, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace) -> Row | None:
+    """Return the values of a file; None if the condition does not hold.  Raises ``AsdffsError``, ``OSError``."""
+    values = Values(read_text(file))
+    if condition is not None and not condition.holds(lambda path: _plain(values.find(path))):
+        return None
+    return Row(file, [_cell(values, path, arguments) for path in paths])
+
+
+def _plain(found: ValueNode | None) -> Any:
+    return MISSING if found is None else plain(found)
+
+
+def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
+    if arguments.raw:
+        written = values.written(path)
+        return MISSING if written is None else written
+    found = values.find(path)
+    if found is None:
+        return MISSING
+    if arguments.json:
+        return for_json(found)
+    if isinstance(found.value, (dict, list)) or arguments.yaml:
+        return _as_yaml(plain(found))
+    return found.text
+
+
+def _as_yaml(value: Any) -> str:
+    import yaml
+
+    text: str = yaml.dump(value, Dumper=_dumper(yaml), allow_unicode=True, sort_keys=False, default_flow_style=None)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _dumper(yaml: Any) -> Any:
+    class Plain(yaml.SafeDumper):  # type: ignore[misc]
+        """Writes values that are shared twice, without anchors."""
+
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    return Plain
+
+
+def _failed(file: str, err: AsdffsError | OSError) -> int:
+    if isinstance(err, AsdffsError):
+        err.path = err.path or file
+        code = exit_code_of(err)
+    else:
+        err.filename = err.filename or file
+        code = ExitCode.UNFINISHED
+    say(f"asdffs: {told(err)}", file=sys.stderr)
+    return int(code)
+
+
+def _missing(row: Row, paths: Sequence[Path], arguments: argparse.Namespace) -> int:
+    """Fill in the default, or name each value that is missing; return the exit code."""
+    code = 0
+    for number, path in enumerate(paths):
+        if row.cells[number] is not MISSING:
+            continue
+        if arguments.default is not None:
+            row.cells[number] = arguments.default
+        else:
+            say(f"asdffs: {row.file}: {format_path(path)}: there is no such value", file=sys.stderr)
+            code = int(ExitCode.NOT_FOUND)
+    return code
+
+
+def _print_json(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:
+    names = [format_path(path) for path in paths]
+    cells = [[None if cell is MISSING else cell for cell in row.cells] for row in rows]
+    objects = [row[0] if len(paths) == 1 else dict(zip(names, row, strict=True)) for row in cells]
+    if len(arguments.files) > 1:
+        found: Any = [{"file": row.file, "value": one} for row, one in zip(rows, objects, strict=True)]
+        print(json.dumps(found, indent=2))
+    elif objects:
+        print(json.dumps(objects[0], indent=2))
+
+
+def _print_text(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:
+    if len(arguments.files) == 1:
+        for row in rows:
+            say(*(line for cell in row.cells if cell is not MISSING for line in str(cell).split("\n")))
+        return
+    table = [["FILE", *map(format_path, paths)]] if len(paths) > 1 else []
+    table += [[row.file, *("" if cell is MISSING else _on_one_line(str(cell)) for cell in row.cells)] for row in rows]
+    for line in _aligned(table) if sys.stdout.isatty() else ("\t".join(cells) for cells in table):
+        say(line)
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in table:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

@@ -1,0 +1,26 @@
+"""``asdffs rename PATH KEY FILE...``: give a value of the tree another key."""
+
+from __future__ import annotations
+
+import argparse
+
+from asdffs.cli.value_files import change_files, wanted_by
+from asdffs.errors import UsageError
+from asdffs.tree.paths import parse_path
+from asdffs.workflows.value_changes import Kind, Rules, ValueChange
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rename the key in each file; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
+    path = parse_path(arguments.path)
+    change = ValueChange(Kind.RENAME, path, key=_key(path, arguments.key))
+    rules = Rules(shared=arguments.shared, missing_ok=arguments.missing_ok)
+    return change_files(arguments, arguments.files, wanted_by(arguments, [change], rules))
+
+
+def _key(path: tuple[str | int, ...], word: str) -> str:
+    """Return the new key: ``word``, or the last key of a path with the same parent.  Raises ``UsageError``."""
+    new = parse_path(word)
+    if len(new) == 1 or (new and new[:-1] == path[:-1]):
+        return str(new[-1])
+    raise UsageError(f"{word!r} is in another mapping; a value only gets another key in its own mapping")

@@ -1,0 +1,22 @@
+"""``asdffs set PATH=VALUE FILE...``: set values of the tree."""
+
+from __future__ import annotations
+
+import argparse
+
+from asdffs.cli.value_files import change_files, wanted_by
+from asdffs.tree.paths import split_assignment
+from asdffs.tree.snippets import parse_value, text_value
+from asdffs.workflows.value_changes import Kind, Rules, ValueChange
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Set the values in each file; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
+    changes = [_change(word, string=arguments.string) for word in (arguments.change, *arguments.changes)]
+    rules = Rules(create=arguments.create, shared=arguments.shared)
+    return change_files(arguments, arguments.files, wanted_by(arguments, changes, rules))
+
+
+def _change(word: str, *, string: bool) -> ValueChange:
+    path, value = split_assignment(word)
+    return ValueChange(Kind.SET, path, text_value(value) if string else parse_value(value))

@@ -1,0 +1,31 @@
+"""``asdffs undo RECORD``: take back what set, unset and rename recorded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from asdffs.cli.value_files import Wanted, change_files
+from asdffs.errors import UsageError
+from asdffs.workflows.value_changes import Note, from_facts
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Take the edits back in each file; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
+    notes = _read(arguments.record)
+    wanted = Wanted(arguments.command, notes=notes, dry_run=arguments.dry_run, schema=arguments.schema)
+    return change_files(arguments, list(notes), wanted)
+
+
+def _read(record: str) -> dict[str, list[Note]]:
+    """Return the notes of each file, in the order in which they were made.  Raises ``UsageError``, ``OSError``."""
+    found: dict[str, list[Note]] = {}
+    with open(record, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                facts = json.loads(line)
+                notes = [from_facts(edit) for edit in facts["edits"]]
+                found.setdefault(str(facts["file"]), []).extend(notes)
+            except (ValueError, TypeError, KeyError) as err:
+                raise UsageError(f"line {number} is not a line that --record writes", path=record) from err
+    return {path: notes for path, notes in found.items() if notes}

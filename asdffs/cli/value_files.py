@@ -1,0 +1,252 @@
+"""Changes values in many files: one after the other or in several processes, each file atomically.
+
+A file that cannot be changed stops nothing; it is named, and decides the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from asdffs.cli.bars import shown
+from asdffs.cli.exit_codes import ExitCode, exit_code_of
+from asdffs.cli.remedies import told
+from asdffs.cli.saying import say
+from asdffs.document.scanning import read_text
+from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError
+from asdffs.tree.conditions import MISSING, Condition, parse_condition
+from asdffs.tree.events import Path
+from asdffs.tree.lookups import Values, plain
+from asdffs.workflows.value_changes import Note, Rules, ValueChange, change_values, take_back
+
+_SHORT = 60
+
+
+class Wanted(NamedTuple):
+    """What to do with each file.  It is sent to other processes.
+
+    ``notes``: take these back, instead of making ``changes``.  ``record``: file to append the notes to, or empty.
+    """
+
+    command: str
+    changes: tuple[ValueChange, ...] = ()
+    notes: dict[str, list[Note]] | None = None
+    rules: Rules = Rules()
+    where: str = ""
+    record: str = ""
+    dry_run: bool = False
+    schema: bool = False
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of one file.  ``edits``: the notes as dicts.  ``diff``: for a dry run."""
+
+    file: str
+    changed: bool = False
+    selected: bool = True
+    edits: list[dict[str, Any]] = field(default_factory=list)
+    diff: str = ""
+    error: str = ""
+    code: int = 0
+
+
+def wanted_by(arguments: argparse.Namespace, changes: Iterable[ValueChange], rules: Rules) -> Wanted:
+    """Return what the options of a command ask for.  Raises ``UsageError``, ``NameExistsError``, ``OSError``."""
+    if arguments.where:
+        parse_condition(arguments.where)  # refused before any file is touched
+    record = os.path.realpath(arguments.record) if arguments.record and not arguments.dry_run else ""
+    if record:
+        _create(record, arguments.record)
+    return Wanted(
+        arguments.command,
+        tuple(changes),
+        rules=rules,
+        where=arguments.where or "",
+        record=record,
+        dry_run=arguments.dry_run,
+        schema=arguments.schema,
+    )
+
+
+def _create(record: str, name: str) -> None:
+    try:
+        os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except FileExistsError as err:
+        raise NameExistsError("already exists; give --record another name", path=name) from err
+
+
+def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wanted) -> int:
+    """Change each of ``files`` and print what happened; return the exit code."""
+    if arguments.jobs < 1:
+        raise UsageError(f"--jobs {arguments.jobs}: give a number of processes from 1 on")
+    if wanted.schema:
+        from asdffs.document.schema import check_available
+
+        check_available()
+    results: list[Result] = []
+    with shown(lambda: [_progress(len(results), len(files))], f"{wanted.command} in {len(files)} files"):
+        for result in _results(files, wanted, arguments.jobs):
+            results.append(result)
+            _print(arguments, result, alone=len(files) == 1)
+    if arguments.json:
+        print(json.dumps([_facts(result) for result in results], indent=2))
+    elif len(files) > 1:
+        say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
+    return exit_code(result.code for result in results)
+
+
+def exit_code(codes: Iterable[int]) -> int:
+    """Return the exit code for many files: 0, the one of all failures, or 8 if these differ."""
+    failures = {code for code in codes if code}
+    return failures.pop() if len(failures) == 1 else int(ExitCode.UNFINISHED) if failures else 0
+
+
+def holds(condition: Condition, values: Values) -> bool:
+    """Return whether a condition of ``--where`` holds for the tree of ``values``.  Raises ``InvalidTreeError``."""
+
+    def lookup(path: Path) -> Any:
+        found = values.find(path)
+        return MISSING if found is None else plain(found)
+
+    return condition.holds(lookup)
+
+
+def _progress(done: int, total: int) -> dict[str, Any]:
+    return {"operation": "files", "block": None, "done": done, "total": total, "unit": "files"}
+
+
+def _results(files: Sequence[str], wanted: Wanted, jobs: int) -> Iterator[Result]:
+    if jobs == 1 or len(files) == 1:
+        yield from (change_file(path, wanted) for path in files)
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(min(jobs, len(files)), multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(change_file, files, [wanted] * len(files), chunksize=max(1, min(16, len(files) // jobs)))
+
+
+def change_file(path: str, wanted: Wanted) -> Result:
+    """Change one file; an error is part of the result."""
+    result = Result(path)
+    try:
+        _change(path, wanted, result)
+    except AsdffsError as err:
+        err.path = err.path or path
+        result.error, result.code = told(err), int(exit_code_of(err))
+    except OSError as err:
+        err.filename = err.filename or path
+        result.error, result.code = told(err), int(ExitCode.UNFINISHED)
+    return result
+
+
+def _change(path: str, wanted: Wanted, result: Result) -> None:
+    if wanted.where or wanted.dry_run:
+        text = read_text(path)
+        if wanted.where and not holds(parse_condition(wanted.where), Values(text)):
+            result.selected = False
+            return
+        if wanted.dry_run:
+            new, _ = _edited(path, text, wanted, result)
+            result.diff = "".join(_diff(path, text.decode(), new))
+            return
+    from asdffs.cli.writing import opened_to_write
+    from asdffs.document.opening import Settings
+
+    settings = Settings(schema=wanted.schema)
+    with opened_to_write(path, wanted.command, settings) as (document, _):
+        new, notes = _edited(path, document.tree.text(), wanted, result)
+        if result.edits:
+            _record(wanted, path, state="begun", notes=notes)
+            document.commit_tree(new.encode())
+            document.finish()
+            _record(wanted, path, state="done")
+            result.changed = True
+
+
+def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str, list[Note]]:
+    """Return the new text, and note the edits in ``result``."""
+    try:
+        old = text.decode()
+    except UnicodeDecodeError as err:
+        raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
+    if wanted.notes is not None:
+        notes = wanted.notes[path]
+        new = take_back(old, notes)
+    else:
+        new, notes = change_values(old, wanted.changes, wanted.rules)
+    result.edits = [note._asdict() for note in notes]
+    return new, notes
+
+
+def _record(wanted: Wanted, path: str, *, state: str, notes: Sequence[Note] = ()) -> None:
+    """Append a line to the record, in one write(2).  What is begun and not done is told from the text itself."""
+    if not wanted.record:
+        return
+    line = {"file": os.path.realpath(path), "state": state, "edits": [note._asdict() for note in notes]}
+    file = os.open(wanted.record, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+def _diff(path: str, old: str, new: str) -> Iterator[str]:
+    return difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), path, path)
+
+
+# -- what is printed --------------------------------------------------------------
+
+
+def _print(arguments: argparse.Namespace, result: Result, *, alone: bool) -> None:
+    if result.error:
+        say(f"asdffs: {result.error}", file=sys.stderr)
+    if arguments.json:
+        return
+    if result.diff:
+        say(*result.diff.splitlines())
+    elif alone and not result.selected:
+        say(f"{result.file}: the condition does not hold")
+    elif alone and not result.edits and not result.error and not arguments.dry_run:
+        say(f"{result.file}: nothing to change")
+    elif result.changed and (alone or arguments.verbose):
+        say(*(f"{result.file}: {_sentence(edit, undone=arguments.command == 'undo')}" for edit in result.edits))
+
+
+def _sentence(edit: dict[str, Any], *, undone: bool) -> str:
+    old, new = (_short(edit[name]) for name in (("new", "old") if undone else ("old", "new")))
+    if not old:
+        return f"{edit['path']}: added {new}"
+    return f"{edit['path']}: {old} -> {new}" if new else f"{edit['path']}: removed {old}"
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _SHORT else f"{words[: _SHORT - 3]}..."
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    facts = asdict(result)
+    facts["edits"] = [{name: edit[name] for name in ("path", "old", "new")} for edit in result.edits]
+    return facts
+
+
+def _summary(results: Sequence[Result], *, dry_run: bool) -> str:
+    def count(test: Callable[[Result], bool]) -> int:
+        return sum(map(test, results))
+
+    changed = count(lambda one: bool(one.edits) and not one.error)
+    failed = count(lambda one: bool(one.error))
+    left_out = count(lambda one: not one.selected)
+    same = len(results) - changed - failed - left_out
+    parts = [f"{changed} {'would change' if dry_run else 'changed'}", f"{same} already so"]
+    parts += [f"{left_out} not selected"] if left_out else []
+    parts += [f"{failed} failed"] if failed else []
+    return f"{len(results)} files: {', '.join(parts)}"

@@ -1,0 +1,124 @@
+"""Finds values of a tree by their paths, and turns them into plain values for JSON and YAML.
+
+Pure functions.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from asdffs.errors import InvalidTreeError
+from asdffs.tree.events import Path
+from asdffs.tree.locating import locate
+from asdffs.tree.snippets import read_text
+from asdffs.tree.values import ValueNode, read_values
+
+_NUMBER: Final = re.compile(r"-?\d{1,18}")
+
+
+class Values:
+    """The values of one tree.  The text is read up to the value that is asked for; more than one reads it whole."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._root: ValueNode | None = None
+        self._asked = 0
+
+    def root(self) -> ValueNode:
+        """Return the root of the tree.  Raises ``InvalidTreeError``."""
+        if self._root is None:
+            self._root = read_values(self._text, told_apart=False)
+        return self._root
+
+    def find(self, path: Path) -> ValueNode | None:
+        """Return the value at ``path``, or None if it is missing.  Raises ``InvalidTreeError``."""
+        self._asked += 1
+        if self._root is None and self._asked == 1:
+            found = self._located(path)
+            if found is not None:
+                return found
+        return find_value(self.root(), path)
+
+    def written(self, path: Path) -> str | None:
+        """Return the text of the value as it is written, with tag and anchor; None if it is missing."""
+        text = self._decoded()
+        found = locate(text, path)
+        return None if found.missing else text[found.start : found.end]
+
+    def _located(self, path: Path) -> ValueNode | None:
+        """Return the value if it is a scalar; None if the whole tree must be read."""
+        try:
+            found = locate(self._decoded(), path)
+        except InvalidTreeError:
+            return None
+        return None if found.missing or found.kind != "scalar" else read_text(found.event)
+
+    def _decoded(self) -> str:
+        try:
+            return self._text.decode()
+        except UnicodeDecodeError as err:
+            line = self._text.count(b"\n", 0, err.start) + 1
+            raise InvalidTreeError("the tree is not UTF-8", line=line) from err
+
+
+def find_value(root: ValueNode, path: Path) -> ValueNode | None:
+    """Return the value at ``path`` in ``root``, or None if it is missing."""
+    node = root
+    for step in path:
+        found = _child(node, step)
+        if found is None:
+            return None
+        node = found
+    return node
+
+
+def _child(node: ValueNode, step: str | int) -> ValueNode | None:
+    if isinstance(node.value, dict):
+        found: ValueNode | None = node.value.get(str(step))
+        return found
+    if not isinstance(node.value, list) or not _NUMBER.fullmatch(str(step)):
+        return None
+    number, count = int(step), len(node.value)
+    one: ValueNode | None = node.value[number] if -count <= number < count else None
+    return one
+
+
+def plain(node: ValueNode) -> Any:
+    """Return the value without tags: dicts, lists, str, int, float, bool, None, dates.
+
+    An alias shares its value, so the result may share dicts and lists, too.
+    """
+    if isinstance(node.value, dict):
+        return {key: plain(item) for key, item in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(item) for item in node.value]
+    return node.value
+
+
+def for_json(node: ValueNode) -> Any:
+    """Return the value as JSON can hold it: without tags; dates and numbers that are not finite are text."""
+    value = node.value
+    if isinstance(value, dict):
+        return {key: for_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [for_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return node.text
+    if isinstance(value, (datetime.date, datetime.datetime)):
+        return node.text
+    return value
+
+
+def walk(node: ValueNode, path: Path = ()) -> Iterator[tuple[Path, ValueNode]]:
+    """Yield each value below ``node`` with its path, in the order of the text; ``node`` itself first."""
+    yield path, node
+    if isinstance(node.value, dict):
+        for key, item in node.value.items():
+            yield from walk(item, (*path, key))
+    elif isinstance(node.value, list):
+        for number, item in enumerate(node.value):
+            yield from walk(item, (*path, number))

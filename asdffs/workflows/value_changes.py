@@ -1,0 +1,157 @@
+"""Changes of values in the text of a tree: a list of them is made one after the other, and can be taken back.
+
+A change is noted as the characters that it replaced, with their distance from an anchor: the value itself or the
+nearest mapping or sequence around it that exists.  So it can be found again after other edits, and is taken back only
+where the text is still what was written.  Pure functions.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from asdffs.errors import InvalidTreeError, MissingValueError
+from asdffs.tree.events import Path
+from asdffs.tree.locating import Location, locate
+from asdffs.tree.paths import format_path, parse_path
+from asdffs.tree.snippets import NewValue
+from asdffs.tree.value_edits import Edit, rename_value, set_value, unset_value
+
+#: Most characters on each side of a removed value that must be the same when it is put back.
+_CONTEXT: Final = 40
+
+
+class Kind(enum.Enum):
+    """What a change does."""
+
+    SET = "set"
+    UNSET = "unset"
+    RENAME = "rename"
+
+
+class ValueChange(NamedTuple):
+    """A wanted change.  ``new``: the value to set.  ``key``: the new key of a renamed value."""
+
+    kind: Kind
+    path: Path
+    new: NewValue | None = None
+    key: str = ""
+
+
+class Rules(NamedTuple):
+    """How far changes may go.  ``create``: make missing mappings.  ``shared``: change values that aliases share.
+
+    ``missing_ok``: a value to remove or rename that is missing is no error.
+    """
+
+    create: bool = False
+    shared: bool = False
+    missing_ok: bool = False
+
+
+class Note(NamedTuple):
+    """What is needed to take one edit back.
+
+    ``anchor``: path of the nearest value that exists after the edit.  ``distance``: characters from its start to
+    the edit.  ``old``, ``new``: the replaced characters, and what replaced them.  ``before``, ``after``: the text
+    around ``new``.
+    """
+
+    path: str
+    anchor: str
+    distance: int
+    old: str
+    new: str
+    before: str
+    after: str
+
+
+def change_values(text: str, changes: Sequence[ValueChange], rules: Rules) -> tuple[str, list[Note]]:
+    """Return ``text`` with the changes, and a note for each edit; a value that is as wanted needs none.
+
+    Raises ``MissingValueError``, ``InvalidTreeError``.
+    """
+    notes = []
+    for change in changes:
+        edit = _edit(text, change, rules)
+        if edit is not None:
+            text = edit.apply(text)
+            notes.append(_noted(text, edit))
+    return text, notes
+
+
+def take_back(text: str, notes: Sequence[Note]) -> str:
+    """Return ``text`` with the edits of ``notes`` taken back, the last first.
+
+    Raises ``InvalidTreeError`` if a value is not what the edit wrote.
+    """
+    for note in reversed(notes):
+        start = _start(text, note)
+        end = start + len(note.new)
+        before = text[max(0, start - len(note.before)) : max(0, start)]
+        around = before == note.before and text.startswith(note.after, end)
+        if start < 0 or text[start:end] != note.new or not (note.new.strip() or around):
+            raise InvalidTreeError(f"{note.path} is not what was set; it was changed since, so it stays")
+        text = text[:start] + note.old + text[end:]
+    return text
+
+
+def _edit(text: str, change: ValueChange, rules: Rules) -> Edit | None:
+    if change.kind is Kind.SET and change.new is not None:
+        return set_value(text, change.path, change.new, create=rules.create, shared=rules.shared)
+    try:
+        if change.kind is Kind.RENAME:
+            return rename_value(text, change.path, change.key, shared=rules.shared)
+        return unset_value(text, change.path, shared=rules.shared)
+    except MissingValueError:
+        if rules.missing_ok:
+            return None
+        raise
+
+
+def _noted(text: str, edit: Edit) -> Note:
+    """Return the note for ``edit``, which is in ``text`` already."""
+    anchor, found = _anchor(text, edit.path)
+    distance = edit.start - found.start
+    around = _around(text, edit.start, edit.start + len(edit.new))
+    return Note(format_path(edit.path), format_path(anchor), distance, edit.old, edit.new, *around)
+
+
+def _around(text: str, start: int, end: int) -> tuple[str, str]:
+    """Return the text before ``start`` and behind ``end``, as far as it is on the same line or the next one."""
+    line = text.rfind("\n", 0, max(0, start - 1)) + 1
+    line_end = text.find("\n", end)
+    after = text[end:] if line_end < 0 else text[end : line_end + 1]
+    return text[max(line, start - _CONTEXT) : start], after[:_CONTEXT]
+
+
+def _anchor(text: str, path: Path) -> tuple[Path, Location]:
+    """Return the path of the nearest value at or above ``path`` that exists, and where it is."""
+    found = locate(text, path)
+    while found.missing:
+        path = path[:-1]
+        found = locate(text, path)
+    return path, found
+
+
+def _start(text: str, note: Note) -> int:
+    """Return where the edit of ``note`` begins, or -1 if its anchor is missing."""
+    try:
+        found = locate(text, parse_path(note.anchor) if note.anchor != "." else ())
+    except InvalidTreeError:
+        return -1
+    return -1 if found.missing else found.start + note.distance
+
+
+def as_facts(note: Note) -> dict[str, Any]:
+    """Return the note as JSON can hold it."""
+    return note._asdict()
+
+
+def from_facts(facts: Any) -> Note:
+    """Return the note of ``as_facts``.  Raises ``TypeError``, ``KeyError`` for anything else."""
+    note = Note(**{name: facts[name] for name in Note._fields})
+    if not isinstance(note.distance, int) or any(not isinstance(part, str) for part in (*note[:2], *note[3:])):
+        raise TypeError("not a note")
+    return note

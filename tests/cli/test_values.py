@@ -1,0 +1,294 @@
+"""``asdffs get``, ``set``, ``unset``, ``rename`` and ``undo``, on one file and on many."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import asdf
+import numpy as np
+import pytest
+import yaml
+from support.commands import Done, command
+from support.mounts import environment_in, mounted
+from support.samples import odd_file
+
+Call = Callable[..., Done]
+DEEP = bool(os.environ.get("ASDFFS_DEEP"))
+TREE = {"meta": {"observer": "Ada Lovelace", "exposure": {"time": 107.5, "type": "WFI_IMAGE"}}, "items": [1, 2, 3]}
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    return partial(command, environment=environment_in(tmp_path))
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Path:
+    return made(tmp_path / "night.asdf")
+
+
+def made(path: Path, number: int = 0) -> Path:
+    asdf.AsdfFile(TREE | {"number": number, "data": np.arange(10)}).write_to(path)
+    return path
+
+
+def many(folder: Path, count: int) -> list[Path]:
+    return [made(folder / f"f{number:03d}.asdf", number) for number in range(count)]
+
+
+# -- get --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "printed"),
+    [
+        ("meta.observer", [], "Ada Lovelace"),
+        ("/meta/exposure/time", [], "107.5"),
+        ("items[-1]", [], "3"),
+        ("items", [], "[1, 2, 3]"),
+        ("meta.exposure", [], "{time: 107.5, type: WFI_IMAGE}"),
+        ("items", ["-p", "number"], "[1, 2, 3]\n0"),
+        (
+            "data",
+            ["--raw"],
+            "!core/ndarray-1.1.0\n  source: 0\n  datatype: int64\n  byteorder: little\n  shape: [10]",
+        ),
+        ("nope", ["--default", "none"], "none"),
+    ],
+)
+def test_a_value_is_printed(call: Call, night: Path, path: str, options: list[str], printed: str) -> None:
+    assert call("get", path, night, *options) == Done(0, printed + "\n", "")
+
+
+def test_json_and_yaml(call: Call, night: Path) -> None:
+    assert call("get", "--json", "meta", night).json == TREE["meta"]
+    assert call("get", "--json", "meta.observer", "-p", "items", night).json == {
+        "meta.observer": "Ada Lovelace",
+        "items": [1, 2, 3],
+    }
+    assert yaml.safe_load(call("get", "--yaml", "meta", night).out) == TREE["meta"]
+    assert call("get", "--json", "nope", night).json is None
+
+
+def test_several_files_are_a_table(call: Call, tmp_path: Path) -> None:
+    files = many(tmp_path, 3)
+    assert call("get", "number", *files).out == "".join(f"{path}\t{n}\n" for n, path in enumerate(files))
+    two = call("get", "number", "-p", "meta.exposure.type", "--where", "number > 0", *files)
+    assert two.out.splitlines() == [
+        "FILE\tnumber\tmeta.exposure.type",
+        *(f"{files[n]}\t{n}\tWFI_IMAGE" for n in (1, 2)),
+    ]
+    assert call("get", "--json", "number", *files).json == [
+        {"file": str(path), "value": number} for number, path in enumerate(files)
+    ]
+
+
+def test_what_is_missing_is_named_and_the_rest_printed(call: Call, tmp_path: Path) -> None:
+    files = many(tmp_path, 2)
+    assert call("set", "only=1", files[1]).code == 0
+    done = call("get", "only", *files)
+    assert (done.code, done.sentence) == (1, f"{files[0]}: only: there is no such value")
+    assert done.out == f"{files[0]}\t\n{files[1]}\t1\n"
+    done = call("get", "only", files[1], tmp_path / "gone.asdf")
+    assert (done.code, done.sentence) == (
+        3,
+        f"{tmp_path}/gone.asdf: cannot be opened: No such file or directory",
+    )
+
+
+def test_get_starts_fast(night: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from asdffs.cli.main import main; main(['get', 'meta.observer', sys.argv[1]]);"
+        "print([name for name in ('numpy', 'rich', 'asdf', 'multiprocessing') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, night], env=environment_in(tmp_path), capture_output=True, check=True
+    )
+    assert done.stdout.decode().splitlines() == ["Ada Lovelace", "[]"]
+
+
+# -- change -----------------------------------------------------------------------
+
+
+def test_only_the_value_changes(call: Call, night: Path) -> None:
+    before = night.read_bytes()
+    assert call("set", 'meta.observer="Grace Hopper"', night).out == (
+        f"{night}: meta.observer: Ada Lovelace -> Grace Hopper\n"
+    )
+    with asdf.open(night) as file:
+        assert file["meta"]["observer"] == "Grace Hopper"
+        assert np.array_equal(file["data"], np.arange(10))
+    changed = night.read_bytes()
+    assert changed.partition(b"...")[0] == before.partition(b"...")[0].replace(b"Ada Lovelace", b"Grace Hopper")
+    assert call("set", "meta.observer=Grace Hopper", night).out == f"{night}: nothing to change\n"
+    assert night.read_bytes() == changed, "a second run changes nothing"
+
+
+def test_every_kind_of_change(call: Call, night: Path) -> None:
+    assert call("set", "--string", "items[0]=1.50", "-p", "meta.exposure.time=1", night).code == 0
+    assert call("set", "--create", "new.deep.value={a: [1, x]}", "-p", "items[3]=4", night).code == 0
+    assert call("rename", "meta.exposure", "exp", night).code == 0
+    assert call("rename", "meta.exp.type", "meta.exp.kind", night).code == 0
+    assert call("unset", "meta.observer", "-p", "number", night).code == 0
+    with asdf.open(night) as file:
+        tree = {key: file[key] for key in ("meta", "items", "new")}
+        assert tree == {
+            "meta": {"exp": {"time": "1", "kind": "WFI_IMAGE"}},
+            "items": ["1.50", 2, 3, 4],
+            "new": {"deep": {"value": {"a": [1, "x"]}}},
+        }
+        assert "number" not in file
+    assert call("check", night).code == 0
+
+
+def test_a_shared_value_is_refused(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file().replace(b"value: 1\n", b"value: &v 1\nother: *v\n"))
+    done = call("set", "value=2", path)
+    assert done.code == 4
+    assert "is shared: line 9 has an alias to it; --shared changes it in all these places" in done.sentence
+    assert call("set", "--shared", "value=2", path).code == 0
+    assert call("get", "other", path).out == "2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["set", "meta.x.y=1"], 1, "meta has no key 'x'; --create makes the missing mappings"),
+        (["set", "meta"], 2, "'=' and a value are missing here; write PATH=VALUE"),
+        (["set", "meta={"], 2, "the value '{' is not valid YAML; use --string for text"),
+        (["set", "a..b=1"], 2, "path 'a..b=1', character 3: a key, or a number in brackets, is missing here"),
+        (["set", "items.x=1"], 4, "this is a sequence, so 'x' is not a part of it"),
+        (["unset", "nope"], 1, "nope: there is no such value; the tree has no key 'nope'"),
+        (["unset", "."], 4, "the root of the tree cannot be removed"),
+        (["rename", "meta", "items"], 4, "items already exists"),
+        (["rename", "meta.observer", "items.x"], 2, "is in another mapping"),
+        (["set", "--where", "number >", "number=1"], 2, "character"),
+        (["set", "--jobs", "0", "number=1"], 2, "--jobs 0: give a number of processes from 1 on"),
+    ],
+)
+def test_what_is_refused(call: Call, night: Path, words: list[str], code: int, sentence: str) -> None:
+    before = night.read_bytes()
+    done = call(*words, night)
+    assert done.code == code
+    assert sentence in done.sentence
+    assert night.read_bytes() == before
+
+
+def test_a_dry_run_prints_the_difference(call: Call, night: Path) -> None:
+    before = night.read_bytes()
+    done = call("set", "--dry-run", "items=[4]", night)
+    assert "-items: [1, 2, 3]\n+items: [4]\n" in done.out
+    assert (done.code, night.read_bytes()) == (0, before)
+
+
+# -- many files -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_failure_stops_nothing(tmp_path: Path, call: Call, jobs: int) -> None:
+    files = many(tmp_path, 6)
+    files[2].write_bytes(b"not ASDF at all")
+    files[4].unlink()
+    words = ["set", "meta.observer=Grace", *files, "-j", jobs, "--where", "not number == 5"]
+    done = run(tmp_path, *words) if jobs > 1 else call(*words)
+    assert done.code == 8
+    errors = [line for line in done.err.splitlines() if "set in 6 files" not in line]  # how far it is, if it is slow
+    assert [line.split(":")[1].strip() for line in errors] == [str(files[2]), str(files[4])]
+    assert done.out.splitlines()[-1] == "6 files: 3 changed, 0 already so, 1 not selected, 2 failed"
+    assert call("get", "meta.observer", *(files[n] for n in (0, 1, 3, 5))).out.count("Grace") == 3
+    again = call("set", "--json", "meta.observer=Grace", *files).json
+    assert [one["changed"] for one in again] == [False, False, False, False, False, True]
+
+
+def run(folder: Path, *words: object) -> Done:
+    """The command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "asdffs", *map(str, words)],
+        env=environment_in(folder),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_what_was_recorded_is_undone(tmp_path: Path, call: Call) -> None:
+    files = many(tmp_path, 3)
+    before = [text_of(path) for path in files]
+    record = tmp_path / "changes.jsonl"
+    assert call("set", "--record", record, "meta.observer=Grace", "--create", "-p", "a.b=1", *files).code == 0
+    done = call("set", "--record", record, "meta.observer=Eve", *files)
+    assert (done.code, done.sentence) == (2, f"{record}: already exists; give --record another name")
+    assert call("set", "a.b=2", files[1]).code == 0
+    done = call("undo", record)
+    assert (done.code, done.sentence) == (
+        4,
+        f"{files[1]}: a.b is not what was set; it was changed since, so it stays",
+    )
+    assert done.out == "3 files: 2 changed, 0 already so, 1 failed\n"
+    assert [text_of(files[n]) for n in (0, 2)] == [before[0], before[2]]
+    assert call("get", "a.b", files[1]).out == "2\n"
+    assert run(tmp_path, "undo", files[0]).code == 2, "not a record"
+
+
+def text_of(path: Path) -> bytes:
+    return path.read_bytes().partition(b"\n...")[0]
+
+
+def test_killed_in_the_middle(tmp_path: Path, call: Call) -> None:
+    """Every file is old or new, and the record brings the old ones back."""
+    rng = random.Random(7)
+    for turn in range(50 if DEEP else 3):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        files = many(folder, 30)
+        before = [text_of(path) for path in files]
+        record = folder / "changes.jsonl"
+        words = ["set", "--record", record, "meta.observer=A much longer name than before", *files]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "asdffs", *map(str, words)],
+            env=environment_in(tmp_path),
+            stdout=subprocess.DEVNULL,
+        )
+        goal = rng.randrange(1, 2 * len(files))
+        while process.poll() is None and not (record.exists() and record.read_bytes().count(b"\n") >= goal):
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        values = call("get", "--json", "meta.observer", *files).json
+        assert {one["value"] for one in values} <= {"Ada Lovelace", "A much longer name than before"}
+        done = {line["file"] for line in map(json.loads, record.read_text().splitlines()) if line["state"] == "done"}
+        assert {one["file"] for one in values if one["value"] != "Ada Lovelace"} >= done
+        call("undo", record)
+        assert [text_of(path) for path in files] == before
+
+
+def test_read_only_file(night: Path, call: Call) -> None:
+    night.chmod(0o444)
+    done = call("set", "number=5", night)
+    if os.getuid():
+        assert done.code == 8
+        assert done.sentence.startswith(f"{night}: Permission denied")
+    else:
+        assert done.code == 0, "root may"
+
+
+@pytest.mark.mount
+def test_a_mounted_file_is_changed_through_its_mount(night: Path, call: Call) -> None:
+    with mounted(night) as mount:
+        done = call("set", "number=5", night)
+        assert done.code == 5
+        assert f"already mounted for writing at {mount.point} by process {mount.pid} (serving); use that mount" in (
+            done.sentence
+        )
+        assert call("get", "number", night).out == "0\n"
