@@ -8,9 +8,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from asdffs.cli.exit_codes import ExitCode, exit_code_of
-from asdffs.cli.remedies import told
+from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.saying import say
+from asdffs.cli.value_errors import failed
+from asdffs.cli.yaml_text import as_yaml
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
 from asdffs.tree.conditions import MISSING, Condition, parse_condition
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             row = _row(file, paths, condition, arguments)
         except (AsdffsError, OSError) as err:
-            codes.append(_failed(file, err))
+            codes.append(failed(file, err))
             continue
         if row is not None:
             rows.append(row)
@@ -67,36 +68,8 @@ def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
     if arguments.json:
         return for_json(found)
     if isinstance(found.value, (dict, list)) or arguments.yaml:
-        return _as_yaml(plain(found))
+        return as_yaml(plain(found))
     return found.text
-
-
-def _as_yaml(value: Any) -> str:
-    import yaml
-
-    text: str = yaml.dump(value, Dumper=_dumper(yaml), allow_unicode=True, sort_keys=False, default_flow_style=None)
-    return text.removesuffix("\n").removesuffix("\n...")
-
-
-def _dumper(yaml: Any) -> Any:
-    class Plain(yaml.SafeDumper):  # type: ignore[misc]
-        """Writes values that are shared twice, without anchors."""
-
-        def ignore_aliases(self, data: object) -> bool:
-            return True
-
-    return Plain
-
-
-def _failed(file: str, err: AsdffsError | OSError) -> int:
-    if isinstance(err, AsdffsError):
-        err.path = err.path or file
-        code = exit_code_of(err)
-    else:
-        err.filename = err.filename or file
-        code = ExitCode.UNFINISHED
-    say(f"asdffs: {told(err)}", file=sys.stderr)
-    return int(code)
 
 
 def _missing(row: Row, paths: Sequence[Path], arguments: argparse.Namespace) -> int:

@@ -17,13 +17,12 @@ from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_r
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
 from asdffs.cli.arguments.looking import add_check, add_diff, add_info
 from asdffs.cli.arguments.mounting import add_doctor, add_ls, add_mount, add_umount
-from asdffs.cli.arguments.values import add_get, add_rename, add_set, add_undo, add_unset
+from asdffs.cli.arguments.values import add_get, add_grep, add_rename, add_set, add_tree, add_undo, add_unset
 
 _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and safe against crashes."
 _EPILOG = """\
 examples:
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
-  asdffs umount /mnt/x               write pending changes and unmount
   asdffs get meta.title *.asdf       print a value of many files; set changes it, without a mount
   asdffs COMMAND --help              options and examples; asdffs --version: of asdffs and libfuse
 
@@ -43,7 +42,9 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "info": add_info,
     "check": add_check,
     "diff": add_diff,
+    "tree": add_tree,
     "get": add_get,
+    "grep": add_grep,
     "set": add_set,
     "unset": add_unset,
     "rename": add_rename,

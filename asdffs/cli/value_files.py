@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode, exit_code_of
-from asdffs.cli.remedies import told
+from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.saying import say
+from asdffs.cli.value_errors import sentence_and_code
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError
 from asdffs.tree.conditions import MISSING, Condition, parse_condition
@@ -138,12 +138,8 @@ def change_file(path: str, wanted: Wanted) -> Result:
     result = Result(path)
     try:
         _change(path, wanted, result)
-    except AsdffsError as err:
-        err.path = err.path or path
-        result.error, result.code = told(err), int(exit_code_of(err))
-    except OSError as err:
-        err.filename = err.filename or path
-        result.error, result.code = told(err), int(ExitCode.UNFINISHED)
+    except (AsdffsError, OSError) as err:
+        result.error, result.code = sentence_and_code(path, err)
     return result
 
 

@@ -28,7 +28,7 @@ from asdffs.tree.paths import format_path, parse_prefix
 MISSING: Final = object()
 #: Bounds of a search: one pattern on one value must not take seconds.
 _LONGEST_PATTERN: Final = 200
-_LONGEST_VALUE: Final = 1000
+LONGEST_VALUE: Final = 1000
 _MOST_REPEATS: Final = 3
 _DEEPEST: Final = 50
 _SPACE: Final = re.compile(r"\s*")
@@ -139,7 +139,7 @@ def compare(name: str, value: Any, literal: Any) -> bool:
     if value is MISSING:
         return name == "!="
     if name == "=~":
-        return isinstance(value, str) and literal.search(value[:_LONGEST_VALUE]) is not None
+        return isinstance(value, str) and literal.search(value[:LONGEST_VALUE]) is not None
     if name == "in":
         return any(_equal(value, item) for item in literal)
     if name in ("==", "!="):

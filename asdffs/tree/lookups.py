@@ -113,6 +113,37 @@ def for_json(node: ValueNode) -> Any:
     return value
 
 
+def cut(node: ValueNode, depth: int) -> ValueNode:
+    """Return the value down to ``depth`` levels; what is deeper is text such as ``{3 keys}`` or ``[10 items]``."""
+    value = node.value
+    if not isinstance(value, (dict, list)):
+        return node
+    if not depth:
+        return ValueNode("", short(node), text=short(node)) if value else node
+    if isinstance(value, dict):
+        return ValueNode(node.tag, {key: cut(item, depth - 1) for key, item in value.items()}, node.line)
+    return ValueNode(node.tag, [cut(item, depth - 1) for item in value], node.line)
+
+
+def short(node: ValueNode) -> str:
+    """Return the text of a scalar, what an array is, or how large a mapping or sequence is."""
+    value = node.value
+    if isinstance(value, dict):
+        return _array(value) if "/ndarray-" in node.tag else f"{{{_count(len(value), 'key')}}}"
+    return f"[{_count(len(value), 'item')}]" if isinstance(value, list) else node.text
+
+
+def _array(value: dict[str, ValueNode]) -> str:
+    shape, source, datatype = (value.get(name) for name in ("shape", "source", "datatype"))
+    sizes = [item.text for item in shape.value] if shape and isinstance(shape.value, list) else []
+    kind = datatype.text if datatype and datatype.text else "array"
+    return f"{kind} [{', '.join(sizes)}]" + (f", block {source.text}" if source and source.text else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
+
+
 def walk(node: ValueNode, path: Path = ()) -> Iterator[tuple[Path, ValueNode]]:
     """Yield each value below ``node`` with its path, in the order of the text; ``node`` itself first."""
     yield path, node

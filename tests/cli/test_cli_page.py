@@ -117,6 +117,7 @@ def test_json_of_every_odd_file(tmp_path: Path, name: str) -> None:
     if done.code == ExitCode.FINDINGS:
         fits("diff", done.json)
     fits("get", command("get", "--json", "value", "--default", "", path, other, environment=environment).json)
+    fits("grep", command("grep", "--json", "e", path, other, environment=environment).json)
     fits("changes", command("set", "--json", "-n", "value=7", path, other, environment=environment).json)
     done = command("explode", "--json", path, tmp_path / "parts", environment=environment)
     if done.code == ExitCode.OK:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from support.arrays import tree_file
 from support.mounts import asdffs, environment_in, mounted
 from support.samples import block_bytes
+from support.terminal import on_terminal
 
 from asdffs.cli.saying import SafeFormatter
 from asdffs.errors import AsdffsError
@@ -31,24 +30,18 @@ COMMANDS = [
     ["diff", "x.asdf", "y.asdf"],
     ["diff", "--values", "x.asdf", "y.asdf"],
     ["upgrade", "--check", "x.asdf"],
+    ["tree", "x.asdf"],
+    ["tree", "--outline", "x.asdf"],
+    ["grep", "ok", "x.asdf", "\x1b]0;pwned\x07.asdf"],
+    ["get", "v", "y.asdf", "\x1b]0;pwned\x07.asdf"],
+    ["set", "-n", "v=2", "\x1b]0;pwned\x07.asdf"],
+    ["set", "v=\x1b]0;pwned\x07", "\x1b]0;pwned\x07.asdf"],
+    ["unset", "\x1b]0;pwned", "y.asdf"],
     ["info", "--map", "\x1b]0;pwned\x07.asdf"],
     ["info", "\x1b]0;pwned\x07.asdf"],
     ["check", "no\x1b]0;pwned\x07\nx.asdf: nothing wrong"],
     ["explode", "\x1b]0;pwned\x07.asdf", "parts\x1b]0;\u202e"],
 ]
-
-
-def on_terminal(command: list[str], where: dict[str, str], folder: Path) -> str:
-    """What a command writes to a terminal."""
-    screen, terminal = os.openpty()
-    with subprocess.Popen(command, env=where, cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal):
-        os.close(terminal)
-        said = b""
-        with contextlib.suppress(OSError):  # EIO: nobody has the terminal open any more
-            while piece := os.read(screen, 65536):
-                said += piece
-    os.close(screen)
-    return said.decode(errors="surrogateescape")
 
 
 @pytest.fixture

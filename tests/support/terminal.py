@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import select
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -93,3 +95,16 @@ class Terminal:
 
     def _tmux(self, *words: str) -> str:
         return run("tmux", "-L", self._socket, *words, env=self._environment).stdout
+
+
+def on_terminal(command: list[str], where: dict[str, str], folder: Path) -> str:
+    """What a command writes to a terminal."""
+    screen, terminal = os.openpty()
+    with subprocess.Popen(command, env=where, cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal):
+        os.close(terminal)
+        said = b""
+        with contextlib.suppress(OSError):  # EIO: nobody has the terminal open any more
+            while piece := os.read(screen, 65536):
+                said += piece
+    os.close(screen)
+    return said.decode(errors="surrogateescape")

@@ -26,6 +26,11 @@ def make_parser(make: Any, name: str, text: str, epilog: str, **options: Any) ->
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Shows the epilog as it is written, and commands and their help side by side."""
 
+    def _format_action(self, action: argparse.Action) -> str:
+        """Leave out the line ``COMMAND``, which the usage has already."""
+        text = super()._format_action(action)
+        return text.partition("\n")[2] if isinstance(action, argparse._SubParsersAction) else text
+
     def start_section(self, heading: str | None) -> None:
         """See ``argparse.HelpFormatter``."""
         super().start_section(heading)

@@ -117,6 +117,48 @@ A value that was changed again since then stays, and is named.
     return parser
 
 
+def add_tree(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs tree``."""
+    epilog = f"""\
+example:
+  asdffs tree data.asdf                       the text; on a terminal an outline
+  asdffs tree data.asdf roman.meta
+  asdffs tree --json --depth 2 data.asdf
+
+{_PATHS}"""
+    parser = add_command(commands, "tree", "print the tree, or a part of it", epilog)
+    parser.add_argument("file", metavar="FILE", help="ASDF file")
+    parser.add_argument("path", metavar="PATH", nargs="?", default=".", help="print only this value")
+    how = parser.add_mutually_exclusive_group()
+    add_json(how, "JSON, without tags")
+    how.add_argument("--yaml", action="store_true", help="print YAML without tags and comments")
+    how.add_argument("--outline", action="store_true", help="print one line for each value, with array shapes")
+    parser.add_argument("--depth", metavar="N", type=int, help="only this many levels")
+    return parser
+
+
+def add_grep(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs grep``."""
+    epilog = """\
+example:
+  asdffs grep WFI data.asdf
+  asdffs grep -l '^2027-0[1-6]' *.asdf
+
+Prints path and value where the pattern, a regular expression, is found in a key or in the text of a value.
+Exit code 1: there is no match.
+"""
+    parser = add_command(commands, "grep", "find keys and values of the tree", epilog)
+    parser.add_argument("pattern", metavar="PATTERN", help="regular expression")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
+    parser.add_argument("-i", "--ignore-case", action="store_true", help="ignore the case of letters")
+    parser.add_argument("-F", "--fixed-strings", action="store_true", help="take PATTERN as text")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("-l", "--files-with-matches", action="store_true", help="print only the names of files")
+    how.add_argument("-c", "--count", action="store_true", help="print only the number of matches of each file")
+    add_json(how, "one JSON array, an object for each match")
+    return parser
+
+
 def _add_missing_ok(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--missing-ok", action="store_true", help="a file without the value is left as it is")
 

@@ -1,0 +1,93 @@
+"""``asdffs tree FILE [PATH]``: print the tree, or a part of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+
+from asdffs.cli.saying import say
+from asdffs.cli.yaml_text import as_yaml
+from asdffs.document.scanning import read_text
+from asdffs.errors import MissingValueError, UsageError
+from asdffs.printable import printable
+from asdffs.tree.events import Path
+from asdffs.tree.locating import locate
+from asdffs.tree.lookups import Values, cut, for_json, plain, short
+from asdffs.tree.paths import format_path, parse_path
+from asdffs.tree.value_edits import missing
+from asdffs.tree.values import ValueNode
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the tree; return 0.  Raises ``AsdffsError``, ``OSError``."""
+    if arguments.depth is not None and arguments.depth < 1:
+        raise UsageError(f"--depth {arguments.depth}: give a number of levels from 1 on")
+    path = parse_path(arguments.path)
+    text = read_text(arguments.file)
+    outlined = arguments.outline or (sys.stdout.isatty() and not (arguments.json or arguments.yaml))
+    if not (outlined or arguments.json or arguments.yaml or arguments.depth):
+        _print_text(text, path)
+        return 0
+    node = _found(text, path)
+    if arguments.depth is not None:
+        node = cut(node, arguments.depth)
+    if arguments.json:
+        print(json.dumps(for_json(node), indent=2))
+    elif outlined:
+        _print_outline(node)
+    else:
+        say(*as_yaml(plain(node)).split("\n"))
+    return 0
+
+
+def _found(text: bytes, path: Path) -> ValueNode:
+    """Return the value at ``path``.  Raises ``MissingValueError``."""
+    found = Values(text).find(path) if path else Values(text).root()
+    if found is None:
+        where = locate(text.decode(), path)
+        raise missing(path, where) if where.missing else MissingValueError(f"{format_path(path)}: no such value")
+    return found
+
+
+def _print_text(text: bytes, path: Path) -> None:
+    """Print the whole text with header and comments, or the value as it is written."""
+    if not path:
+        say(*text.decode(errors="surrogateescape").splitlines())
+        return
+    written = Values(text).written(path)
+    if written is None:
+        raise missing(path, locate(text.decode(), path))
+    say(*written.splitlines())
+
+
+def _print_outline(node: ValueNode) -> None:
+    """Print one line for each value: with colours on a terminal."""
+    lines = _outline(node, 0)
+    if not sys.stdout.isatty():
+        say(*("  " * depth + f"{name}: {value}".rstrip() for depth, name, value in lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for depth, name, value in lines:
+        row = Text("  " * depth).append(printable(name, terminal=True), "bold").append(": ")
+        console.print(row.append(printable(value, terminal=True), "cyan"), soft_wrap=True)
+
+
+def _outline(node: ValueNode, depth: int) -> Iterator[tuple[int, str, str]]:
+    """Yield depth, key and value of each line."""
+    pairs = node.value.items() if isinstance(node.value, dict) else enumerate(node.value or ())
+    if not isinstance(node.value, (dict, list)):
+        yield depth, ".", short(node)
+        return
+    for name, item in pairs:
+        nested = isinstance(item.value, (dict, list)) and bool(item.value) and "/ndarray-" not in item.tag
+        scalars = isinstance(item.value, list) and not any(isinstance(one.value, (dict, list)) for one in item.value)
+        shown = f"[{', '.join(one.text for one in item.value)}]" if nested and scalars else short(item)
+        key = f"[{name}]" if isinstance(name, int) else name
+        yield depth, key, "" if nested and not scalars else shown
+        if nested and not scalars:
+            yield from _outline(item, depth + 1)
