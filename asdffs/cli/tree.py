@@ -14,7 +14,7 @@ from asdffs.errors import MissingValueError, UsageError
 from asdffs.printable import printable
 from asdffs.tree.events import Path
 from asdffs.tree.locating import locate
-from asdffs.tree.lookups import Values, cut, for_json, plain, short
+from asdffs.tree.lookups import Values, cut, for_json, is_array, plain, short
 from asdffs.tree.paths import format_path, parse_path
 from asdffs.tree.value_edits import missing
 from asdffs.tree.values import ValueNode
@@ -84,7 +84,7 @@ def _outline(node: ValueNode, depth: int) -> Iterator[tuple[int, str, str]]:
         yield depth, ".", short(node)
         return
     for name, item in pairs:
-        nested = isinstance(item.value, (dict, list)) and bool(item.value) and "/ndarray-" not in item.tag
+        nested = isinstance(item.value, (dict, list)) and bool(item.value) and not is_array(item)
         scalars = isinstance(item.value, list) and not any(isinstance(one.value, (dict, list)) for one in item.value)
         shown = f"[{', '.join(one.text for one in item.value)}]" if nested and scalars else short(item)
         key = f"[{name}]" if isinstance(name, int) else name

@@ -22,6 +22,7 @@ from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.report import Report
 from asdffs.document.schema import check_schemas
 from asdffs.document.state import FileState, Parts, Setup
+from asdffs.document.values import Source, TreeMapping
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
@@ -40,8 +41,8 @@ class Document(ForPrograms):
     """One open ASDF file, as ``asdffs.open`` returns it.
 
     Use it in a ``with`` statement, which commits and closes it.  ``tree_text`` is its text, ``blocks`` are its blocks
-    (a sequence of ``Block``), and ``arrays`` are its arrays (a mapping from paths to ``Array``).  ``path`` is its
-    absolute path, without symbolic links.
+    (a sequence of ``Block``), and ``arrays`` are its arrays (a mapping from paths to ``Array``).  ``values`` is its
+    tree (a ``TreeMapping``), which ``edit`` lets change.  ``path`` is its absolute path, without symbolic links.
 
     Threads of a program may share a document: their calls run one at a time.  Each call first reads the file again
     if another program changed it; if changes of this document are pending, it raises ``StaleFileError`` instead.
@@ -77,6 +78,7 @@ class Document(ForPrograms):
         self._schema = schema
         self.blocks = Blocks(self)
         self.arrays = ArrayIndex(self)
+        self.values = TreeMapping(Source(self, self.arrays), ())
 
     def verify_index(self) -> None:
         """Check the whole block index now, so that the numbers of blocks do not change later."""

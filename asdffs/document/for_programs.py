@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import abc
 import contextlib
+from collections.abc import Iterator
 from typing import Final, Self
 
 from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, ReadOnlyError, StaleFileError
 
+_FOR_READING: Final = "it was opened for reading; open it with mode 'r+'"
 _OUTDATED: Final = "another program changed it since its tree was read; read tree_text again"
 
 
@@ -22,6 +24,7 @@ class ForPrograms(FileState, abc.ABC):
 
     _wanted: bytes | None = None
     _seen: int | None = None
+    _editing = False
 
     @abc.abstractmethod
     def commit_tree(self, draft: bytes) -> None:
@@ -67,11 +70,42 @@ class ForPrograms(FileState, abc.ABC):
     def tree_text(self, text: str) -> None:
         """Stage ``text`` for the next commit.  Raises ``ReadOnlyError``, ``TypeError``."""
         if not self.writable:
-            raise ReadOnlyError("it was opened for reading; open it with mode 'r+'")
+            raise ReadOnlyError(_FOR_READING)
         if not isinstance(text, str):
             raise TypeError(f"tree_text must be a str, not {type(text).__name__}")
         self._seen = self.generation if self._seen is None else self._seen
         self._wanted = text.encode("utf-8", "surrogateescape")
+
+    @property
+    def staged_text(self) -> bytes | None:
+        """The text that was set and is not committed yet; None without one."""
+        return self._wanted
+
+    @property
+    def editing(self) -> bool:
+        """Whether ``values`` can be changed now."""
+        return self._editing
+
+    @contextlib.contextmanager
+    def edit(self) -> Iterator[None]:
+        """Let ``values`` be changed inside the ``with`` block, and commit once at its end.
+
+        After an exception, the changes of the block are dropped.  Raises ``ReadOnlyError`` in a document that was
+        opened for reading, ``ValueError`` inside another ``edit``, and as ``commit``.
+        """
+        if not self.writable:
+            raise ReadOnlyError(_FOR_READING, path=self.path)
+        if self._editing:
+            raise ValueError("this document is being edited already")
+        before, self._editing = self._wanted, True
+        try:
+            yield
+        except BaseException:
+            self._wanted = before
+            raise
+        finally:
+            self._editing = False
+        self.commit()
 
     @serialized
     def commit(self) -> None:

@@ -125,11 +125,16 @@ def cut(node: ValueNode, depth: int) -> ValueNode:
     return ValueNode(node.tag, [cut(item, depth - 1) for item in value], node.line)
 
 
+def is_array(node: ValueNode) -> bool:
+    """Return whether the value is an ndarray by its tag."""
+    return isinstance(node.value, dict) and "core/ndarray-" in node.tag
+
+
 def short(node: ValueNode) -> str:
     """Return the text of a scalar, what an array is, or how large a mapping or sequence is."""
     value = node.value
     if isinstance(value, dict):
-        return _array(value) if "/ndarray-" in node.tag else f"{{{_count(len(value), 'key')}}}"
+        return _array(value) if is_array(node) else f"{{{_count(len(value), 'key')}}}"
     return f"[{_count(len(value), 'item')}]" if isinstance(value, list) else node.text
 
 

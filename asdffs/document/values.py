@@ -1,0 +1,181 @@
+"""The values of a document's tree as Python objects, read when they are asked for: ``document.values``.
+
+The text is parsed once for each version of the tree.  Assignments inside ``with document.edit():`` change the text as
+``tree/value_edits`` does: only the bytes of the value.  The calls of a program run one at a time (``serialized``).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, overload
+
+from asdffs.document.for_programs import ForPrograms
+from asdffs.document.serialized import serialized
+from asdffs.errors import InvalidTreeError, ReadOnlyError
+from asdffs.tree.events import Path
+from asdffs.tree.key_names import name_of
+from asdffs.tree.lookups import Values, find_value, is_array, plain
+from asdffs.tree.paths import format_path
+from asdffs.tree.snippets import python_value
+from asdffs.tree.value_edits import set_value, unset_value
+from asdffs.tree.values import ValueNode
+
+_OUTSIDE: Final = "values are changed inside 'with document.edit():'"
+
+
+class Source:
+    """The tree of one document, and its arrays: a mapping as ``document.arrays``."""
+
+    def __init__(self, document: ForPrograms, arrays: Mapping[str, Any]) -> None:
+        self.document = document
+        self.arrays = arrays
+        self._root = ValueNode("", {})
+        self._version: tuple[int, int] | None = None
+        self._text: bytes | None = None
+
+    def root(self) -> ValueNode:
+        """Return the root of the tree: that of the staged text, if there is one.  Raises ``InvalidTreeError``."""
+        document = self.document
+        version, staged = (document.generation, document.tree.version), document.staged_text
+        if self._version != version or self._text is not staged:
+            self._root = Values(document.tree.text() if staged is None else staged).root()
+            self._version, self._text = version, staged
+        return self._root
+
+    def set(self, path: Path, value: Any) -> None:
+        """Stage the text with another value.  Raises ``ReadOnlyError``, ``TypeError``, ``AsdffsError``."""
+        text = self._editable()
+        edit = set_value(text, path, python_value(value))
+        if edit is not None:
+            self.document.tree_text = edit.apply(text)
+
+    def unset(self, path: Path) -> None:
+        """Stage the text without a value.  Raises ``ReadOnlyError``, ``AsdffsError``."""
+        text = self._editable()
+        self.document.tree_text = unset_value(text, path).apply(text)
+
+    def _editable(self) -> str:
+        if not self.document.editing:
+            raise ReadOnlyError(_OUTSIDE)
+        text = self.document.tree_text
+        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise InvalidTreeError("the tree is not UTF-8")
+        return text
+
+
+class _Part(abc.ABC):
+    """A mapping or sequence of the tree, by its path."""
+
+    def __init__(self, source: Source, path: Path) -> None:
+        self._source = source
+        self._path = path
+
+    @property
+    def _file(self) -> ForPrograms:
+        """The file, for ``serialized``."""
+        return self._source.document
+
+    def _node(self) -> ValueNode:
+        """Return the node as it is now.  Raises ``KeyError`` if it is no longer in the tree."""
+        found = find_value(self._source.root(), self._path)
+        if found is None or type(found.value) is not self._kind:
+            raise KeyError(format_path(self._path))
+        return found
+
+    _kind: type
+
+    def _shown(self, step: str | int, node: ValueNode) -> Any:
+        """Return a child: a scalar, an array of ``document.arrays``, or a part of the tree."""
+        path = (*self._path, step)
+        if is_array(node):
+            name = "/".join(map(name_of, path))
+            if name in self._source.arrays:
+                return self._source.arrays[name]
+        if isinstance(node.value, dict):
+            return TreeMapping(self._source, path)
+        return TreeSequence(self._source, path) if isinstance(node.value, list) else node.value
+
+    @serialized
+    def plain(self) -> Any:
+        """Return a copy as dicts, lists and scalars, without tags."""
+        return plain(self._node())
+
+    def __eq__(self, other: object) -> bool:
+        mine = self.plain()
+        return bool(mine == (other.plain() if isinstance(other, _Part) else other))
+
+    __hash__ = None  # type: ignore[assignment]  # it may change
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.plain()!r})"
+
+
+class TreeMapping(_Part, Mapping[str, Any]):
+    """A mapping of the tree: ``document.values["roman"]["meta"]["observer"]``.
+
+    Keys are text.  A value is a str, int, float, bool, None or date, an ``Array`` for an ndarray, a ``TreeMapping``
+    or ``TreeSequence``.  Raises ``KeyError`` for a missing key, ``InvalidTreeError`` if the tree cannot be parsed.
+
+    Inside ``with document.edit():`` values can be assigned and deleted.  An assigned value is of these types (no
+    array), or a dict or list of them.  Raises ``ReadOnlyError`` outside of it, ``SharedValueError`` if aliases share
+    the value, and ``TypeError`` for other types.
+    """
+
+    _kind = dict
+
+    @serialized
+    def __getitem__(self, key: str | int) -> Any:
+        return self._shown(str(key), self._node().value[str(key)])
+
+    @serialized
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._node().value))
+
+    @serialized
+    def __len__(self) -> int:
+        return len(self._node().value)
+
+    @serialized
+    def __setitem__(self, key: str | int, value: Any) -> None:
+        self._source.set((*self._path, str(key)), value)
+
+    @serialized
+    def __delitem__(self, key: str | int) -> None:
+        if str(key) not in self._node().value:
+            raise KeyError(key)
+        self._source.unset((*self._path, str(key)))
+
+
+class TreeSequence(_Part, Sequence[Any]):
+    """A sequence of the tree, as ``TreeMapping``; ``append`` adds an item inside ``with document.edit():``."""
+
+    _kind = list
+
+    @overload
+    def __getitem__(self, number: int) -> Any: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Any]: ...
+    @serialized
+    def __getitem__(self, number: int | slice) -> Any:
+        items = self._node().value
+        if isinstance(number, slice):
+            return [self._shown(index, items[index]) for index in range(*number.indices(len(items)))]
+        return self._shown(range(len(items))[number], items[number])
+
+    @serialized
+    def __len__(self) -> int:
+        return len(self._node().value)
+
+    @serialized
+    def __setitem__(self, number: int, value: Any) -> None:
+        self._source.set((*self._path, range(len(self._node().value))[number]), value)
+
+    @serialized
+    def __delitem__(self, number: int) -> None:
+        self._source.unset((*self._path, range(len(self._node().value))[number]))
+
+    @serialized
+    def append(self, value: Any) -> None:
+        """Add an item at the end.  Raises as an assignment."""
+        self._source.set((*self._path, len(self._node().value)), value)
