@@ -6,23 +6,24 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.saying import say
 from asdffs.cli.value_errors import failed
-from asdffs.cli.yaml_text import as_yaml
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
-from asdffs.tree.conditions import MISSING, Condition, parse_condition
-from asdffs.tree.events import Path
 from asdffs.tree.lookups import Values, for_json, plain
-from asdffs.tree.paths import format_path, parse_path
-from asdffs.tree.values import ValueNode
+from asdffs.tree.paths import Path, format_path, parse_path
+
+if TYPE_CHECKING:  # conditions take as long to import as all of this
+    from asdffs.tree.conditions import Condition
+
+_MISSING: Final = object()
 
 
 class Row(NamedTuple):
-    """The values of one file, as they are printed; ``MISSING`` for one that is missing."""
+    """The values of one file, as they are printed; ``_MISSING`` for one that is missing."""
 
     file: str
     cells: list[Any]
@@ -31,7 +32,7 @@ class Row(NamedTuple):
 def run(arguments: argparse.Namespace) -> int:
     """Print the values; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
     paths = [parse_path(path) for path in (arguments.path, *arguments.paths)]
-    condition = parse_condition(arguments.where) if arguments.where else None
+    condition = _condition(arguments.where)
     rows, codes = [], []
     for file in arguments.files:
         try:
@@ -46,28 +47,35 @@ def run(arguments: argparse.Namespace) -> int:
     return max(codes, default=0)
 
 
+def _condition(text: str | None) -> Condition | None:
+    """Return the condition of ``--where``; None without one.  Raises ``UsageError``."""
+    if not text:
+        return None
+    from asdffs.tree.conditions import parse_condition
+
+    return parse_condition(text)
+
+
 def _row(file: str, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace) -> Row | None:
     """Return the values of a file; None if the condition does not hold.  Raises ``AsdffsError``, ``OSError``."""
     values = Values(read_text(file))
-    if condition is not None and not condition.holds(lambda path: _plain(values.find(path))):
+    if condition is not None and not values.hold(condition):
         return None
     return Row(file, [_cell(values, path, arguments) for path in paths])
-
-
-def _plain(found: ValueNode | None) -> Any:
-    return MISSING if found is None else plain(found)
 
 
 def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
     if arguments.raw:
         written = values.written(path)
-        return MISSING if written is None else written
+        return _MISSING if written is None else written
     found = values.find(path)
     if found is None:
-        return MISSING
+        return _MISSING
     if arguments.json:
         return for_json(found)
     if isinstance(found.value, (dict, list)) or arguments.yaml:
+        from asdffs.cli.yaml_text import as_yaml
+
         return as_yaml(plain(found))
     return found.text
 
@@ -76,7 +84,7 @@ def _missing(row: Row, paths: Sequence[Path], arguments: argparse.Namespace) -> 
     """Fill in the default, or name each value that is missing; return the exit code."""
     code = 0
     for number, path in enumerate(paths):
-        if row.cells[number] is not MISSING:
+        if row.cells[number] is not _MISSING:
             continue
         if arguments.default is not None:
             row.cells[number] = arguments.default
@@ -88,7 +96,7 @@ def _missing(row: Row, paths: Sequence[Path], arguments: argparse.Namespace) -> 
 
 def _print_json(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:
     names = [format_path(path) for path in paths]
-    cells = [[None if cell is MISSING else cell for cell in row.cells] for row in rows]
+    cells = [[None if cell is _MISSING else cell for cell in row.cells] for row in rows]
     objects = [row[0] if len(paths) == 1 else dict(zip(names, row, strict=True)) for row in cells]
     if len(arguments.files) > 1:
         found: Any = [{"file": row.file, "value": one} for row, one in zip(rows, objects, strict=True)]
@@ -100,15 +108,17 @@ def _print_json(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequ
 def _print_text(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:
     if len(arguments.files) == 1:
         for row in rows:
-            say(*(line for cell in row.cells if cell is not MISSING for line in str(cell).split("\n")))
+            say(*(line for cell in row.cells if cell is not _MISSING for line in str(cell).split("\n")))
         return
     table = [["FILE", *map(format_path, paths)]] if len(paths) > 1 else []
-    table += [[row.file, *("" if cell is MISSING else _on_one_line(str(cell)) for cell in row.cells)] for row in rows]
+    table += [[row.file, *map(_on_one_line, row.cells)] for row in rows]
     for line in _aligned(table) if sys.stdout.isatty() else ("\t".join(cells) for cells in table):
         say(line)
 
 
-def _on_one_line(text: str) -> str:
+def _on_one_line(cell: Any) -> str:
+    """Return a cell of a table; one that is missing is empty."""
+    text = "" if cell is _MISSING else str(cell)
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 

@@ -14,9 +14,8 @@ from asdffs.cli.value_errors import failed
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
 from asdffs.tree.conditions import LONGEST_VALUE, compile_pattern
-from asdffs.tree.events import Path
 from asdffs.tree.lookups import Values, for_json, short, walk
-from asdffs.tree.paths import format_path
+from asdffs.tree.paths import Path, format_path
 from asdffs.tree.values import ValueNode
 
 

@@ -12,10 +12,9 @@ from asdffs.cli.yaml_text import as_yaml
 from asdffs.document.scanning import read_text
 from asdffs.errors import MissingValueError, UsageError
 from asdffs.printable import printable
-from asdffs.tree.events import Path
 from asdffs.tree.locating import locate
 from asdffs.tree.lookups import Values, cut, for_json, is_array, plain, short
-from asdffs.tree.paths import format_path, parse_path
+from asdffs.tree.paths import Path, format_path, parse_path
 from asdffs.tree.value_edits import missing
 from asdffs.tree.values import ValueNode
 

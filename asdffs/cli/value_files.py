@@ -20,9 +20,8 @@ from asdffs.cli.saying import say
 from asdffs.cli.value_errors import sentence_and_code
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError
-from asdffs.tree.conditions import MISSING, Condition, parse_condition
-from asdffs.tree.events import Path
-from asdffs.tree.lookups import Values, plain
+from asdffs.tree.conditions import parse_condition
+from asdffs.tree.lookups import Values
 from asdffs.workflows.value_changes import Note, Rules, ValueChange, change_values, take_back
 
 _SHORT = 60
@@ -108,16 +107,6 @@ def exit_code(codes: Iterable[int]) -> int:
     return failures.pop() if len(failures) == 1 else int(ExitCode.UNFINISHED) if failures else 0
 
 
-def holds(condition: Condition, values: Values) -> bool:
-    """Return whether a condition of ``--where`` holds for the tree of ``values``.  Raises ``InvalidTreeError``."""
-
-    def lookup(path: Path) -> Any:
-        found = values.find(path)
-        return MISSING if found is None else plain(found)
-
-    return condition.holds(lookup)
-
-
 def _progress(done: int, total: int) -> dict[str, Any]:
     return {"operation": "files", "block": None, "done": done, "total": total, "unit": "files"}
 
@@ -146,7 +135,7 @@ def change_file(path: str, wanted: Wanted) -> Result:
 def _change(path: str, wanted: Wanted, result: Result) -> None:
     if wanted.where or wanted.dry_run:
         text = read_text(path)
-        if wanted.where and not holds(parse_condition(wanted.where), Values(text)):
+        if wanted.where and not Values(text).hold(parse_condition(wanted.where)):
             result.selected = False
             return
         if wanted.dry_run:

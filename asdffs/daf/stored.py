@@ -17,8 +17,8 @@ from asdffs.document.arrays.elements import BlockElements, Elements
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.paths import Path
 from asdffs.tree.placement import array_errors, packed
 
 

@@ -21,7 +21,7 @@ from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotS
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.mount_table import outside
 from asdffs.tree.branch import Branch
-from asdffs.tree.events import Path
+from asdffs.tree.paths import Path
 from asdffs.tree.uris import resolve
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,8 @@ from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.gap import AUTO
-from asdffs.storage.journal import Journal, journal_name
+from asdffs.storage.journal import Journal
+from asdffs.storage.journal_name import journal_name
 from asdffs.storage.lock import open_locked
 from asdffs.storage.recovery import recover
 

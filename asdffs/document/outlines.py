@@ -17,9 +17,9 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InvalidTreeError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.tree.branch import Branch, Outline
-from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import float_orders
 from asdffs.tree.outline import read_outline
+from asdffs.tree.paths import Path
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,7 @@ from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal import read_trusted
-from asdffs.storage.payload import open_payload
-from asdffs.storage.unfinished import as_recovered, belongs
+from asdffs.storage.journal_name import journal_name
 
 
 def resolve(path: str) -> tuple[str, str]:
@@ -79,6 +77,14 @@ def with_pending_record(folder: Folder, backend: Backend) -> Backend:
 
     Without the lock, the journal must not be replayed into the file.
     """
+    try:
+        folder.signature(journal_name(backend.name))
+    except OSError:  # there is none
+        return backend
+    from asdffs.storage.journal import read_trusted
+    from asdffs.storage.payload import open_payload
+    from asdffs.storage.unfinished import as_recovered, belongs
+
     found = read_trusted(folder, backend.name)
     if found is None or not belongs(backend, *found):
         return backend

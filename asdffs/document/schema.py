@@ -19,7 +19,7 @@ from asdffs import registry
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, UsageError
 from asdffs.format.header import standard_version
-from asdffs.tree.events import Path
+from asdffs.tree.paths import Path
 from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 
 

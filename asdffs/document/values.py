@@ -13,10 +13,9 @@ from typing import Any, Final, overload
 from asdffs.document.for_programs import ForPrograms
 from asdffs.document.serialized import serialized
 from asdffs.errors import InvalidTreeError, ReadOnlyError
-from asdffs.tree.events import Path
 from asdffs.tree.key_names import name_of
 from asdffs.tree.lookups import Values, find_value, is_array, plain
-from asdffs.tree.paths import format_path
+from asdffs.tree.paths import Path, format_path
 from asdffs.tree.snippets import python_value
 from asdffs.tree.value_edits import set_value, unset_value
 from asdffs.tree.values import ValueNode

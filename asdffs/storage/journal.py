@@ -23,11 +23,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import itertools
 import json
 import logging
-import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -35,6 +33,7 @@ from typing import Any, NamedTuple
 
 from asdffs.errors import LockedError, UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.journal_name import journal_name
 from asdffs.storage.payload import is_payload_name
 from asdffs.storage.record import Record, build, parse
 from asdffs.storage.trust import check_name_trusted, check_trusted, is_trusted
@@ -47,11 +46,9 @@ _COMMIT_MARK = struct.Struct(">8sQI")
 _PROGRESS = struct.Struct(">IQQQII")
 _CRC = struct.Struct(">I")
 _PAGE = 4096
-_LONGEST_NAME = 255
 #: Longest piece of a record that is joined with others, in bytes.  So one call writes most records.
 _SHORT = 1 << 20
 #: Suffix of the names of all sidecars.
-JOURNAL_SUFFIX = ".asdffs-journal"
 
 
 class JournalProgress(NamedTuple):
@@ -66,14 +63,6 @@ class JournalProgress(NamedTuple):
     piece: bytes
     behind_length: int = 0
     behind_crc: int = 0
-
-
-def journal_name(name: str) -> str:
-    """Return the name of the sidecar of the file ``name``; hashed if the plain one would be too long."""
-    plain = f".{name}{JOURNAL_SUFFIX}"
-    if len(os.fsencode(plain)) <= _LONGEST_NAME:
-        return plain
-    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{JOURNAL_SUFFIX}"
 
 
 class Journal:

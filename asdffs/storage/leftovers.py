@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from asdffs.errors import UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
-from asdffs.storage.journal import journal_name, read_owner, read_trusted
+from asdffs.storage.journal import read_owner, read_trusted
+from asdffs.storage.journal_name import journal_name
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.trust import check_name_trusted
 from asdffs.storage.unfinished import belongs

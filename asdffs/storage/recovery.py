@@ -33,7 +33,8 @@ import re
 
 from asdffs.errors import RecoveryError, Remedy, UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
-from asdffs.storage.journal import JOURNAL_SUFFIX, Journal, journal_name, read_progress, read_record
+from asdffs.storage.journal import Journal, read_progress, read_record
+from asdffs.storage.journal_name import JOURNAL_SUFFIX, journal_name
 from asdffs.storage.payload import PAYLOAD_SUFFIX, is_poured, open_payload, temporary_prefix
 from asdffs.storage.record import Kind, Record
 from asdffs.storage.trust import check_trusted

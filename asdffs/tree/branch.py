@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
-from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.paths import Path
 
 #: The largest number of digits in an item number.
 _LONGEST = 20

@@ -21,8 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from asdffs.errors import UsageError
-from asdffs.tree.events import Path
-from asdffs.tree.paths import format_path, parse_prefix
+from asdffs.tree.paths import Path, format_path, parse_prefix
 
 #: What a lookup returns for a path that is not in the tree.
 MISSING: Final = object()

@@ -16,6 +16,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
+from asdffs.tree.paths import Path
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -47,8 +48,6 @@ _WORDS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", 
 #: Decimal integers; others in YAML 1.1 are octal (with a leading zero), binary, hexadecimal or sexagesimal.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)\Z")
 _NUMERIC = re.compile(r"[-+\d]")
-
-Path = tuple[str | int, ...]
 
 
 class Found(NamedTuple):

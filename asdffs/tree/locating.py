@@ -15,7 +15,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
-from asdffs.tree.events import Path
+from asdffs.tree.paths import Path
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Kinds of events; of any type, because the stubs think that a mark may be missing.

@@ -9,13 +9,15 @@ import datetime
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.errors import InvalidTreeError
-from asdffs.tree.events import Path
 from asdffs.tree.locating import locate
-from asdffs.tree.snippets import read_text
-from asdffs.tree.values import ValueNode, read_values
+from asdffs.tree.paths import Path
+from asdffs.tree.values import ValueNode, read_values, scalar_node
+
+if TYPE_CHECKING:
+    from asdffs.tree.conditions import Condition
 
 _NUMBER: Final = re.compile(r"-?\d{1,18}")
 
@@ -43,6 +45,16 @@ class Values:
                 return found
         return find_value(self.root(), path)
 
+    def hold(self, condition: Condition) -> bool:
+        """Return whether a condition holds for the values.  Raises ``InvalidTreeError``."""
+        from asdffs.tree.conditions import MISSING
+
+        def lookup(path: Path) -> Any:
+            found = self.find(path)
+            return MISSING if found is None else plain(found)
+
+        return condition.holds(lookup)
+
     def written(self, path: Path) -> str | None:
         """Return the text of the value as it is written, with tag and anchor; None if it is missing."""
         text = self._decoded()
@@ -55,7 +67,7 @@ class Values:
             found = locate(self._decoded(), path)
         except InvalidTreeError:
             return None
-        return None if found.missing or found.kind != "scalar" else read_text(found.event)
+        return None if found.missing or found.kind != "scalar" else scalar_node(found.event)
 
     def _decoded(self) -> str:
         try:

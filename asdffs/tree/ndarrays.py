@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from asdffs.dialects.base import Dialect
-from asdffs.tree.events import Found, Path
+from asdffs.tree.events import Found
+from asdffs.tree.paths import Path
 
 _ITEM_SIZES = {
     **{f"{kind}int{bits}": bits // 8 for kind in ("", "u") for bits in (8, 16, 32, 64)},

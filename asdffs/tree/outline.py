@@ -22,9 +22,10 @@ from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.branch import Branch, Outline, Scalar
-from asdffs.tree.events import Found, Path, plain_value
+from asdffs.tree.events import Found, plain_value
 from asdffs.tree.merges import Merges
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
+from asdffs.tree.paths import Path
 from asdffs.tree.references import Reference, References
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -19,7 +19,9 @@ import re
 from typing import Final
 
 from asdffs.errors import UsageError
-from asdffs.tree.events import Path
+
+#: The keys and numbers of items from the root of the tree to a value.
+Path = tuple[str | int, ...]
 
 _BARE: Final = re.compile(r"""[^\s.\[\]"'=<>!~()&|,\x00-\x1f]+""")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')

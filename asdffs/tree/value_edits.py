@@ -11,9 +11,8 @@ import re
 from typing import Final, NamedTuple
 
 from asdffs.errors import InvalidTreeError, MissingValueError, Remedy, SharedValueError
-from asdffs.tree.events import Path
 from asdffs.tree.locating import Container, Location, behind_properties, locate
-from asdffs.tree.paths import format_path
+from asdffs.tree.paths import Path, format_path
 from asdffs.tree.snippets import NewValue, Place, read_text, same, write_key, write_value
 from asdffs.tree.values import ValueNode
 

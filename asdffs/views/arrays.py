@@ -27,8 +27,8 @@ from asdffs.document.changes import TREE, Subject
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
 from asdffs.tree.branch import Branch
-from asdffs.tree.events import Path
 from asdffs.tree.key_names import directory_name_of, name_of
+from asdffs.tree.paths import Path
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.formats.base import ArrayFile, ArrayFormat
 

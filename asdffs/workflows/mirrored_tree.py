@@ -14,9 +14,9 @@ from asdffs.errors import (
 )
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.file_backend import FileFolder
-from asdffs.tree.events import Path
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
+from asdffs.tree.paths import Path
 from asdffs.tree.sources import Wanted, checked_sources
 from asdffs.tree.uris import resolve
 from asdffs.workflows.exploded_files import main_name, numbered

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from asdffs.errors import InvalidTreeError, MissingValueError
-from asdffs.tree.events import Path
 from asdffs.tree.locating import Location, locate
-from asdffs.tree.paths import format_path, parse_path
+from asdffs.tree.paths import Path, format_path, parse_path
 from asdffs.tree.snippets import NewValue
 from asdffs.tree.value_edits import Edit, rename_value, set_value, unset_value
 

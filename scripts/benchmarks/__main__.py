@@ -18,6 +18,7 @@ SECTIONS = {
     "transfer": "reads, writes, names and attributes through the mount, beside bindfs and ratarmount",
     "start": "from the command to a mount that can be used",
     "edit": "one value of the tree of a large file, beside the asdf library and asdftool",
+    "values": "one value of 2,000 files, beside a loop over asdffs.open and asdf update()",
     "growth": "a tree and a block that outgrow their room in 8 GiB, on ext4 and XFS, beside cp",
     "footprint": "memory of the daemon",
     "decode": "compressed blocks through the mount, beside their libraries",

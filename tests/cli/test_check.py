@@ -24,7 +24,8 @@ from asdffs.errors import InvalidArrayError
 from asdffs.format.padding import Padding
 from asdffs.format.plan import plan_text
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal import Journal, journal_name
+from asdffs.storage.journal import Journal
+from asdffs.storage.journal_name import journal_name
 from asdffs.storage.record import make_record
 
 CLEAN = {"index absent", "NULs after blocks", "no tree", "header only", "header and comment"}

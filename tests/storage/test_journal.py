@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from asdffs.format.plan import Plan, Write
-from asdffs.storage.journal import Journal, journal_name, read_owner
+from asdffs.storage.journal import Journal, read_owner
+from asdffs.storage.journal_name import journal_name
 from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.record import make_record

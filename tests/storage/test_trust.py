@@ -15,7 +15,8 @@ from support.mounts import asdffs, environment_in
 import asdffs as library
 from asdffs.errors import UntrustedFileError
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal import journal_name, read_owner, read_record
+from asdffs.storage.journal import read_owner, read_record
+from asdffs.storage.journal_name import journal_name
 from asdffs.storage.payload import is_payload_name
 from asdffs.storage.record import Fill, Record, RecordImage, build
 from asdffs.storage.trust import check_trusted, is_trusted

@@ -12,8 +12,8 @@ from asdffs.document.arrays.array import Array, Mask
 from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
 from asdffs.tree.branch import Branch, Outline
-from asdffs.tree.events import Path
 from asdffs.tree.key_names import name_of
+from asdffs.tree.paths import Path
 
 _MASK: Final = "mask"
 
