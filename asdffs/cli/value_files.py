@@ -22,6 +22,7 @@ from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.lookups import Values
+from asdffs.tree.paths import format_path
 from asdffs.workflows.value_changes import Note, Rules, ValueChange, change_values, take_back
 
 _SHORT = 60
@@ -45,12 +46,12 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """What became of one file.  ``edits``: the notes as dicts.  ``diff``: for a dry run."""
+    """What became of one file.  ``edits``: path, old and new text of each.  ``diff``: for a dry run."""
 
     file: str
     changed: bool = False
     selected: bool = True
-    edits: list[dict[str, Any]] = field(default_factory=list)
+    edits: list[dict[str, str]] = field(default_factory=list)
     diff: str = ""
     error: str = ""
     code: int = 0
@@ -95,7 +96,7 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
             results.append(result)
             _print(arguments, result, alone=len(files) == 1)
     if arguments.json:
-        print(json.dumps([_facts(result) for result in results], indent=2))
+        print(json.dumps([asdict(result) for result in results], indent=2))
     elif len(files) > 1:
         say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
     return exit_code(result.code for result in results)
@@ -157,18 +158,22 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
 
 
 def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str, list[Note]]:
-    """Return the new text, and note the edits in ``result``."""
+    """Return the new text and the notes for the record, and add the edits to ``result``."""
     try:
         old = text.decode()
     except UnicodeDecodeError as err:
         raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
     if wanted.notes is not None:
         notes = wanted.notes[path]
-        new = take_back(old, notes)
-    else:
-        new, notes = change_values(old, wanted.changes, wanted.rules)
-    result.edits = [note._asdict() for note in notes]
-    return new, notes
+        result.edits = [_shown(note.path, note.new, note.old) for note in notes]
+        return take_back(old, notes), []
+    changed = change_values(old, wanted.changes, wanted.rules, noted=bool(wanted.record))
+    result.edits = [_shown(format_path(edit.path), edit.old, edit.new) for edit in changed.edits]
+    return changed.text, changed.notes
+
+
+def _shown(path: str, old: str, new: str) -> dict[str, str]:
+    return {"path": path, "old": old, "new": new}
 
 
 def _record(wanted: Wanted, path: str, *, state: str, notes: Sequence[Note] = ()) -> None:
@@ -202,25 +207,19 @@ def _print(arguments: argparse.Namespace, result: Result, *, alone: bool) -> Non
     elif alone and not result.edits and not result.error and not arguments.dry_run:
         say(f"{result.file}: nothing to change")
     elif result.changed and (alone or arguments.verbose):
-        say(*(f"{result.file}: {_sentence(edit, undone=arguments.command == 'undo')}" for edit in result.edits))
+        say(*(f"{result.file}: {_sentence(**edit)}" for edit in result.edits))
 
 
-def _sentence(edit: dict[str, Any], *, undone: bool) -> str:
-    old, new = (_short(edit[name]) for name in (("new", "old") if undone else ("old", "new")))
-    if not old:
-        return f"{edit['path']}: added {new}"
-    return f"{edit['path']}: {old} -> {new}" if new else f"{edit['path']}: removed {old}"
+def _sentence(path: str, old: str, new: str) -> str:
+    was, is_ = _short(old), _short(new)
+    if not was:
+        return f"{path}: added {is_}"
+    return f"{path}: {was} -> {is_}" if is_ else f"{path}: removed {was}"
 
 
 def _short(text: str) -> str:
     words = " ".join(text.split())
     return words if len(words) <= _SHORT else f"{words[: _SHORT - 3]}..."
-
-
-def _facts(result: Result) -> dict[str, Any]:
-    facts = asdict(result)
-    facts["edits"] = [{name: edit[name] for name in ("path", "old", "new")} for edit in result.edits]
-    return facts
 
 
 def _summary(results: Sequence[Result], *, dry_run: bool) -> str:

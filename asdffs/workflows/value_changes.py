@@ -66,18 +66,29 @@ class Note(NamedTuple):
     after: str
 
 
-def change_values(text: str, changes: Sequence[ValueChange], rules: Rules) -> tuple[str, list[Note]]:
-    """Return ``text`` with the changes, and a note for each edit; a value that is as wanted needs none.
+class Changed(NamedTuple):
+    """A text with changes.  ``edits``: those that were made.  ``notes``: for each edit, if they are wanted."""
 
-    Raises ``MissingValueError``, ``InvalidTreeError``.
+    text: str
+    edits: list[Edit]
+    notes: list[Note]
+
+
+def change_values(text: str, changes: Sequence[ValueChange], rules: Rules, *, noted: bool = False) -> Changed:
+    """Return ``text`` with the changes; a value that is as wanted needs no edit.
+
+    ``noted``: also return notes, which takes as long again.  Raises ``MissingValueError``, ``InvalidTreeError``.
     """
-    notes = []
+    edits, notes = [], []
     for change in changes:
         edit = _edit(text, change, rules)
-        if edit is not None:
-            text = edit.apply(text)
+        if edit is None:
+            continue
+        text = edit.apply(text)
+        edits.append(edit)
+        if noted:
             notes.append(_noted(text, edit))
-    return text, notes
+    return Changed(text, edits, notes)
 
 
 def take_back(text: str, notes: Sequence[Note]) -> str:
@@ -143,13 +154,8 @@ def _start(text: str, note: Note) -> int:
     return -1 if found.missing else found.start + note.distance
 
 
-def as_facts(note: Note) -> dict[str, Any]:
-    """Return the note as JSON can hold it."""
-    return note._asdict()
-
-
 def from_facts(facts: Any) -> Note:
-    """Return the note of ``as_facts``.  Raises ``TypeError``, ``KeyError`` for anything else."""
+    """Return the note whose ``_asdict`` is ``facts``.  Raises ``TypeError``, ``KeyError`` for anything else."""
     note = Note(**{name: facts[name] for name in Note._fields})
     if not isinstance(note.distance, int) or any(not isinstance(part, str) for part in (*note[:2], *note[3:])):
         raise TypeError("not a note")

@@ -39,31 +39,34 @@ def test_what_is_changed_is_taken_back(text: str, data: st.DataObject) -> None:
             break
         change = data.draw(changes(new))
         with contextlib.suppress(AsdffsError):
-            new, more = change_values(new, [change], RULES)
-            notes += more
+            found = change_values(new, [change], RULES, noted=True)
+            new = found.text
+            notes += found.notes
     kept = [from_facts(json.loads(json.dumps(note._asdict()))) for note in notes]
     assert take_back(new, kept) == text
 
 
 def test_another_value_may_have_changed_meanwhile() -> None:
-    changed, notes = change_values(TEXT, [set_to("b.c", "2.5"), ValueChange(Kind.UNSET, ("items", 0))], Rules())
-    other, _ = change_values(changed, [set_to("a", "'longer than it was'"), set_to("b.d", "33")], Rules())
+    changed, _, notes = change_values(
+        TEXT, [set_to("b.c", "2.5"), ValueChange(Kind.UNSET, ("items", 0))], Rules(), noted=True
+    )
+    other, *_ = change_values(changed, [set_to("a", "'longer than it was'"), set_to("b.d", "33")], Rules())
     assert load(take_back(other, notes)) == load(TEXT) | {"a": "longer than it was", "b": {"c": "two", "d": 33}}
 
 
 @pytest.mark.parametrize("since", ["b.c=9", "b=1"])
 def test_a_value_that_was_changed_since_stays(since: str) -> None:
-    changed, notes = change_values(TEXT, [set_to("b.c", "2.5")], Rules())
+    changed, _, notes = change_values(TEXT, [set_to("b.c", "2.5")], Rules(), noted=True)
     path, value = since.split("=")
-    other, _ = change_values(changed, [set_to(path, value)], Rules())
+    other, *_ = change_values(changed, [set_to(path, value)], Rules())
     with pytest.raises(InvalidTreeError, match=r"b\.c is not what was set"):
         take_back(other, notes)
 
 
 def test_a_removed_value_is_put_back_only_where_it_was() -> None:
-    changed, notes = change_values(TEXT, [ValueChange(Kind.UNSET, ("b", "c"))], Rules())
+    changed, _, notes = change_values(TEXT, [ValueChange(Kind.UNSET, ("b", "c"))], Rules(), noted=True)
     assert take_back(changed, notes) == TEXT
-    other, _ = change_values(changed, [ValueChange(Kind.UNSET, ("b", "d"))], Rules())
+    other, *_ = change_values(changed, [ValueChange(Kind.UNSET, ("b", "d"))], Rules())
     with pytest.raises(InvalidTreeError, match=r"b\.c is not what was set"):
         take_back(other, notes)
 
@@ -72,7 +75,7 @@ def test_what_is_missing() -> None:
     change = ValueChange(Kind.UNSET, ("nope",))
     with pytest.raises(MissingValueError, match="nope: there is no such value"):
         change_values(TEXT, [change], Rules())
-    assert change_values(TEXT, [change], Rules(missing_ok=True)) == (TEXT, [])
+    assert change_values(TEXT, [change], Rules(missing_ok=True)) == (TEXT, [], [])
 
 
 @pytest.mark.parametrize("facts", [{}, [], {"path": 1}, None])
