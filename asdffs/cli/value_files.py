@@ -9,6 +9,7 @@ import argparse
 import difflib
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -119,8 +120,19 @@ def _results(files: Sequence[str], wanted: Wanted, jobs: int) -> Iterator[Result
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    with ProcessPoolExecutor(min(jobs, len(files)), multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(change_file, files, [wanted] * len(files), chunksize=max(1, min(16, len(files) // jobs)))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(files)), context, initializer=_leave_signals) as pool:
+        try:
+            yield from pool.map(change_file, files, [wanted] * len(files))
+        except BaseException:  # an interrupt, too: each process completes its file, and begins no other
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _leave_signals() -> None:
+    """Leave signals for the whole group, such as Ctrl-C, to the process that started this one."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def change_file(path: str, wanted: Wanted) -> Result:

@@ -292,3 +292,29 @@ def test_a_mounted_file_is_changed_through_its_mount(night: Path, call: Call) ->
             done.sentence
         )
         assert call("get", "number", night).out == "0\n"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_interrupted(tmp_path: Path, call: Call, jobs: int) -> None:
+    """Ctrl-C goes to all processes; each completes its file."""
+    files = many(tmp_path, 60)
+    record = tmp_path / "changes.jsonl"
+    words = ["set", "-j", jobs, "--record", record, "meta.observer=Grace", *files]
+    with subprocess.Popen(
+        [sys.executable, "-m", "asdffs", *map(str, words)],
+        env=environment_in(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        while process.poll() is None and not (record.exists() and record.read_bytes().count(b"done") >= 2):
+            pass
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert not list(tmp_path.glob(".*journal*"))
+    changed = call("get", "meta.observer", *files).out.count("Grace")
+    assert 2 <= changed < len(files)
+    assert changed == record.read_text().count('"done"')
