@@ -50,11 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Watch until a signal comes.  Raises ``AsdffsError``, ``OSError``."""
     told_here("asdffs.document.report")
     path = os.path.join(*resolve(arguments.file))
-    make_directory(arguments.directory)
     directory = os.path.realpath(arguments.directory)
     if directory == os.path.dirname(path):
         raise UsageError("the file itself lies in it; watch another directory", path=arguments.directory)
     with opened_to_write(path, "watch", Settings(strict=arguments.strict), typing=True) as (document, held):
+        make_directory(arguments.directory)
         _Watching(document, held, directory).run(arguments)
     return 0
 
@@ -146,6 +146,8 @@ class _Watching:
         safe = {name: mark for name, mark in now.items() if record.is_seen(name, mark)}
         differing = [name for name in now if self._is_other(record, name, now[name])]
         if (prefer or self._choose(record, differing, now)) == "dir":
+            if prefer and not record.is_file(self._document.signature):
+                mirror.keep_of_file(differing)
             mirror.seen = {name: mark for name, mark in now.items() if name not in differing}
             self._carry(differing)
             mirror.complete()

@@ -232,14 +232,30 @@ class Mirror:
         except (AsdffsError, OSError):
             return True
 
+    def keep_of_file(self, names: list[str]) -> None:
+        """Keep what the ASDF file has for ``names`` beside it, before the directory's content replaces it.
+
+        Raises ``UnfinishedError`` if that is not possible.
+        """
+        keeper = Keeper(self._document.path)
+        for name in names:
+            if name == self.main:
+                write_tree_file(self._document, self.folder, self.stem, keeper.keep_conflict_content)
+            elif (number := next(iter(numbered([name], self.stem)))) < len(self._document.blocks):
+                write_block_file(self._document, self.folder, self.stem, number, keeper.keep_conflict_content)
+        self._note_kept(keeper, "the directory replaces what %s had; that is kept: %s")
+
     def _keep(self, names: list[str]) -> None:
         """Keep files of the directory beside the ASDF file, before they are overwritten."""
         keeper = Keeper(self._document.path)
         for name in names:
             keeper.keep_conflict_file(self.folder.path(name))
+        self._note_kept(keeper, "another program changed %s; what was saved is kept: %s")
+
+    def _note_kept(self, keeper: Keeper, sentence: str) -> None:
         self._document.report.note_kept(keeper.kept, [])
         for kept in keeper.kept:
-            logger.warning("another program changed %s; what was saved is kept: %s", self._document.path, kept)
+            logger.warning(sentence, self._document.path, kept)
         if keeper.failures:
             raise UnfinishedError("; ".join(keeper.failures), path=self._document.path)
 

@@ -256,8 +256,11 @@ def test_both_changed_while_nobody_watched(file: Path, call: Call) -> None:
     shutil.copytree(watch.point, file.parent / "copy")
     shutil.copy(file, file.parent / "copy.asdf")
     done = asdffs("watch", "--once", "--prefer", "dir", watch.point, file, environment=watch.environment)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 7, done.stderr
     assert b"value: 2  # dir\n" in file.read_bytes()
+    assert [b"value: 3  # file\n" in text for text in kept(file)] == [True]
+    for path in file.parent.glob("*.conflict-*"):
+        path.unlink()
     shutil.rmtree(watch.point)
     shutil.copytree(file.parent / "copy", watch.point)
     shutil.copy(file.parent / "copy.asdf", file)
@@ -265,6 +268,20 @@ def test_both_changed_while_nobody_watched(file: Path, call: Call) -> None:
     assert done.returncode == 7, done.stderr
     assert b"value: 3  # file\n" in watch.tree.read_bytes()
     assert [b"value: 2  # dir\n" in text for text in kept(file)] == [True]
+
+
+def test_a_block_of_the_file_that_loses_is_kept(file: Path) -> None:
+    with watched(file) as watch:
+        pass
+    save(watch, b"value: 2  # dir\n")
+    other = file.parent / "other.bin"
+    other.write_bytes(MASK[::-1])
+    assert asdffs("block", file, 1, "--replace", other, environment=watch.environment).returncode == 0
+    done = asdffs("watch", "--once", "--prefer", "dir", watch.point, file, environment=watch.environment)
+    assert done.returncode == 7, done.stderr
+    names = sorted(path.name for path in file.parent.glob("*.conflict-*"))
+    assert names == ["data.asdf.conflict-1.data.asdf", "data.asdf.conflict-1.data0001.asdf"]
+    assert (file.parent / names[1]).read_bytes().endswith(MASK[::-1])
 
 
 def test_a_directory_that_asdftool_exploded(file: Path) -> None:
@@ -283,7 +300,7 @@ def test_a_directory_that_asdftool_exploded(file: Path) -> None:
     [
         ("data0000.asdf", b"no asdf", "data0000.asdf: offset 0: not an ASDF file"),
         ("data0000.asdf", b"#ASDF 1.0.0\n", "data0000.asdf: has no block"),
-        ("data0005.asdf", odd_file(tree=None), "the next block is number 2; no number is left out"),
+        ("data0005.asdf", odd_file(tree=None), "the next block is number 2; give the file that number"),
         ("data.asdf", odd_file(), "has blocks of its own"),
         (
             "data.asdf",

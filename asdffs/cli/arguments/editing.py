@@ -30,7 +30,7 @@ def add_edit(commands: Any) -> argparse.ArgumentParser:
     epilog = """\
 example:
   EDITOR=nano asdffs edit data.asdf
-  EDITOR="sed -i s/Ada/Grace/" asdffs edit data.asdf      the same edit in a script
+  VISUAL="sed -i s/Ada/Grace/" asdffs edit data.asdf      the same edit in a script; $VISUAL goes first
 
 The editor is $VISUAL, else $EDITOR, else sensible-editor, nano or vi.  An editor with a window needs its
 option to wait: 'code --wait'.  When it ends, the text is checked and committed.  If the text is refused, you
@@ -105,7 +105,7 @@ example:
   asdffs upgrade old.asdf new.asdf
   for f in archive/*.asdf; do asdffs upgrade "$f" new/"$(basename "$f")"; done
 
-For files of the drafts of 2014 and 2015 ('#ASDF 0.1.0', '%%ASDF 0.1.0'), which no other library opens.  The
+For files of the drafts of 2014 and 2015 ('#ASDF 0.1.0', '%ASDF 0.1.0'), which no other library opens.  The
 tree keeps its comments.  References to other files are not changed: upgrade those files into the same
 directory.  The history of the new tree records how blocks were encoded, and the time ($SOURCE_DATE_EPOCH if set).
 """

@@ -28,7 +28,8 @@ from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
 from asdffs.errors import AsdffsError, Remedy, reason_of
 from asdffs.scheduling import CHUNK
-from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.backend import Backend
+from asdffs.storage.file_backend import FileBackend, FileFolder
 from asdffs.storage.protection import make_directory, protect
 
 #: The longest name, in bytes, that gets a suffix without being cut; names have at most 255.
@@ -103,6 +104,17 @@ class Keeper:
         """Copy a file of an exploded form to ``NAME.conflict-N.STEM.asdf``, because it did not enter the file."""
         other = os.path.basename(source)
         self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.{_shortened(other)}"))
+
+    def keep_conflict_content(self, name: str, fill: Callable[[Backend], None]) -> None:
+        """Write what ``fill`` writes to ``NAME.conflict-N.STEM.asdf``; ``name``: the last part of it."""
+
+        def name_of(n: int) -> str:
+            return os.path.join(self._folder, f"{self._name}.conflict-{n}.{_shortened(name)}")
+
+        try:
+            self.kept.append(_write_new(name_of, self._path, lambda new: _fill(new, fill)))
+        except (OSError, AsdffsError) as err:
+            self.failures.append(f"{name}, as it is in the file, could not be kept beside it ({reason_of(err)})")
 
     def keep_conflict_block(self, number: int, document: Document) -> bool:
         """Write the content of a block to ``NAME.conflict-N.block-NNNN.bin``, and return whether that worked."""
@@ -268,6 +280,15 @@ def _write_new(name_of: Callable[[int], str], path: str, fill: Callable[[BinaryI
         os.unlink(target)
         raise
     return target
+
+
+def _fill(new: BinaryIO, fill: Callable[[Backend], None]) -> None:
+    """Let ``fill`` write the open file ``new``."""
+    backend = FileBackend(os.dup(new.fileno()), "", writable=True)
+    try:
+        fill(backend)
+    finally:
+        backend.close()
 
 
 def _create_new(name_of: Callable[[int], str]) -> tuple[str, int]:
