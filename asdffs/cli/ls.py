@@ -11,7 +11,7 @@ from asdffs.cli.live import LiveMount, live_mounts
 from asdffs.cli.saying import say
 from asdffs.printable import printable
 
-_DEAD = "its daemon is gone; 'umount -l MNT' takes it away, the next mount of the file recovers it"
+_DEAD = "its daemon is gone; 'asdffs umount' unmounts it and recovers the file"
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -191,7 +192,9 @@ def _unmount(mountpoint: str) -> None:
         if done.returncode == 0 or left is None or left.kind != "fuse.asdffs":  # another umount was quicker
             return
         if time.monotonic() > until:
-            raise InUseError(f"the file is finished, but not unmounted: {done.stderr.strip()}", path=mountpoint)
+            users = f"to see who uses it, run: fuser -vm {shlex.quote(mountpoint)}"
+            sentence = f"the file is finished, but not unmounted: {done.stderr.strip()}; {users}"
+            raise InUseError(sentence, path=mountpoint)
         time.sleep(_LOOK)
 
 

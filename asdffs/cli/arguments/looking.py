@@ -28,7 +28,7 @@ def add_check(commands: Any) -> argparse.ArgumentParser:
     """``asdffs check``."""
     epilog = """\
 example:
-  asdffs check --json data.asdf | jq '.[].findings'
+  asdffs check --json *.asdf | jq '.[] | select(.ok | not) | {file, error, findings}'
 
 Checks layout, index, tree, arrays, checksums, and files that a crash left beside the file.  Exit code 0: no
 findings, or only notes; 9: warnings; 4: errors.  Only --repair changes anything: it completes an interrupted

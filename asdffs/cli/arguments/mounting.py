@@ -66,7 +66,8 @@ example:
   asdffs umount /mnt/x
   asdffs umount -a          all mounts of this user; for root, of everybody
 
-Exit code 7: an edit was rejected; the message says where your text is.  'asdffs unmount' is the same.
+Exit code 7: something could not be written into the file; it is kept, and the message says where.
+'asdffs unmount' is the same.
 """
     parser = add_command(commands, "umount", "write pending changes and unmount", epilog)
     parser.add_argument("mountpoints", metavar="MNT", nargs="*", help="a directory on which a file is mounted")
