@@ -54,6 +54,7 @@ class StateOwner:
         known = _identities(self._top)
         if known and self._identity not in known:
             aside = _set_aside(self._top, known)
+            self._copy_records(aside)
             if any(os.path.isdir(place) and os.listdir(place) for place in _kept_in(aside)):
                 yield (
                     f"another file had this name before; what was typed into it, and is not in it, is in {aside}, "
@@ -61,6 +62,14 @@ class StateOwner:
                 )
         os.makedirs(self._top, mode=0o700, exist_ok=True)
         _note(self._top, self._identity)
+
+    def _copy_records(self, aside: str) -> None:
+        """Copy the records of exploded forms back.  ``explode`` may have written one for this file, without a lock.
+
+        Each record has the signature of its file, so that those of the other file do no harm here.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copytree(places_in(aside).mirrors, places_in(self._top).mirrors)
 
     def elsewhere(self) -> str | None:
         """The state directory that this file had under another name; None without one."""

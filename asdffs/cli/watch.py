@@ -145,8 +145,11 @@ class _Watching:
         now = mirror.signatures()
         safe = {name: mark for name, mark in now.items() if record.is_seen(name, mark)}
         differing = [name for name in now if self._is_other(record, name, now[name])]
-        if (prefer or self._choose(record, differing, now)) == "dir":
-            if prefer and not record.is_file(self._document.signature):
+        newer = self._newer(record, {name: now[name] for name in differing})
+        if not prefer and not newer:
+            raise self._unknown(differing)
+        if (prefer or newer) == "dir":
+            if newer != "dir":
                 mirror.keep_of_file(differing)
             mirror.seen = {name: mark for name, mark in now.items() if name not in differing}
             self._carry(differing)
@@ -176,16 +179,18 @@ class _Watching:
         except (AsdffsError, OSError):
             return True
 
-    def _choose(self, record: MirrorRecord, differing: list[str], now: dict[str, Signature]) -> str:
-        """``dir`` or ``file``: the one that was changed since the last watch."""
+    def _newer(self, record: MirrorRecord, differing: dict[str, Signature]) -> str:
+        """``dir`` or ``file``: the one that was changed since the last watch; empty if that is not known."""
         if record.is_file(self._document.signature):
             return "dir"
-        if all(record.is_seen(name, now[name]) for name in differing):
+        if all(record.is_seen(name, now) for name, now in differing.items()):
             return "file"
-        if record.is_interrupted(self._document.tree.text(), {name: now[name] for name in differing}):
-            return "dir"
+        return "dir" if record.is_interrupted(self._document.tree.text(), differing) else ""
+
+    def _unknown(self, differing: list[str]) -> UsageError:
+        """Return the error for a directory and a file that were both changed."""
         names = ", ".join(differing[:3]) + (" ..." if len(differing) > 3 else "")
-        raise UsageError(
+        return UsageError(
             f"differs from {self._document.path} in {names}, and it is not known which is right; "
             "use --prefer dir or --prefer file, or explode the file into an empty directory",
             path=self._mirror.folder.directory,

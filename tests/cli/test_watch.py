@@ -284,6 +284,23 @@ def test_a_block_of_the_file_that_loses_is_kept(file: Path) -> None:
     assert (file.parent / names[1]).read_bytes().endswith(MASK[::-1])
 
 
+def test_regression_explode_of_a_file_with_the_name_of_another_was_forgotten(file: Path) -> None:
+    """A pipeline wrote the file anew; ``explode`` of the new one is known to the next watch, which keeps nothing."""
+    with watched(file) as watch:
+        save(watch, b"value: 2  # dir\n")
+    new = file.with_suffix(".new")
+    new.write_bytes(odd_file().replace(OLD, b"value: 3  # file\n"))
+    new.replace(file)
+    folder = file.parent / "again"
+    assert asdffs("explode", file, folder, environment=watch.environment).returncode == 0
+    tree = folder / "data.asdf"
+    tree.write_bytes(tree.read_bytes().replace(b"value: 3  # file\n", b"value: 4\n"))
+    done = asdffs("watch", "--once", folder, file, environment=watch.environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert b"value: 4\n" in file.read_bytes()
+    assert kept(file) == []
+
+
 def test_a_directory_that_asdftool_exploded(file: Path) -> None:
     """Nothing is known of it, and it is the same: it is watched."""
     environment = environment_in(file.parent)
@@ -481,7 +498,7 @@ def test_regression_sources_written_otherwise_were_a_difference(file: Path, sour
 def test_regression_what_is_no_file_hung_the_watch(file: Path) -> None:
     with watched(file, code=8) as watch:
         os.mkfifo(watch.block(2))
-        watch.until(lambda: "is no regular file; put the file itself there" in watch.error)
+        watch.until(lambda: "is not a regular file; put the file itself there" in watch.error)
         foreign(file, odd_file().replace(OLD, b"value: 9\n"))
         watch.until(lambda: b"value: 9\n" in watch.tree.read_bytes())
 
