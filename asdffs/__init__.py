@@ -1,20 +1,21 @@
-"""asdffs: an ASDF file as a directory, and as a Python object that is as small.
+"""Mounts an ASDF file as a directory, or opens it as a Python object.
 
 >>> import asdffs                                             # doctest: +SKIP
 >>> with asdffs.open("data.asdf", "r+") as document:          # doctest: +SKIP
 ...     document.arrays["roman/data"][0, :10] = 0
 ...     document.tree_text = document.tree_text.replace("WFI01", "WFI02")
 
-The package is built in floors; imports go down only (docs/design/overview.md):
+The package has layers, and modules import only from lower ones (docs/design/overview.md):
 
-    cli -> mount -> vfs, daf -> views -> document -> storage, codecs, dialects -> format -> registry, errors
+    cli -> mount -> vfs, daf -> views -> workflows -> document -> tree -> storage, codecs, dialects -> format
+    -> registry, errors, scheduling, printable
 
-docs/python.md is the page for programs.  Importing this module imports nothing else, so that commands start fast.
+docs/python.md describes the Python API.  Importing this module imports nothing else, so that commands start fast.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not that of typing, which takes longer to import than all of this
+TYPE_CHECKING = False  # importing typing would take longer than importing this module
 if TYPE_CHECKING:
     import os
     from typing import Any, Literal
@@ -36,16 +37,17 @@ _PLACES = {
 
 
 def open(path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r") -> Document:  # noqa: A001
-    """Open an ASDF file: ``tree_text``, ``blocks``, ``arrays``, ``commit()``; use it in a ``with`` statement.
+    """Open an ASDF file, and return its ``Document``.  Use it in a ``with`` statement.
 
-    ``r+``: under the lock, for changes in place that are safe against crashes; what a crash left is finished first.
-    Threads of a program may share what this returns.  Raises ``AsdffsError`` (``MissingFileError``, ``NotAsdfError``,
+    The document has ``tree_text``, ``blocks``, ``arrays`` and ``commit()``.  With ``r+``, the file is locked for
+    changes in place, which are crash-safe.  If a crash left a journal, the file is recovered first.  Threads of a
+    program may share the document.  Raises ``AsdffsError`` (``MissingFileError``, ``NotAsdfError``,
     ``DamagedFileError``, ``LockedError``), ``OSError``; ``ValueError`` for another mode.
     """
     from asdffs.document.opening import open_shared
 
     if mode not in ("r", "r+"):
-        raise ValueError(f"the mode is 'r' or 'r+', not {mode!r}; a new file is asdf's to write")
+        raise ValueError(f"the mode is 'r' or 'r+', not {mode!r}; create new files with the asdf library")
     return open_shared(path, writable=mode == "r+")
 
 

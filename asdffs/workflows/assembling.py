@@ -1,8 +1,8 @@
 """Writes a whole new ASDF file from start to end: text, padding, blocks, index (section Low-level file layout).
 
-The stored bytes of a block come from another file and do not pass through Python: they are shared where the file
-system can (reflinks: the content then begins at the same place of a file-system block as in its source, by padding
-after the tree and by slack in the block before), else copied by the kernel.  One thread.
+The stored bytes of a block come from another file and do not pass through Python.  If the file system can, they are
+shared (reflinks), else the kernel copies them.  Sharing needs the same alignment to file-system blocks as in the
+source, which padding after the tree and slack in the block before provide.  For one thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asdffs.storage.sharing import Stretch, misplaced, transfer
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A block of the new file: its ``header``, whose allocated size is not looked at, and its stored bytes."""
+    """A block of the new file: its ``header``, of which the allocated size is ignored, and its stored bytes."""
 
     header: BlockHeader
     stored: Stretch
@@ -28,9 +28,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class RoomPolicy:
-    """``padding`` after the tree; contents begin at multiples of ``align`` bytes (0: anywhere).
+    """The padding after the tree, and the alignment of blocks.
 
-    ``least``: contents of fewer bytes begin anywhere.
+    ``padding``: the policy for the padding; None: no padding.  ``align``: the content of a block begins at a multiple
+    of this many bytes; 0: anywhere.  ``least``: contents of fewer bytes begin anywhere.
     """
 
     padding: Padding | None = None
@@ -39,11 +40,11 @@ class RoomPolicy:
 
 
 class Assembly:
-    """One new file, in the empty ``store`` of ``folder``.  ``text``: header, comments and tree.
+    """One new file.  Call ``add`` for each block in order, then ``finish``.  Both raise ``OSError``.
 
-    ``filler``: the byte that pads; ``clones``: whether the file system shares what most blocks come from;
-    ``indexed``: whether a block index may follow.
-    ``step(bytes)`` is told how it goes on.  Blocks are ``add``-ed in order, then ``finish``.  Raise ``OSError``.
+    ``backend``: the empty new file, in ``folder``.  ``text``: header, comments and tree.  ``filler``: the byte of the
+    padding.  ``clones``: whether the file system can share bytes with the files of most blocks.  ``indexed``: whether
+    a block index may follow.  ``step(bytes)`` is called with the number of bytes after each step.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Assembly:
         self._head = text
 
     def add(self, part: Part) -> None:
-        """Put a block behind the last one."""
+        """Write a block behind the last one."""
         stored = part.stored
         if not self._offsets:
             self._pad()
@@ -89,7 +90,7 @@ class Assembly:
         self._last = header
 
     def finish(self) -> None:
-        """Write the text and the index, unless the last block is streamed."""
+        """Write the text and the block index.  There is no index if the last block is streamed."""
         if not self._offsets:
             self._pad()
         self._backend.write_at(0, self._head)
@@ -98,7 +99,7 @@ class Assembly:
             self._backend.write_at(self._end, build_block_index(self._offsets, newline=self._newline))
 
     def _pad(self) -> None:
-        """Room after the tree, by the policy; without a tree the first block follows at once (section Blocks)."""
+        """Add the padding after the tree.  Without a tree, the first block follows immediately (section Blocks)."""
         policy = self._room.padding
         if policy is not None and self._has_tree:
             self._grow_padding(policy.shift(0, self._text) - self._text)
@@ -108,13 +109,13 @@ class Assembly:
         self._end += size
 
     def _wanted(self, stored: Stretch, start: int) -> int:
-        """How many bytes further on than ``start`` the content should begin."""
+        """Return by how many bytes the content should begin behind ``start``."""
         if self._room.align and stored.length >= self._room.least:
             return -start % self._room.align
         return misplaced(stored, self._backend, start) if self._clones else 0
 
     def _make_room(self, size: int) -> None:
-        """Move the end ``size`` bytes on: by slack in the block before, or by padding."""
+        """Move the end by ``size`` bytes: with slack in the block before, or with padding after the tree."""
         if not size:
             return
         if self._last is not None:

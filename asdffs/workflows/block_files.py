@@ -1,7 +1,7 @@
-"""The files of blocks in a directory that mirrors an ASDF file: compared with the blocks, and carried into them.
+"""Compares the block files of a watched directory with the blocks of its ASDF file, and copies them into these.
 
-Of a block that differs little those bytes are written, as by a mount; else all of it is replaced, or nothing.  A file
-is carried only when all of it can be read.  One thread.
+If little of a block differs, only those bytes are written, as in a mount; otherwise the block is replaced atomically.
+A file is copied only if all of it can be read.  For one thread.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from asdffs.scheduling import CHUNK
 from asdffs.storage.backend import Folder
 from asdffs.workflows.exploded_files import numbered
 
-#: A block of which more than this part differs is replaced as a whole.
+#: A block is replaced as a whole if more than 1/4 of it differs.
 _LITTLE: Final = 4
 
 
 class BlockFiles:
-    """Those of ``stem`` in ``folder``, of ``document``.  All methods raise ``AsdffsError``, ``OSError``."""
+    """The block files of ``document`` in ``folder``, with names that begin with ``stem``.
+
+    All methods raise ``AsdffsError``, ``OSError``.
+    """
 
     def __init__(self, folder: Folder, stem: str, document: Document) -> None:
         self._folder = folder
@@ -32,12 +35,12 @@ class BlockFiles:
         self._document = document
 
     def is_whole(self, name: str) -> bool:
-        """Whether a file has one block, and all its stored bytes; raises the reason why not."""
+        """Return True if a file has one block with all its stored bytes; raise the reason if not."""
         with closing(self._opened(name)):
             return True
 
     def differs(self, name: str) -> bool:
-        """Whether a file has something that its block has not: bytes, size, compression."""
+        """Return whether a file differs from its block in bytes, size or compression."""
         document, number = self._document, self._number(name)
         if number >= len(document.blocks):
             return True
@@ -48,10 +51,13 @@ class BlockFiles:
             return other.blocks[0].size != document.blocks[number].size or any(self._differences(other, number))
 
     def carry(self, name: str, announce: Callable[[], None]) -> bool:
-        """Have the block what the file has; whether it had not.  ``announce`` is called before it changes."""
+        """Copy a file into its block, and return whether that changed the block.
+
+        ``announce`` is called before the block changes.
+        """
         document, number = self._document, self._number(name)
         if number > len(document.blocks):
-            raise NotPermittedError(f"the next block is number {len(document.blocks)}; no number is left out")
+            raise NotPermittedError(f"the next block is number {len(document.blocks)}; give the file that number")
         with closing(self._opened(name)) as other:
             _check_decodable(other)
             if number == len(document.blocks):
@@ -94,17 +100,17 @@ class BlockFiles:
         return next(iter(numbered([name], self._stem)))
 
     def _opened(self, name: str) -> Document:
-        """The file of a block, which has one, and all of it."""
+        """Open a block file, after a check that it has one complete block."""
         other = open_document(self._folder.path(name), writable=False)
         try:
             _check_one_block(other)
-        except BaseException:  # it is closed whatever it was, and it goes on
+        except BaseException:  # also an interrupt: close the file, and raise again
             other.close()
             raise
         return other
 
     def _differences(self, other: Document, number: int) -> Iterator[tuple[int, bytes]]:
-        """Yield offsets in block ``number`` and the bytes of ``other`` there, where both differ."""
+        """Yield each offset where block ``number`` differs from ``other``, with the bytes of ``other`` there."""
         for place in range(0, other.blocks[0].size, CHUNK):
             new = other.blocks[0].read_at(place, CHUNK)
             old = self._document.blocks[number].read_at(place, CHUNK)
@@ -116,7 +122,7 @@ class BlockFiles:
 
 
 def _content(other: Document) -> Readable:
-    """That of its block."""
+    """Return the content of the block of ``other``."""
     block = other.blocks[0]
     return Readable(block.size, block.read_at)
 
@@ -126,11 +132,11 @@ def _check_one_block(other: Document) -> None:
         raise MissingFileError("has no block", path=other.path)
     if len(other.blocks) > 1:
         raise NotPermittedError(f"has {len(other.blocks)} blocks; each needs a file of its own", path=other.path)
-    other.contents.stored_stretch(0)  # there is all of it
+    other.contents.stored_stretch(0)  # raises if the file ends inside the block
 
 
 def _check_decodable(other: Document) -> None:
-    """Decode all of a compressed block: what is damaged is found before a byte of it is carried."""
+    """Decode all of a compressed block, so that damage is found before any byte is copied."""
     if other.blocks[0].header.compressed and not other.blocks[0].obstacle:
         for place in range(0, other.blocks[0].size, CHUNK):
             other.blocks[0].read_extent(place, CHUNK)

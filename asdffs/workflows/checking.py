@@ -1,9 +1,8 @@
-"""Looks for everything that can be wrong with a file; changes nothing.
+"""Validates a file without changing it.
 
-The layout must tile the file, the index must lead to the blocks, the tree must be valid, its arrays must fit their
-blocks and its references lead somewhere, and checksums must be those of the bytes (section Blocks: of the bytes as
-they are stored; files exist that have them of the decoded bytes).
-One thread.
+The checks: the layout has no gap and no overlap; the index has the offsets of the blocks; the tree is valid; its
+arrays fit into their blocks; its references lead to something; the checksums are right.  A checksum is that of the
+stored bytes (section Blocks), but in some files it is that of the decoded bytes.  For one thread.
 """
 
 from __future__ import annotations
@@ -27,21 +26,26 @@ from asdffs.tree.validation import check_text
 from asdffs.workflows.external import find_externals
 from asdffs.workflows.references import find_unresolved
 
-#: How many blocks a finding names.
+#: The most blocks, or tags, that a finding lists.
 _NAMED: Final = 20
 
 
 class Level(enum.IntEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
-    NOTE = 0  # legal, and worth knowing
-    WARNING = 1  # readers get everything, or nothing was lost yet
-    ERROR = 2  # something cannot be read, or is not what it says
+    NOTE = 0  # legal, but worth knowing
+    WARNING = 1  # readers can get everything, or nothing is lost yet
+    ERROR = 2  # something cannot be read, or is wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing; ``repairable``: it can be put right without losing anything; ``remedy``: by what else."""
+    """One result of a validation.
+
+    ``sentence``: the text of the finding.  ``block``: the number of the block, or None; ``offset``: the place in the
+    file in bytes, or None.  ``repairable``: ``asdffs check --repair`` repairs it without loss.  ``remedy``: another
+    command or option that helps.
+    """
 
     level: Level
     sentence: str
@@ -52,9 +56,9 @@ class Finding:
 
 
 def check_document(document: Document, *, deep: bool, schema: bool = False) -> Iterator[Finding]:
-    """Everything that is found.  Raises ``OSError``.
+    """Yield all findings.  Raises ``OSError``.
 
-    ``deep``: compressed blocks are decoded; ``schema``: the tree is compared with the schemas of its tags.
+    ``deep``: also decode compressed blocks; ``schema``: also check the tree with the schemas of its tags.
     """
     yield from _check_tree(document)
     if schema and document.layout.has_tree:
@@ -126,7 +130,7 @@ def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Fin
 
 
 def _check_place(document: Document, number: int, header: BlockHeader) -> Iterator[Finding]:
-    """The next block follows at once (section Blocks)."""
+    """Check that the next block follows immediately (section Blocks)."""
     if header.streamed and number + 1 < len(document.blocks):
         yield Finding(Level.ERROR, "a streamed block is not the last one", number, document.blocks[number].offset)
     elif not header.streamed and number + 1 < len(document.blocks):
@@ -162,14 +166,17 @@ def _decode(document: Document, number: int, size: int) -> None:
 
 
 def _check_padding(document: Document) -> Iterator[Finding]:
-    """Of a file without blocks: it has no index (section Block index)."""
+    """Check that a file without blocks has no index (section Block index)."""
     padding = document.layout.padding
     if document.read_raw(padding.start, min(len(padding), CHUNK)).lstrip().startswith(INDEX_TOKEN):
-        yield Finding(Level.WARNING, "there is a block index, and there are no blocks", offset=padding.start)
+        yield Finding(Level.WARNING, "there is a block index, but no block", offset=padding.start)
 
 
 def _check_stream(document: Document) -> Iterator[Finding]:
-    """A streamed block lasts to the end of the file: what looks like an index there is data (section Block index)."""
+    """Report an index at the end of a streamed block (section Block index).
+
+    A streamed block reaches to the end of the file, so such an index is part of its data.
+    """
     number = len(document.blocks) - 1
     try:
         if number < 0 or not document.blocks[number].header.streamed:
@@ -180,12 +187,12 @@ def _check_stream(document: Document) -> Iterator[Finding]:
     tail = document.read_raw(start, CHUNK).rstrip(b"\0")
     place = find_index_start(tail)
     if place is not None and parse_block_index(tail[place:]) is not None:
-        sentence = "it ends with a block index, which is a part of its data: a streamed block has no end"
+        sentence = "it ends with a block index, which readers take for data: a streamed block has no end"
         yield Finding(Level.WARNING, sentence, number, start + place)
 
 
 def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
-    """What follows the last block: the index (section Block index), NULs, or nothing."""
+    """Check the bytes behind the last block: the index (section Block index), NULs, or none."""
     layout = document.layout
     if layout.first_block is None:
         yield from _check_padding(document)
@@ -195,18 +202,18 @@ def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
     start = min(layout.blocks_end, layout.size) if len(document.blocks) else layout.first_block
     tail = document.read_raw(start, len(INDEX_TOKEN))
     if tail.startswith(layout.rules.magics):
-        sentence = "a block begins here whose header is damaged; what follows it cannot be found"
+        sentence = "a block with a damaged header begins here; the blocks behind it cannot be found"
         yield Finding(Level.ERROR, sentence, len(document.blocks), start)
     elif tail.startswith(INDEX_TOKEN):
         if layout.removable:
             repairable = sound and document.may_have_index
             yield Finding(Level.WARNING, "the block index is wrong", offset=start, repairable=repairable)
         else:
-            sentence = "the block index is wrong, and more follows it"
+            sentence = "the block index is wrong, and other bytes follow it"
             yield Finding(Level.WARNING, sentence, offset=start, remedy=Remedy.DROP_INDEX)
     elif tail.strip(b"\0") and not layout.removable:
         amount = layout.size - start
-        sentence = f"{amount} bytes behind the last block are no block and no index"
+        sentence = f"{amount} bytes behind the last block are neither a block nor an index"
         yield Finding(Level.WARNING, sentence, offset=start, remedy=Remedy.DROP_BYTES)
     elif document.may_have_index:
-        yield Finding(Level.NOTE, "there is no block index; readers skip along", offset=start, repairable=sound)
+        yield Finding(Level.NOTE, "there is no block index; opening takes longer", offset=start, repairable=sound)

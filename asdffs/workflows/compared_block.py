@@ -1,4 +1,4 @@
-"""One side of a comparison of blocks: reads decoded or stored bytes; its errors name the file."""
+"""Reads decoded or stored bytes for one side of a comparison of blocks; errors name the file."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ class Side:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells it from others."""
+        """The path of the file and the number of the block."""
         return self.document.path, self.number
 
     @property
     def header(self) -> BlockHeader:
-        """Its header."""
+        """The header of the block."""
         with self._naming():
             return self.document.blocks[self.number].header
 
     @property
     def size(self) -> int:
-        """Bytes of content."""
+        """The size of the content in bytes."""
         with self._naming():
             return self.document.blocks[self.number].size
 
     @property
     def stored_size(self) -> int:
-        """Stored bytes that the file has."""
+        """The number of stored bytes in the file."""
         with self._naming():
             return self.document.contents.stored_stretch(self.number).length
 
     def read(self, offset: int) -> bytes:
-        """Some bytes of the content."""
+        """Return up to ``CHUNK`` bytes of the content from ``offset``."""
         with self._naming():
             return self.document.blocks[self.number].read_at(offset, CHUNK)
 
     def read_stored(self, offset: int) -> bytes:
-        """Some stored bytes."""
+        """Return up to ``CHUNK`` stored bytes from ``offset``."""
         with self._naming():
             return self.document.blocks[self.number].read_stored(offset, CHUNK)
 
     def check_decodable(self) -> None:
-        """Bytes that are stored in an unknown way say nothing of the content.  Raises ``DamagedFileError``."""
+        """Raise ``DamagedFileError`` if the block cannot be decoded here, so that its content is unknown."""
         if self.document.blocks[self.number].obstacle:
             compression = self.document.blocks[self.number].compression
             sentence = f"cannot be compared: the compression {compression!r} is not known here"
@@ -69,5 +69,5 @@ class Side:
 
 
 def size_or_none(document: Document, number: int) -> int | None:
-    """Return the decoded size of a block, or None where it is not known."""
+    """Return the size of the content of a block in bytes, or None if there is no such block."""
     return document.blocks[number].size if number < len(document.blocks) else None

@@ -1,6 +1,6 @@
-"""What differs between two files: the trees as text and by value, the blocks by their bytes.
+"""Compares two files: the trees as text and by value, the blocks by their bytes.
 
-One thread.  Changes nothing.
+Changes nothing.  For one thread.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from asdffs.workflows.compared_block import Side, size_or_none
 from asdffs.workflows.text_difference import lines_of, unified
 from asdffs.workflows.value_pairs import Pair, Pairs, is_same
 
-#: Some bytes from an offset on.
+#: Returns some bytes from an offset on.
 Read = Callable[[int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
-    """At ``path`` one has ``a`` and the other ``b``; None for nothing there; ``note``: of an array's bytes."""
+    """A difference between two trees at ``path``.
+
+    ``a``, ``b``: the values as text; None if the tree has no value at the path.  ``note``: a sentence about the bytes
+    of an array.
+    """
 
     path: str
     a: str | None
@@ -36,7 +40,11 @@ class ValueDifference:
 
 @dataclass(frozen=True, slots=True)
 class BlockDifference:
-    """Block ``number`` differs: sizes in bytes of content (None: no such block); the first byte that differs."""
+    """A difference between the blocks ``number``.
+
+    ``a_size``, ``b_size``: bytes of content; None if there is no such block.  ``first``: the offset in the content of
+    the first byte that differs; None if one of the blocks does not exist.
+    """
 
     number: int
     a_size: int | None
@@ -45,7 +53,7 @@ class BlockDifference:
 
 
 class Comparison:
-    """Of two documents, which stay open meanwhile."""
+    """Compares two documents, which stay open meanwhile.  Call ``close`` at the end."""
 
     def __init__(self, a: Document, b: Document, progress: Progress) -> None:
         self._a, self._b = a, b
@@ -54,13 +62,16 @@ class Comparison:
         self._others: dict[str, Document | None] = {}
 
     def text(self) -> Iterator[str]:
-        """Lines of a unified diff of header, comments and tree.  Raises ``OSError``."""
+        """Yield the lines of a unified diff of header, comments and tree.  Raises ``OSError``."""
         old, new = (lines_of(document) for document in (self._a, self._b))
         if old != new:
             yield from unified(old, new, self._a.path, self._b.path)
 
     def values(self) -> Iterator[ValueDifference]:
-        """What differs by value, in the order of the first tree.  Raises ``InvalidTreeError``, ``OSError``."""
+        """Yield the differences between the values, in the order of the first tree.
+
+        Raises ``InvalidTreeError``, ``OSError``.
+        """
         pairs = Pairs(_values(self._a), _values(self._b), self._a.path)
         for pair in pairs:
             sides = self._sides(pair)
@@ -72,7 +83,7 @@ class Comparison:
                 pairs.descend(pair)
 
     def _sides(self, pair: Pair) -> tuple[Side, Side] | None:
-        """The blocks that two sources of arrays mean; None for anything else."""
+        """Return the blocks of two sources of arrays; None for other values."""
         if pair.key != "source" or pair.above is None or pair.a is None or pair.b is None:
             return None
         if pair.above.a is None or not self._a.dialect.is_ndarray(pair.above.a.tag):
@@ -81,7 +92,7 @@ class Comparison:
         return None if one is None or other is None else (one, other)
 
     def blocks(self) -> Iterator[BlockDifference]:
-        """Blocks of the same number that decode to other bytes.  Raises ``DamagedBlockError``, ``OSError``."""
+        """Yield the blocks of the same number with different content.  Raises ``DamagedBlockError``, ``OSError``."""
         for number in range(max(len(self._a.blocks), len(self._b.blocks))):
             a, b = size_or_none(self._a, number), size_or_none(self._b, number)
             blocks = Side(self._a, number), Side(self._b, number)
@@ -90,7 +101,7 @@ class Comparison:
                 yield BlockDifference(number, a, b, first)
 
     def _source(self, pair: Pair, one: Side, other: Side) -> Iterator[ValueDifference]:
-        """Numbers of blocks and names of files do not matter, their bytes do."""
+        """Compare the bytes of two sources.  Numbers of blocks and names of files may differ."""
         first = self._compare_known(one, other)
         if first is not None:
             note = f"{self._name_of(one)} and {self._name_of(other)} differ from byte {first} on"
@@ -100,7 +111,7 @@ class Comparison:
         return f"block {block.number}" if block.document in (self._a, self._b) else block.document.path
 
     def _bytes_of(self, document: Document, source: Any) -> Side | None:
-        """Return the block that a source means; for a URI of a local file, its first block."""
+        """Return the block of a source; for the URI of a local file, its first block.  None if it cannot be read."""
         count = len(document.blocks)
         if isinstance(source, int):
             return Side(document, source % count) if -count <= source < count else None
@@ -113,20 +124,23 @@ class Comparison:
         return None if other is None else Side(other, 0)
 
     def close(self) -> None:
-        """Close files that were looked at."""
+        """Close the files of external arrays."""
         for other in self._others.values():
             if other is not None:
                 other.close()
 
     def _compare_known(self, a: Side, b: Side) -> int | None:
-        """The first byte of the content that differs; the size of the shorter one where all of it is the same."""
+        """Return the offset of the first byte of the content that differs; None if all bytes are equal.
+
+        If one content begins with all of the other, this is the size of the shorter one.
+        """
         key = a.key, b.key
         if key not in self._known:
             self._known[key] = self._first_difference(a, b)
         return self._known[key]
 
     def _first_difference(self, a: Side, b: Side) -> int | None:
-        """Where both are stored alike, they need not be decoded."""
+        """Do the same as ``_compare_known``.  Blocks with equal stored bytes are not decoded."""
         headers = a.header, b.header
         alike = headers[0].compression == headers[1].compression and headers[0].data_size == headers[1].data_size
         size = headers[0].used_size
@@ -157,7 +171,7 @@ def _values(document: Document) -> ValueNode:
 
 
 def _opened(path: str) -> Document | None:
-    """The file of an external array; None where it cannot be read."""
+    """Open the file of an external array; return None if it cannot be read or has no block."""
     try:
         other = open_document(path, writable=False)
     except (AsdffsError, OSError):

@@ -1,10 +1,11 @@
 """Writes the exploded form of a document as real files: ``STEM.asdf``, and ``STEM0000.asdf`` ... for its blocks.
 
-Guarantee: all of it is written under temporary names first, so that where that fails, or is interrupted, what was
-there is as it was.  Then an old ``STEM.asdf`` is taken away, the block files get their names, and ``STEM.asdf`` the
-last: when it is there all of it is, and no more.  What is exploded is never written over.  Stored bytes do not pass
-through Python (``storage/sharing``).  Block files are written by several threads, each its own; one explosion at a
-time in a directory.
+All files are first written under temporary names, so an error or an interrupt there leaves the directory unchanged.
+Then an old ``STEM.asdf`` is removed, the block files get their names, and ``STEM.asdf`` gets its name last.  So if
+``STEM.asdf`` exists, the exploded form is complete and has no other files.  The source is never overwritten.  Stored
+bytes do not pass through Python (``storage/sharing``).
+
+Several threads write block files, each its own file.  Only one explosion at a time runs in a directory.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ _SUFFIX = ".tmp"
 
 
 def main_name(stem: str) -> str:
-    """Name of the file with the tree."""
+    """Return the name of the file with the tree."""
     return f"{stem}.asdf"
 
 
 def numbered(names: list[str], stem: str) -> dict[int, str]:
-    """Those of ``names`` that are of a block, by its number, in order."""
+    """Return the names of block files among ``names``: block number -> name, in the order of the numbers."""
     pattern = re.compile(re.escape(stem) + r"(\d{4}|[1-9]\d{4,})\.asdf")
     found = {int(match[1]): name for name in names if (match := pattern.fullmatch(name))}
     return dict(sorted(found.items()))
 
 
 def is_block_file(path: str) -> bool:
-    """Whether it has one block and no tree: then it is nothing else."""
+    """Return whether a file has one block and no tree, and so is nothing but a block file.  Raises ``OSError``."""
     try:
         with closing(open_document(path, writable=False)) as document:
             return len(document.blocks) == 1 and not document.layout.has_tree
@@ -66,7 +67,7 @@ def is_block_file(path: str) -> bool:
 
 
 def tree_text(document: Document, directory: str, stem: str) -> bytes:
-    """The text of ``STEM.asdf`` in ``directory``.  Raises ``InvalidTreeError``."""
+    """Return the text of ``STEM.asdf`` in ``directory``.  Raises ``InvalidTreeError``."""
     outline = read_outline(document.tree.text(), document.dialect)
     wanted = exploded_sources(stem, len(document.blocks), document.path, directory)
     return checked_sources(outline, wanted, document.dialect)
@@ -75,9 +76,9 @@ def tree_text(document: Document, directory: str, stem: str) -> bytes:
 def explode(
     document: Document, folder: FileFolder, stem: str, *, mode: int, force: bool = False, durable: bool = False
 ) -> list[str]:
-    """Write all files, of the permissions ``mode``, into ``folder``; their names, that of the tree first.
+    """Write all files with the permissions ``mode`` into ``folder``, and return their names, that of the tree first.
 
-    ``force``: in the place of files of the same names; ``durable``: sync all.  Raises ``NameExistsError``,
+    ``force``: replace existing files; ``durable``: sync all files.  Raises ``NameExistsError``,
     ``NotPermittedError``, ``LockedError``, ``StaleFileError``, ``DamagedBlockError``, ``InvalidTreeError``,
     ``OSError``.
     """
@@ -102,15 +103,15 @@ def explode(
 
 
 def _check_on_their_own(document: Document, count: int) -> None:
-    """Raise ``NotPermittedError`` for a block that would be something else without the tree."""
+    """Raise ``NotPermittedError`` for a block with a content that depends on the tree."""
     for number in range(count):
         if document.contents.codecs.follows_tree(number):
-            sentence = "its values follow the byteorder in the tree, which its own file has not"
+            sentence = "the tree states its byteorder, and a file of its own has no tree"
             raise NotPermittedError(sentence, path=document.path, block=number, remedy=Remedy.RECOMPRESS)
 
 
 def write_tree_file(document: Document, folder: FileFolder, stem: str, write: Callable[[str, Fill], None]) -> None:
-    """Have ``write(name, fill)`` write ``STEM.asdf`` anew.  Raises ``InvalidTreeError``, ``OSError``."""
+    """Write ``STEM.asdf`` anew with ``write(name, fill)``.  Raises ``InvalidTreeError``, ``OSError``."""
     text = tree_text(document, folder.directory, stem)
     write(main_name(stem), lambda new: new.write_at(0, text))
 
@@ -118,7 +119,7 @@ def write_tree_file(document: Document, folder: FileFolder, stem: str, write: Ca
 def write_block_file(
     document: Document, folder: FileFolder, stem: str, number: int, write: Callable[[str, Fill], None]
 ) -> None:
-    """Have ``write(name, fill)`` write the file of block ``number`` anew.  Raises as ``explode``."""
+    """Write the file of block ``number`` anew with ``write(name, fill)``.  Raises as ``explode``."""
     file = block_file(document, number)
     stretch = document.contents.stored_stretch(number)
 
@@ -135,7 +136,10 @@ Fill = Callable[[Backend], None]
 
 
 def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
-    """Check existing files: only ``force`` replaces them, and never the exploded file or files in use."""
+    """Check existing files: only ``force`` replaces them, but never the source or files in use.
+
+    Raises ``NotPermittedError``, ``NameExistsError``, ``LockedError``.
+    """
     there = [name for name in targets if os.path.lexists(folder.path(name))]
     externals = [
         os.path.realpath(one.path) for one in find_externals(document, document.tree.arrays()) if one.path is not None
@@ -143,11 +147,11 @@ def _check_targets(document: Document, folder: FileFolder, targets: list[str], *
     needed = {document.path, *externals}
     for name in there:
         if os.path.realpath(folder.path(name)) in needed:
-            sentence = "is what is being exploded, or a part of it; choose another directory"
+            sentence = "is the file to explode or a part of it, and would be overwritten; choose another directory"
             raise NotPermittedError(sentence, path=folder.path(name))
     if there and not force:
         others = f", and {len(there) - 1} more files of its kind" if len(there) > 1 else ""
-        sentence = f"is there already{others}; choose another directory"
+        sentence = f"already exists{others}; choose another directory"
         raise NameExistsError(sentence, path=folder.path(there[0]), remedy=Remedy.FORCE_REPLACE)
     for name in there:
         with closing(folder.open(name, writable=False)) as old:
@@ -157,9 +161,10 @@ def _check_targets(document: Document, folder: FileFolder, targets: list[str], *
 
 @dataclass(slots=True)
 class _Temporaries:
-    """The files while they are written: that of the tree has number -1.
+    """The temporary files, by the number of the block; the file of the tree has number -1.
 
-    Their names are of nobody else: who writes ``STEM.asdf`` in another way must not take them for leftovers.
+    Only this class uses names with this prefix.  Otherwise other code that writes ``STEM.asdf`` could remove them as
+    leftovers.
     """
 
     folder: FileFolder
@@ -174,9 +179,9 @@ class _Temporaries:
 
     @contextlib.contextmanager
     def removed(self) -> Iterator[_Temporaries]:
-        """Remove temporary files: those of a crash at the beginning, unplaced ones at the end."""
+        """Remove leftovers of a crash at the beginning, and temporary files without their final name at the end."""
         remove_stale(self.folder, self._purpose)
-        with interrupts.critical():  # a few renames later there is a whole exploded form again
+        with interrupts.critical():  # an interrupt between the renames would leave an incomplete exploded form
             try:
                 yield self
             finally:
@@ -189,7 +194,7 @@ class _Temporaries:
         self._write(-1, lambda new: new.write_at(0, text))
 
     def write_blocks(self, files: list[tuple[ExplodedPart, Stretch]], step: Callable[[int], object]) -> None:
-        """Several at a time: the kernel copies, and each waits for another file."""
+        """Write the block files, several at a time: the threads only wait while the kernel copies."""
         probe = f"{temporary_prefix(self._purpose)}probe{_SUFFIX}"
         clones = can_share(self.folder, probe, [stretch for _, stretch in files])
 
@@ -214,7 +219,7 @@ class _Temporaries:
                 with interrupts.interruptible():
                     for future in waiting:
                         future.result()
-            except BaseException:  # an interrupt as well: what has begun ends soon, the rest is not begun
+            except BaseException:  # also an interrupt: stop running copies soon, and start no others
                 with interrupts.cleaning():
                     stopped.set()
                     pool.shutdown(cancel_futures=True)
@@ -231,7 +236,7 @@ class _Temporaries:
                 new.sync()
 
     def place(self, targets: list[str], *, force: bool) -> None:
-        """Give all of them their names, that of the tree the last; with ``force`` nothing of an old form stays."""
+        """Give the files their names, the tree last.  With ``force``, remove all files of an old exploded form."""
         tree, *blocks = targets
         if force:
             with contextlib.suppress(FileNotFoundError):
@@ -250,7 +255,7 @@ class _Temporaries:
         del self.names[number]
 
     def _remove_rest(self, number: int) -> None:
-        """Files of blocks from ``number`` on, that the old form had."""
+        """Remove the files of an old exploded form from ``number`` on, until a number has no block file."""
         names = numbered(self.folder.names(), self.stem)
         while number in names and is_block_file(self.folder.path(names[number])):
             self.folder.remove(names[number])
@@ -258,13 +263,16 @@ class _Temporaries:
 
 
 def _placed(file: ExplodedPart, stretch: Stretch, new: Backend) -> ExplodedPart:
-    """With a content that can be shared."""
+    """Return ``file`` with its content moved so that the file system can share the bytes of ``stretch``."""
     gap = misplaced(stretch, new, len(file.prefix))
-    return file.moved(gap + new.unit() if gap == 1 else gap)  # no comment has one byte
+    return file.moved(gap + new.unit() if gap == 1 else gap)  # a comment has at least 2 bytes
 
 
 def can_share(folder: Folder, probe: str, stretches: Sequence[Stretch]) -> bool:
-    """Whether new files in ``folder`` can share the bytes of ``stretches``; ``probe``: name of a temporary file."""
+    """Return whether new files in ``folder`` can share the bytes of ``stretches``; tries it with the largest.
+
+    ``probe``: the name of a temporary file that is created and removed for the check.
+    """
     largest = max(stretches, key=lambda stretch: stretch.length, default=None)
     if largest is None:
         return False

@@ -1,8 +1,8 @@
-"""The exploded form of a document: the tree with URIs for sources, and one ASDF file for each block.
+"""The exploded form of a document: the tree with URIs as sources, and one ASDF file for each block.
 
-Implements section Exploded form.  The text is edited where sources are written, so comments and everything else stay.
-A block's file is the shortest that readers accept: a header line, the standard's version, and the block with its
-stored bytes.  Pure, but for what it reads of the document.
+Implements section Exploded form.  Only the sources in the text are edited, so comments and everything else stay.  A
+block file is as short as readers accept: a header line, the version of the standard, and the block with its stored
+bytes.  This module only reads the document, and writes nothing.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
 
 
 def stem_of(path: str) -> str:
-    """What the names of the exploded files begin with: the file's own name without its ending.
+    """Return the stem of the names of the exploded files: the name of the file without its extension.
 
-    Without ``#``, ``?`` and ``%`` either: the asdf library takes a path for a URI.
+    ``#``, ``?`` and ``%`` are replaced by ``_``, because the asdf library takes a path for a URI.
     """
     return re.sub("[#?%]", "_", os.path.splitext(os.path.basename(path))[0])
 
 
 def block_file_name(stem: str, number: int) -> str:
-    """Name of the file with block ``number``."""
+    """Return the name of the file for block ``number``."""
     return f"{stem}{number:04d}.asdf"
 
 
 def written_outline(document: Document) -> Outline:
-    """The outline of the committed tree, with where each source is written; others are served while it is read.
+    """Return the outline of the committed tree, with the position of each source in the text.
 
-    Of a tree that is not valid YAML the text alone.  Raises ``OSError``.
+    The main lock is released meanwhile.  If the tree is not valid YAML, the outline has only the text.  Raises
+    ``OSError``.
     """
     text = document.tree.text()
     try:
@@ -52,17 +53,18 @@ def written_outline(document: Document) -> Outline:
 
 
 def exploded_text(outline: Outline, stem: str, count: int) -> bytes:
-    """The text of header, comments and tree, each source among ``count`` blocks replaced by a URI.
+    """Return header, comments and tree with a URI for each source among ``count`` blocks.
 
-    Sources that are URIs already, and those of no block, stay as they are.
+    Sources that are URIs already, and those that refer to no block, stay as they are.
     """
     return with_sources(outline, exploded_sources(stem, count))
 
 
 def exploded_sources(stem: str, count: int, file: str = "", directory: str = "") -> Wanted:
-    """What sources are in the exploded form, in ``directory``, of ``file``; without them: beside it.
+    """Return the function that gives the new source of an array in the exploded form of ``file`` in ``directory``.
 
-    There a relative URI leads to the same file as before.
+    A relative URI is changed so that it leads to the same file as before.  Without ``directory``, the exploded form
+    is in the directory of the file, and URIs stay as they are.
     """
 
     def wanted(array: Ndarray) -> str | None:
@@ -75,7 +77,10 @@ def exploded_sources(stem: str, count: int, file: str = "", directory: str = "")
 
 
 def moved_source(source: int | str | None, file: str, directory: str) -> str | None:
-    """How the relative URI ``source`` in ``file`` is written in ``directory``; None where it stays as it is."""
+    """Return the relative URI ``source`` in ``file``, rewritten for a file in ``directory``.
+
+    None if it stays as it is.
+    """
     if not isinstance(source, str) or os.path.dirname(file) == directory or not is_relative(source):
         return None
     target = resolve(source, file)
@@ -83,11 +88,11 @@ def moved_source(source: int | str | None, file: str, directory: str) -> str | N
 
 
 class ExplodedPart(NamedTuple):
-    """The file of one block as it is now.
+    """The file for one block, in its present state.
 
-    ``prefix``: its bytes before the content, of which ``head`` are before the block; ``length``: of the content;
-    ``decoded``: whether the content is what the block decodes to, because that is not stored yet, and not its
-    stored bytes.
+    ``prefix``: the bytes before the content; the first ``head`` of them are before the block.  ``length``: bytes of
+    content.  ``decoded``: the file has the decoded content of the block instead of its stored bytes, for example
+    because the content is not committed yet.
     """
 
     number: int
@@ -98,23 +103,26 @@ class ExplodedPart(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """The size of the file in bytes."""
         return len(self.prefix) + self.length
 
     def read(self, document: Document, offset: int, length: int) -> bytes | Extent:
-        """Bytes of the content from ``offset`` of it.  Raises ``AsdffsError``, ``OSError``."""
+        """Return up to ``length`` bytes of the content from ``offset``.  Raises ``AsdffsError``, ``OSError``."""
         length = max(0, min(length, self.length - offset))
         block = document.blocks[self.number]
         return (block.read_extent if self.decoded else block.read_stored_extent)(offset, length)
 
     def moved(self, size: int) -> ExplodedPart:
-        """This file with a content that begins ``size`` bytes (not 1) later, behind a comment of spaces."""
+        """Return this file with content that begins ``size`` bytes later, behind a comment of spaces.
+
+        ``size`` must not be 1: the shortest comment has 2 bytes.
+        """
         comment = b"#" + b" " * (size - 2) + b"\n" if size else b""
         return self._replace(prefix=self.prefix[: self.head] + comment + self.prefix[self.head :])
 
 
 def block_file(document: Document, number: int) -> ExplodedPart:
-    """The file for block ``number``.  Raises ``DamagedBlockError``."""
+    """Return the file for block ``number``.  Raises ``DamagedBlockError``."""
     block = document.blocks[number]
     header = block.header
     decoded = (
@@ -132,7 +140,7 @@ def block_file(document: Document, number: int) -> ExplodedPart:
 
 
 def _plain(header: BlockHeader, size: int) -> BlockHeader:
-    """The header of ``size`` bytes that are stored as they are; a streamed block stays one."""
+    """Return the header of a block that stores ``size`` bytes uncompressed; a streamed block stays streamed."""
     if header.streamed:
         return header.emptied()._replace(flags=STREAMED)
     same = not header.compressed and size == header.used_size

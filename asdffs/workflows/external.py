@@ -1,7 +1,7 @@
-"""Finds the arrays whose bytes lie in another file, and checks that file (section Exploded form).
+"""Finds the arrays with their bytes in another file, and checks that file (section Exploded form).
 
-A source that is a URI means the first block of the file it leads to, relative to the file it is in.
-Reads other files, changes none.
+A source that is a URI, relative to its own file, refers to the first block of another file.  This module reads other
+files and changes none.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from asdffs.tree.uris import resolve
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """An array of ``source``.  ``path``: the file it leads to, None where that is no file on this machine.
+    """An array with the URI ``source``.
 
-    ``data_size``: of its first block in bytes, None with ``trouble``, a sentence that says why.
+    ``path``: the file that the URI leads to; None if it is not a file on this machine.  ``data_size``: the size of
+    the first block of that file in bytes; None if it cannot be read.  ``trouble``: a sentence about a problem, or
+    empty.
     """
 
     array: Ndarray
@@ -32,7 +34,7 @@ class External:
 
 
 def find_externals(document: Document, arrays: Iterable[Ndarray]) -> list[External]:
-    """Those of the tree's arrays whose source is a URI.  Each file is opened once."""
+    """Return the arrays with a URI as source.  Each file is opened once."""
     seen: dict[str, int | str] = {}
     return [_look(document, array, array.source, seen) for array in arrays if isinstance(array.source, str)]
 
@@ -40,7 +42,7 @@ def find_externals(document: Document, arrays: Iterable[Ndarray]) -> list[Extern
 def _look(document: Document, array: Ndarray, source: str, seen: dict[str, int | str]) -> External:
     path = resolve(source, document.path)
     if path is None:
-        return External(array, source, None, None, "its source is no file on this machine and is not followed")
+        return External(array, source, None, None, "its source is not a file on this machine and is not followed")
     if path not in seen:
         seen[path] = _first_block_size(path)
     found = seen[path]
@@ -51,7 +53,7 @@ def _look(document: Document, array: Ndarray, source: str, seen: dict[str, int |
 
 
 def _first_block_size(path: str) -> int | str:
-    """In bytes, or why there is none."""
+    """Return the size of the first block in bytes, or a sentence that says why it cannot be read."""
     try:
         other = open_document(path, writable=False)
     except (AsdffsError, OSError) as err:

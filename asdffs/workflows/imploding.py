@@ -1,10 +1,11 @@
-"""One file from an exploded form: what ``STEM.asdf`` refers to becomes its blocks (section ExplodedForm form).
+"""Makes one file from an exploded form: the files that ``STEM.asdf`` refers to become blocks (section Exploded form).
 
-Order: the blocks that ``STEM.asdf`` has itself, ``STEM0000.asdf`` ...  by their numbers, other files as the tree
-comes to them.  The text is edited where sources are written, so what asdffs exploded comes back to the byte, and so
-do the stored bytes of the blocks.  A URI that is no file on this machine stays.  A file of a number that the tree
-does not refer to comes along when it is a block's and nothing else's, and no number is left out before it.  One
-thread.
+The order of the blocks: those in ``STEM.asdf`` itself, then ``STEM0000.asdf`` ... by their numbers, then other files
+in the order of the tree.  Only the sources in the text are edited.  So a file that asdffs exploded gets back the same
+text and the same stored bytes.  A URI stays if it is not a file on this machine.
+
+A numbered file without a reference in the tree becomes a block, too, if it is a block file and nothing else.  Then
+either no number before it is missing, or the tree refers to a later number.  For one thread.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ from asdffs.workflows.exploded_files import can_share, is_block_file, numbered
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Block ``number`` of the file ``path``, as ``signature`` has it: ``length`` stored bytes."""
+    """Block ``number`` of the file ``path``, with ``length`` stored bytes.
+
+    ``signature``: that of the file when it was read.
+    """
 
     path: str
     number: int
@@ -45,7 +49,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ExplodedForm:
-    """An exploded form.  ``text``: with numbers for sources; ``pieces``: blocks; ``remote``: sources that stay."""
+    """An exploded form, as it was read.
+
+    ``path``: the file with the tree.  ``text``: header, comments and tree, with block numbers as sources.
+    ``pieces``: the blocks in order.  ``remote``: the sources that stay because they are not files on this machine.
+    """
 
     path: str
     text: bytes
@@ -54,9 +62,9 @@ class ExplodedForm:
     dialect: Dialect
 
     def write(self, folder: Folder, backend: Backend, room: RoomPolicy, progress: Progress) -> None:
-        """Write the whole file into the empty ``store`` of ``folder``.
+        """Write the whole file into ``backend``, an empty file in ``folder``.
 
-        Raises ``StaleFileError`` when a file has changed since it was read, ``OSError``.
+        Raises ``StaleFileError`` if a file has changed since it was read, ``OSError``.
         """
         total = sum(piece.length for piece in self.pieces)
         with progress.over("imploding", total) as step:
@@ -86,7 +94,7 @@ class ExplodedForm:
 
 
 def read_exploded(path: str) -> ExplodedForm:
-    """The exploded form whose tree is in the file at ``path``.
+    """Read the exploded form with the tree in the file at ``path``.
 
     Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
     """
@@ -104,7 +112,10 @@ def read_exploded(path: str) -> ExplodedForm:
 
 
 def _numbering(main: Document, numbers: dict[str, int], total: int) -> Wanted:
-    """Sources as they are in one file of ``total`` blocks; ``numbers``: of the first block of each file."""
+    """Return the function that gives the new source of an array, for one file with ``total`` blocks.
+
+    ``numbers``: path of each file -> the number that its first block gets.
+    """
     count = len(main.blocks)
 
     def wanted(array: Ndarray) -> str | None:
@@ -130,13 +141,13 @@ def _external(outline: Outline) -> Iterator[Ndarray]:
 
 
 def _target(main: Document, array: Ndarray) -> str | None:
-    """The file that an array's source leads to."""
+    """Return the path of the file that the source of an array leads to; None if it is not on this machine."""
     found = resolve(array.source, main.path) if isinstance(array.source, str) else None
     return None if found is None else os.path.realpath(found)
 
 
 def _files(main: Document, outline: Outline) -> list[str]:
-    """The files that the blocks come from, in order, without the main one."""
+    """Return the paths of the files with the blocks, in order, without the main file."""
     wanted = {_target(main, array): array for array in _external(outline)}
     folder, name = os.path.split(main.path)
     places = {
@@ -156,7 +167,7 @@ def _files(main: Document, outline: Outline) -> list[str]:
 def _first_piece(path: str) -> Piece:
     with closing(open_document(path, writable=False)) as document:
         if not len(document.blocks):
-            raise DamagedBlockError("has no block, and the tree says that an array's bytes are in it", path=path)
+            raise DamagedBlockError("has no block, but an array of the tree has its bytes there", path=path)
         return _piece(document, 0)
 
 
@@ -170,16 +181,16 @@ def _piece(document: Document, number: int) -> Piece:
 
 
 def _check_forms(pieces: tuple[Piece, ...], main: Document) -> None:
-    """Raise ``NotPermittedError`` for a block whose header the file with the tree cannot have."""
+    """Raise ``NotPermittedError`` for a block header that the dialect of the main file does not allow."""
     rules = main.dialect.rules
     for piece in pieces:
         if piece.header.form not in rules.forms or piece.header.magic not in rules.magics:
-            sentence = f"its blocks are not written as those of {main.dialect.name}"
+            sentence = f"its blocks are not in the format of {main.dialect.name}"
             raise NotPermittedError(sentence, path=piece.path, remedy=Remedy.UPGRADE)
 
 
 def _check_same(piece: Piece, document: Document) -> None:
-    """Raise ``StaleFileError`` when the file is not what it was when it was looked at."""
+    """Raise ``StaleFileError`` if the file has changed since it was read."""
     if document.signature != piece.signature:
         raise StaleFileError("the file changed while it was read; nothing was written: try again", path=piece.path)
 
@@ -188,7 +199,7 @@ def _part(piece: Piece, document: Document, *, last: bool) -> Part:
     _check_same(piece, document)
     stretch = document.contents.stored_stretch(piece.number)
     header = piece.header
-    if header.streamed and not last:  # section Block header: only the last one may be
+    if header.streamed and not last:  # section Block header: only the last block may be streamed
         plain = header.emptied()._replace(flags=header.flags & ~STREAMED, allocated_size=piece.length)
         header = plain.with_used(piece.length)
     return Part(header._replace(extra=b""), stretch)

@@ -1,8 +1,8 @@
-"""The record of an exploded form: the files as last written, and the ASDF file at that time.
+"""The record of a watched directory: the signatures of its files and of the ASDF file when both were equal.
 
-So that the next watch knows which of the two was changed meanwhile.  A record is there whole or not at all.  It is
-written before something is carried, and again after, so that a carry that was interrupted is known as one.  One for
-each directory, in the state directory of the ASDF file.
+It shows the next ``asdffs watch`` which of the two was changed meanwhile.  A record is replaced atomically.  It is
+written before a file is copied into the ASDF file, and again afterwards, so an interrupted copy can be recognized.
+Each directory has one record, in the state directory of the ASDF file.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from typing import Final
 
 from asdffs.storage.backend import Signature
 
-#: How many fields of a signature are kept: all but who may use the file.
+#: The number of fields of a signature that are recorded: all but the permissions (``access``).
 _FACTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorRecord:
-    """``directory``: absolute; ``file``: the ASDF file, None if not known; ``seen``: files that were carried.
+    """The record of one watched directory.
 
-    ``carrying``: the file that was about to be, or empty; ``trees``: digests of the tree before and after that.
+    ``directory``: its absolute path.  ``file``: the signature of the ASDF file, or None if it is not known.
+    ``seen``: name -> signature of each file that was equal to the ASDF file.  ``carrying``: the name of the file that
+    was about to be copied into the ASDF file, or empty.  ``trees``: digests of the tree before and after that copy.
     """
 
     directory: str
@@ -34,18 +36,19 @@ class MirrorRecord:
     trees: tuple[str, ...] = ()
 
     def is_file(self, now: Signature) -> bool:
-        """Whether the ASDF file is as it was left; a chmod or a link, and another device number, do not matter."""
+        """Return whether the ASDF file is unchanged.  chmod, links and another device number do not matter."""
         return self.file is not None and _content(now) == _content(self.file)
 
     def is_seen(self, name: str, now: Signature) -> bool:
-        """Whether a file of the directory is as it was carried."""
+        """Return whether a file of the directory is unchanged since it was equal to the ASDF file."""
         return name in self.seen and _content(now) == _content(self.seen[name])
 
     def is_interrupted(self, text: bytes, differing: Mapping[str, Signature]) -> bool:
-        """Whether the ASDF file, whose tree is ``text``, is not as it was left because a carry was interrupted.
+        """Return whether the ASDF file, with the tree ``text``, changed only by an interrupted copy.
 
-        ``differing``: files that are not what it has; of each that was not being carried the record must know that it
-        was saved since: else another program may have changed the ASDF file.
+        ``differing``: the files of the directory that differ from the ASDF file.  Apart from the file that was being
+        copied, each must have been saved since the record was written.  Otherwise another program may have changed
+        the ASDF file.
         """
         return (
             bool(self.carrying)
@@ -54,7 +57,7 @@ class MirrorRecord:
         )
 
     def write(self, place: str) -> None:
-        """Replace the record of the directory, in ``place``.  Raises ``OSError``."""
+        """Replace the record of the directory, in the directory ``place``.  Raises ``OSError``."""
         os.makedirs(place, mode=0o700, exist_ok=True)
         path = _path(place, self.directory)
         facts = {
@@ -70,7 +73,7 @@ class MirrorRecord:
 
 
 def read_record(place: str, directory: str) -> MirrorRecord:
-    """The record of ``directory`` in ``place``; an empty one where there is none."""
+    """Read the record of ``directory`` in ``place``; return an empty one if it is missing or damaged."""
     try:
         with open(_path(place, directory)) as file:
             facts = json.load(file)
@@ -82,7 +85,7 @@ def read_record(place: str, directory: str) -> MirrorRecord:
 
 
 def digest_of(text: bytes) -> str:
-    """What tells one tree from another."""
+    """Return the digest of a tree, for ``MirrorRecord.trees``."""
     return hashlib.sha256(text).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The tree of a directory that is watched, as it would be in the ASDF file: its sources are block numbers again."""
+"""Converts the tree of a watched directory to that of the ASDF file: sources become block numbers again."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from asdffs.workflows.exploded_files import main_name, numbered
 from asdffs.workflows.exploding import exploded_sources, moved_source, written_outline
 
 _OWN_BLOCKS: Final = (
-    "has blocks of its own; in a directory that is watched each is a file of its own: "
-    "save it with all_array_storage='external'"
+    "has blocks of its own; in a watched directory each block is a separate file, "
+    "so save it with all_array_storage='external'"
 )
 
 
 class MirroredTree:
-    """The tree of the exploded form of ``stem`` in ``folder``, of ``document``."""
+    """The tree of an exploded form of ``document`` in ``folder``, with names that begin with ``stem``."""
 
     def __init__(self, document: Document, folder: FileFolder, stem: str) -> None:
         self._document = document
@@ -38,10 +38,10 @@ class MirroredTree:
         self._main = main_name(stem)
 
     def text(self) -> bytes:
-        """The tree of the directory as it is in the ASDF file; empty while there is none to be carried.
+        """Return the tree of the directory with the sources of the ASDF file; empty if the file is missing or empty.
 
-        As it is where it cannot be read: its commit says why.  Raises ``NotPermittedError``, ``OSError``, and
-        ``InvalidTreeError`` for a source that is not there yet.
+        A tree that cannot be read is returned unchanged; its commit raises the reason.  Raises ``NotPermittedError``
+        if the file has blocks, ``InvalidTreeError`` for a source whose block file does not exist yet, ``OSError``.
         """
         try:
             raw = self.raw_text()
@@ -54,7 +54,10 @@ class MirroredTree:
         return checked_sources(outline, self._carried_sources(), self._document.dialect)
 
     def raw_text(self) -> bytes:
-        """Header, comments and tree; all of a file of which nothing else is a tree."""
+        """Return header, comments and tree; the whole file if no tree is found, or if other bytes follow it.
+
+        Raises ``NotPermittedError`` if the file has blocks, ``OSError``.
+        """
         with closing(self._folder.open(self._main, writable=False)) as backend:
             size = backend.size()
             whole = backend.read_at(0, size)
@@ -67,7 +70,10 @@ class MirroredTree:
         return whole if whole[layout.text_end :].strip(b"\0 \r\n") else whole[: layout.text_end]
 
     def _carried_sources(self) -> Wanted:
-        """What sources of the directory are in the ASDF file: as they are written there, where they mean the same."""
+        """Return the function that gives the source in the ASDF file for a source of the directory.
+
+        If the source is unchanged, this is the text that the ASDF file has.
+        """
         document = self._document
         outline = written_outline(document)
         exploded = exploded_sources(self._stem, len(document.blocks), document.path, self._folder.directory)
@@ -88,7 +94,10 @@ class MirroredTree:
         return wanted
 
     def _number_of(self, array: Ndarray) -> int | None:
-        """The block that a source means: by the name of its file in the directory."""
+        """Return the number of the block for a source, from the name of its file; None for other files.
+
+        Raises ``InvalidTreeError`` if the ASDF file does not have that block yet.
+        """
         path = resolve(array.source, self._folder.path(self._main)) if isinstance(array.source, str) else None
         if path is None or os.path.dirname(path) != self._folder.directory:
             return None

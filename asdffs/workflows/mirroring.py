@@ -1,17 +1,19 @@
-"""Mirrors an exploded form of real files and one ASDF file: saves in the form are written into the file.
+"""Keeps a directory with an exploded form and its ASDF file equal: saves in the directory are copied into the file.
 
-| in the directory                     | what is done                                                              |
-|--------------------------------------|---------------------------------------------------------------------------|
-| ``STEM.asdf`` was saved              | sources become numbers, then as a save of ``tree.yaml`` in a mount        |
-| it is empty, or gone                 | nothing: the save follows                                                 |
-| ``STEMNNNN.asdf`` of a block         | ``block_files``: what differs is carried; its compression, if it differs  |
-| the next number                      | a new block                                                               |
-| it is gone                           | nothing; the next watch writes it again                                   |
-| the ASDF file was changed by others  | it is carried into the directory; a save that was not carried yet is kept |
-|                                      | beside the file as a conflict copy                                        |
+| event                                  | action                                                                  |
+|----------------------------------------|-------------------------------------------------------------------------|
+| ``STEM.asdf`` was saved                | sources become numbers, then as a save of ``tree.yaml`` in a mount      |
+| ``STEM.asdf`` is empty or missing      | none: the program is still saving it                                    |
+| ``STEMNNNN.asdf`` of a block was saved | ``block_files`` copies the bytes and the compression that differ        |
+| a file with the next number was saved  | a new block                                                             |
+| ``STEMNNNN.asdf`` was removed          | none; the next watch writes it again                                    |
+| another program changed the ASDF file  | it is copied into the directory; saves that are not in the file yet are |
+|                                        | kept beside it as conflict copies                                       |
 
-Blocks are carried before the tree that may refer to them.  A file that changes while it is read is read again.  Once
-another program has changed the ASDF file, nothing is carried before the directory has that.  One thread.
+Blocks are copied before the tree that may refer to them.  A file that changes while it is read is read again.  After
+another program has changed the ASDF file, nothing is copied into it until the directory has that change.
+
+"Carry" means: copy a file of the directory into the ASDF file.  For one thread.
 """
 
 from __future__ import annotations
@@ -48,17 +50,17 @@ from asdffs.workflows.mirrored_tree import MirroredTree
 
 logger = logging.getLogger(__name__)
 
-#: How often the directory is written anew while somebody else writes it too.
+#: The most attempts to write the directory while another program changes it, too.
 _PATIENCE: Final = 100
 
 
 class Mirror:
-    """The exploded form of ``stem`` in ``directory``, of ``document``.
+    """The exploded form of ``document`` in ``directory``, with names that begin with ``stem``.
 
-    ``seen``: the signature of each file there as it was when it was the same as in the ASDF file; ``tried``: of those
-    that were refused; ``trouble``: why, a sentence for each name.  ``owed``: whether another program's change is not
-    in the directory yet.  ``announce(name, text)`` is called before a file is carried; ``text``: the new tree, empty
-    for a block.
+    ``seen``: name -> signature of each file when it was equal to the ASDF file.  ``tried``: name -> signature of each
+    file when it was refused.  ``trouble``: name -> the reason why a file could not be carried, as a sentence.
+    ``owed``: whether the directory lacks a change by another program.  ``announce(name, text)`` is called before a
+    file is carried; ``text`` is the new tree, or empty for a block.
     """
 
     def __init__(
@@ -77,42 +79,45 @@ class Mirror:
         self._blocks = BlockFiles(self.folder, stem, document)
         self._tree = MirroredTree(document, self.folder, stem)
 
-    # -- what there is ----------------------------------------------------
+    # -- the state of the directory ---------------------------------------
 
     def signatures(self) -> dict[str, Signature]:
-        """Of all regular files of the exploded form that are there: blocks by their numbers, then the tree.
+        """Return the signatures of all regular files of the exploded form: blocks by number, then the tree.
 
-        Raises ``OSError`` when the directory cannot be read.
+        Raises ``OSError`` if the directory cannot be read.
         """
         names = self.folder.names()
         found: dict[str, Signature] = {}
         for name in (*numbered(names, self.stem).values(), self.main):
-            with contextlib.suppress(FileNotFoundError):  # gone meanwhile, or not there
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile, or missing
                 if stat.S_ISREG(os.lstat(self.folder.path(name)).st_mode):
                     found[name] = self._mark(name)
                 else:
-                    self.refuse(name, NotPermittedError("is no regular file; put the file itself there"))
+                    self.refuse(name, NotPermittedError("is not a regular file; put the file itself there"))
         for name in [name for name in self.trouble if name not in names]:
             del self.trouble[name]
         return found
 
     def _mark(self, name: str) -> Signature:
-        """What tells whether a file was written or replaced."""
+        """Return a signature that differs after a file was written or replaced."""
         return _unchanged(self.folder.signature(name))
 
     def waiting(self) -> dict[str, Signature]:
-        """Files that may not be the same as in the ASDF file, and were not refused as they are now."""
+        """Return the files that may differ from the ASDF file, except for those refused in this state."""
         now = self.signatures()
         return {n: mark for n, mark in now.items() if mark not in (self.seen.get(n), self.tried.get(n))}
 
     def differs(self, name: str) -> bool:
-        """Whether a file has something that the ASDF file has not.  Raises ``AsdffsError``, ``OSError``."""
+        """Return whether a file differs from the ASDF file; not if its tree is missing or empty.
+
+        Raises ``AsdffsError``, ``OSError``.
+        """
         if name == self.main:
             return self._tree.text() not in (b"", self._document.tree.text())
         return self._blocks.differs(name)
 
     def is_whole(self, name: str) -> bool:
-        """Whether a file has all that it says it has: its end marker, or its stored bytes."""
+        """Return whether a file is complete: the tree has its end marker, a block all its stored bytes."""
         try:
             return ends_with_tree(self._tree.raw_text()) if name == self.main else self._blocks.is_whole(name)
         except (AsdffsError, OSError):
@@ -121,10 +126,10 @@ class Mirror:
     # -- into the ASDF file ------------------------------------------------
 
     def carry(self, names: Iterable[str], *, last: bool = False) -> list[str]:
-        """Carry the files ``names``, blocks first; those that changed the ASDF file.
+        """Carry the files ``names``, blocks first, and return the names of those that changed the ASDF file.
 
-        What could not be carried is in ``trouble``, and is tried again when something else was.  ``last``: also a
-        tree without an end, to be refused and kept.
+        A file that could not be carried is in ``trouble``.  It is tried again after another one was carried.
+        ``last``: also commit a tree without an end marker, so that it is refused and kept.
         """
         wanted, carried = set(names), []
         for name in self.signatures():
@@ -134,7 +139,7 @@ class Mirror:
         return [*carried, *(self.carry(waiting, last=last) if carried and waiting else ())]
 
     def _carried(self, name: str, *, last: bool) -> bool:
-        """Whether that changed the ASDF file."""
+        """Carry one file, and return whether that changed the ASDF file.  Errors go to ``trouble``."""
         changed, before = False, None
         try:
             before = self._settled(name)
@@ -145,7 +150,7 @@ class Mirror:
                 known.pop(name, None)
         except FileNotFoundError:
             self.trouble.pop(name, None)
-        except (StaleFileError, OSError) as err:  # it is looked at first, or there may be room later
+        except (StaleFileError, OSError) as err:  # the next try may succeed, so this is not in ``tried``
             self.refuse(name, err)
         except AsdffsError as err:
             self.refuse(name, err)
@@ -173,7 +178,7 @@ class Mirror:
             return self._blocks.carry(name, lambda: self._announce(name, b""))
         text = self._tree.text()
         if text in (b"", self._document.tree.text()) or self._mark(name) != before:
-            return False  # there is nothing to carry, or it was written while it was read
+            return False  # nothing to carry, or the file changed while it was read
         if not last and not ends_with_tree(text):
             raise InvalidTreeError(MISSING_END)
         self._announce(name, text)
@@ -183,10 +188,11 @@ class Mirror:
     # -- out of the ASDF file ----------------------------------------------
 
     def look(self) -> bool:
-        """See whether another program changed the ASDF file; if so carry that into the directory.
+        """If another program changed the ASDF file, copy that into the directory; return whether this was done.
 
-        What was saved there and not carried is kept beside the file first.  Raises ``StaleFileError`` when the file
-        was removed, else as ``Document.read_again`` and ``adopt``: then it is still ``owed``.
+        Saves in the directory that were not carried are kept beside the file first.  Raises ``StaleFileError`` if the
+        file was removed.  Otherwise raises as ``Document.read_again`` and ``adopt``, and ``owed`` stays set after the
+        latter.
         """
         foreign = self._document.foreign()
         if foreign is Foreign.REMOVED:
@@ -200,10 +206,10 @@ class Mirror:
         return True
 
     def adopt(self, safe: dict[str, Signature]) -> None:
-        """The ASDF file is right: write it into the directory.
+        """Write the state of the ASDF file into the directory.
 
-        ``safe``: files that may be overwritten as long as they have these signatures; others are kept beside the ASDF
-        file first, as far as they have what it has not.  Raises ``AsdffsError``, ``OSError``.
+        ``safe``: files that may be overwritten as long as they have these signatures.  Others that differ from the
+        ASDF file are kept beside it first.  Raises ``AsdffsError``, ``OSError``.
         """
         self.owed = True
         for _ in range(_PATIENCE):
@@ -213,17 +219,17 @@ class Mirror:
             if not self._refresh(before):
                 self.owed = False
                 return
-        raise UnfinishedError("is being written all the time", path=self.folder.directory)
+        raise UnfinishedError("other programs change it all the time; end them", path=self.folder.directory)
 
     def complete(self) -> None:
-        """Write files that are not there.  Raises ``AsdffsError``, ``OSError``."""
+        """Write the files that are missing.  Raises ``AsdffsError``, ``OSError``."""
         there = {*self.signatures(), *self.trouble}
         for name in self._names():
             if name not in there:
                 self._write(name, None)
 
     def _names(self) -> list[str]:
-        """Of all files that the ASDF file makes."""
+        """Return the names of all files of the exploded form of the ASDF file, the tree last."""
         return [*(block_file_name(self.stem, number) for number in range(len(self._document.blocks))), self.main]
 
     def _has_news(self, name: str) -> bool:
@@ -250,7 +256,7 @@ class Mirror:
         keeper = Keeper(self._document.path)
         for name in names:
             keeper.keep_conflict_file(self.folder.path(name))
-        self._note_kept(keeper, "another program changed %s; what was saved is kept: %s")
+        self._note_kept(keeper, "another program changed %s; the file that was saved here is kept as %s")
 
     def _note_kept(self, keeper: Keeper, sentence: str) -> None:
         self._document.report.note_kept(keeper.kept, [])
@@ -268,7 +274,7 @@ class Mirror:
             else:
                 changed = not self._write(name, before.get(name)) or changed
         for name in before:
-            if name not in names:  # of a block that the ASDF file has not: it was carried, or is kept
+            if name not in names:  # its block is no longer in the ASDF file; it was carried or is kept
                 changed = not self._remove(name, before[name]) or changed
         return changed
 
@@ -276,17 +282,17 @@ class Mirror:
         return os.path.getsize(self.folder.path(name)) == 0
 
     def _write(self, name: str, before: Signature | None) -> bool:
-        """Write a file anew, unless it is not what it was ``before``; whether it was."""
+        """Write a file anew if it still has the signature ``before``, and return whether it had it."""
         written: list[Signature] = []
 
         def check() -> None:
             if self._mark(name) != before:
-                raise StaleFileError("it was saved meanwhile", path=self.folder.path(name))
+                raise StaleFileError("was saved meanwhile", path=self.folder.path(name))
 
         def write(name: str, fill: Fill) -> None:
             def filled(new: Backend) -> None:
                 fill(new)
-                written.append(new.signature())  # before it has its name, and so before anybody saves it
+                written.append(new.signature())  # before it has its name: a later save differs
 
             if before is None:
                 write_new(self.folder, name, filled, durable=False, mode=default_mode())
@@ -314,5 +320,5 @@ class Mirror:
 
 
 def _unchanged(signature: Signature) -> Signature:
-    """Without what a rename, a chmod or a link changes."""
+    """Return a signature without the parts that a rename, a chmod or a link changes."""
     return signature._replace(ctime_ns=0, access=Access())

@@ -1,7 +1,8 @@
-"""Whether each ``$ref`` of a tree leads somewhere: in it, forward or back, or in another file (section References).
+"""Checks that each ``$ref`` of a tree leads to something, in the tree or in another file (section References).
 
-A reference is a mapping with the key ``$ref``, whose URI may have a JSON Pointer as its fragment (RFC 6901); one that
-leads to another reference, or through one, is followed on.  Reads other files, changes none.
+A reference is a mapping with the key ``$ref``.  Its URI may have a JSON Pointer as its fragment (RFC 6901).  If it
+leads to another reference, or through one, that one is followed as well.  This module reads other files and changes
+none.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from asdffs.tree.uris import resolve
 from asdffs.tree.values import ValueNode, read_values
 
 _KEY: Final = "$ref"
-#: How many references may lead through each other: each is a few calls deep in Python.
+#: The most references that may lead through each other: each takes a few nested Python calls.
 _FARTHEST: Final = 100
 _SHOWN: Final = 200
 
 
 class _UnresolvedError(Exception):
-    """Why a reference leads nowhere, as a sentence; ``remote``: it is not on this machine."""
+    """A reference leads to nothing; the text is a sentence about why.  ``remote``: it is not on this machine."""
 
     def __init__(self, sentence: str, *, remote: bool = False) -> None:
         super().__init__(sentence)
@@ -33,12 +34,16 @@ class _UnresolvedError(Exception):
 
 
 class _TooFarError(_UnresolvedError):
-    """The same, because of where one began: each reference on the way may still lead somewhere."""
+    """A reference leads through too many others.  Seen from one of those, it may still lead to something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """A ``$ref`` that leads nowhere: its URI, its ``line``, and why; ``remote``: it is not on this machine."""
+    """A ``$ref`` that leads to nothing.
+
+    ``reference``: its URI; ``line``: its line in the text, from 1; ``trouble``: the reason, as a sentence;
+    ``remote``: whether it is not on this machine.
+    """
 
     reference: str
     line: int
@@ -48,7 +53,7 @@ class Unresolved:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A tree and the file that it is in."""
+    """A tree and the path of its file."""
 
     path: str
     root: ValueNode
@@ -58,9 +63,12 @@ _Target = tuple[_Tree, ValueNode]
 
 
 def find_unresolved(document: Document) -> Iterator[Unresolved]:
-    """All references of the tree that lead nowhere, in the order of the text.  Raises ``InvalidTreeError``."""
+    """Yield all references of the tree that lead to nothing, in the order of the text.
+
+    Raises ``InvalidTreeError``.
+    """
     text = document.tree.text()
-    if _KEY.encode() not in text and b"\\" not in text:  # nor written with escapes
+    if _KEY.encode() not in text and b"\\" not in text:  # with a backslash, the key may be written with escapes
         return
     tree = _Tree(document.path, read_values(text))
     resolver = _Resolver(tree)
@@ -73,7 +81,7 @@ def find_unresolved(document: Document) -> Iterator[Unresolved]:
 
 
 def _references(root: ValueNode) -> list[ValueNode]:
-    """The mappings that are references, each once."""
+    """Return the references below ``root``, each once, in the order of their lines."""
     found, rest, seen = [], [root], {id(root)}
     while rest:
         node = rest.pop()
@@ -92,7 +100,7 @@ def _is_reference(node: ValueNode) -> bool:
 
 
 class _Resolver:
-    """Follows references: each once, however many lead through it.  Each file is read once."""
+    """Follows references.  Each one is followed only once, and each file is read only once."""
 
     def __init__(self, tree: _Tree) -> None:
         self._trees: dict[str, _Tree | str] = {tree.path: tree}
@@ -140,7 +148,7 @@ class _Resolver:
     def _tree(self, base: _Tree, uri: str) -> _Tree:
         path = resolve(uri, base.path)
         if path is None:
-            raise _UnresolvedError("it is no file on this machine and is not followed", remote=True)
+            raise _UnresolvedError("it is not a file on this machine and is not followed", remote=True)
         if path not in self._trees:
             self._trees[path] = _read(path)
         found = self._trees[path]
@@ -150,7 +158,7 @@ class _Resolver:
 
 
 def _read(path: str) -> _Tree | str:
-    """The tree of another file, or why there is none."""
+    """Return the tree of another file, or a sentence that says why it cannot be read."""
     try:
         with closing(open_document(path, writable=False)) as other:
             if not other.layout.has_tree:

@@ -1,9 +1,9 @@
-"""Writes a file anew: other compressions, padding, alignment, without slack, with an index.
+"""Writes a file anew, with other compressions, padding and alignment, without slack, and with an index.
 
-What the file says stays: comments and all of the text, unless blocks that no array refers to are dropped, which
-renumbers the sources where they are written.  Blocks that keep their compression are not read, but shared or copied
-by the kernel; others are encoded by several threads at once.  The old file is what it was until the new one is whole
-and durable.  The threads take ``WorkerThreads``.
+The text stays as it is, with its comments.  Only if blocks without an array are dropped, the sources in the text get
+new numbers.  Blocks that keep their compression are not read, but shared or copied by the kernel.  Several threads
+encode the others at the same time.  The old file is unchanged until the new one is complete and durable.  The
+scheduler of the threads is ``WorkerThreads``.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
 from asdffs.workflows.exploded_files import can_share
 from asdffs.workflows.exploding import moved_source
 
-#: What keeps the compression of each block.
+#: The value of ``compression`` that keeps the compression of each block.
 KEEP = "keep"
 
 
 @dataclass(frozen=True, slots=True)
 class RepackOptions:
-    """What the new file is to be like.  ``compression``: ``keep``, ``none`` or a codec's name.
+    """The options of a repack.
 
-    ``drop``: leave out blocks that no array refers to; ``directory``: where it is to be, absolute, or empty: there;
-    ``force``: leave out bytes of no block, and blocks that objects of unknown tags may refer to.
+    ``compression``: ``keep``, ``none`` or the name of a codec.  ``room``: the padding and the alignment.  ``drop``:
+    leave out blocks that no array refers to.  ``directory``: the absolute path of the directory of the new file, or
+    empty if it is that of the old file.  ``force``: leave out bytes that belong to no block, and blocks that objects
+    of unknown tags may refer to.
     """
 
     compression: str = KEEP
@@ -49,11 +51,11 @@ class RepackOptions:
 
 
 class Repacking:
-    """Rewrites ``document``, whose scheduler is ``workers``.  The caller holds the main lock.
+    """One rewrite of ``document``; its scheduler must be ``workers``.  The caller holds the main lock.
 
-    ``kept``: numbers of the blocks that stay, in order, of ``count`` ones; ``notes``: sentences about what could not
-    be as wished.
-    Raises ``InvalidTreeError`` when sources cannot be renumbered, ``DamagedBlockError``, and as ``Contents.codec``.
+    ``count``: the number of blocks; ``kept``: the numbers of those that stay, in order.  ``notes``: sentences about
+    options that could not be applied.  Raises ``InvalidTreeError`` if sources cannot be renumbered,
+    ``DamagedBlockError``, and as ``Contents.codec``.
     """
 
     def __init__(self, document: Document, workers: WorkerThreads, options: RepackOptions) -> None:
@@ -61,19 +63,19 @@ class Repacking:
         self._workers = workers
         self._options = options
         if options.compression != KEEP:
-            document.contents.codec(options.compression)  # there is one
+            document.contents.codec(options.compression)  # raises if there is no such codec
         self.notes: list[str] = []
         self.count = document.count_blocks(force=options.force)
         self.kept = list(range(self.count))
         self._text = document.tree.text()
         if options.room.align and not document.layout.has_tree:
-            self.notes.append("the first block is where it must be: without a tree nothing may come before it")
+            self.notes.append("the first block is not aligned: without a tree, it must follow the header immediately")
         self._edit_sources()
         self._filler = document.tree.padding_byte()
         self._encoded = frozenset(number for number in self.kept if self._is_to_encode(number))
 
     def write(self, folder: Folder, backend: Backend) -> None:
-        """Write the new file into the empty ``store`` of ``folder``; called without the main lock.
+        """Write the new file into ``backend``, an empty file in ``folder``.  The caller does not hold the main lock.
 
         Raises ``DamagedBlockError``, ``NotSupportedError``, ``SpoolFullError``, ``OSError``.
         """
@@ -101,7 +103,7 @@ class Repacking:
                 raise StaleFileError("changed while it was read; nothing was written", path=self._document.path)
 
     def _edit_sources(self) -> None:
-        """Numbers are others when blocks are dropped, relative URIs when the new file is elsewhere."""
+        """Renumber sources if blocks are dropped, and rewrite relative URIs if the directory changes."""
         document, count, directory = self._document, self.count, self._options.directory
         if not self._options.drop and directory in ("", os.path.dirname(document.path)):
             return
@@ -124,15 +126,18 @@ class Repacking:
             self._text = checked_sources(outline, wanted, document.dialect)
 
     def _indexed(self) -> bool:
-        """Whether the new file may have a block index."""
+        """Return whether the new file may have a block index."""
         return self._document.dialect.indexed
 
     def _wanted(self, number: int) -> Codec | None:
-        """The codec of a block in the new file, None where it is stored as it is.  Raises as ``Contents.codec``."""
+        """Return the codec of a block in the new file; None for no compression.  Raises as ``Contents.codec``."""
         return self._document.contents.codec(self._options.compression, self._document.blocks[number].header.form)
 
     def _is_to_encode(self, number: int) -> bool:
-        """Whether the block is to be stored otherwise, and can be.  Raises ``DamagedBlockError``."""
+        """Return whether the block must and can be encoded anew; if it cannot be, add a note.
+
+        Raises ``DamagedBlockError``.
+        """
         document = self._document
         header = document.blocks[number].header
         if self._options.compression == KEEP:
@@ -141,7 +146,7 @@ class Repacking:
         try:
             if not why and document.contents.codecs.of(number) == self._wanted(number):
                 return False
-        except NotSupportedError as err:  # the form of its header has no way to say so
+        except NotSupportedError as err:  # its form of header cannot name this compression
             why = document.report.tell(AsdffsError(err.sentence, remedy=err.remedy))
         why = why or ("it is streamed" if header.streamed else "")
         if why:
@@ -149,7 +154,7 @@ class Repacking:
         return not why
 
     def _parts(self) -> Iterator[Part]:
-        """The blocks in order; some are encoded ahead."""
+        """Yield the blocks in order, and encode some of the next ones meanwhile."""
         workers = os.cpu_count() or 1
         waiting: dict[int, Future[Encoded]] = {}
         todo = iter(sorted(self._encoded))
@@ -171,7 +176,7 @@ class Repacking:
                     submit()
                     yield self._encoded_part(number, encoded)
                     encoded.payload.discard()
-            except BaseException:  # an interrupt as well: nobody waits for the others, and it goes on
+            except BaseException:  # also an interrupt: abandon the other blocks, and raise again
                 self._workers.stopping = True
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -189,13 +194,13 @@ class Repacking:
         return Part(header, Stretch(encoded.payload.backend, 0, encoded.payload.size))
 
     def _encode(self, number: int) -> Encoded:
-        """In a thread of its own."""
+        """Encode a block.  Runs in a worker thread."""
         with self._workers.entered():
             payload = self._document.contents.create_payload()
             try:
                 encoded = self._document.contents.encoded(number, self._wanted(number), payload)
-                self._document.blocks[number].revert()  # what was decoded for it needs no room any more
-            except BaseException:  # an interrupt as well: nothing of it stays in the spool, and it goes on
+                self._document.blocks[number].revert()  # free the spool space of the decoded content
+            except BaseException:  # also an interrupt: free the payload in the spool, and raise again
                 payload.discard()
                 raise
             return encoded

@@ -1,4 +1,4 @@
-"""The lines in which two texts differ, as diff(1) -u prints them."""
+"""Makes a unified diff of two texts, as diff(1) -u prints it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ def lines_of(document: Document) -> list[str]:
 
 
 def unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
-    """As patch(1) reads it."""
+    """Yield the lines of a unified diff that patch(1) can read.
+
+    ``old``, ``new``: the lines; ``a``, ``b``: the names of the files.
+    """
     yield f"--- {a}"
     yield f"+++ {b}"
     matcher: Any = difflib.SequenceMatcher(None, (), ())
@@ -32,7 +35,7 @@ def unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
 
 
 def _opcodes(old: list[str], new: list[str]) -> list[Any]:
-    """What is the same at both ends is found at once: difflib takes its time with long texts."""
+    """Return the opcodes of difflib.  Equal lines at both ends are skipped: difflib is slow for long texts."""
     least = min(len(old), len(new))
     start = next((n for n in range(least) if old[n] != new[n]), least)
     end = next((n for n in range(least - start) if old[-1 - n] != new[-1 - n]), least - start)
@@ -43,5 +46,5 @@ def _opcodes(old: list[str], new: list[str]) -> list[Any]:
 
 
 def _range(start: int, stop: int) -> str:
-    """Lines are counted from 1; of none, the one before."""
+    """Return the range as in a hunk header: lines count from 1; an empty range has the line before it."""
     return f"{start + 1 if stop > start else start},{stop - start}"

@@ -1,9 +1,11 @@
-"""Writes a file of the drafts of 2014 and 2015 as one of ASDF 1.6.0, that every library of today opens.
+"""Upgrades a file of the drafts of 2014 and 2015 to ASDF 1.6.0, which present libraries can open.
 
-The text is edited where it must be (``upgraded_text``), chains of encodings are decoded and what was compressed is
-compressed again, everything else of the blocks is copied, with checksums and an index.  A block whose encoding nobody
-knows keeps its stored bytes, under a compression that no library has, so that nobody takes them for elements.  The
-old file is only read.  The threads take ``WorkerThreads``.
+Only the necessary parts of the text are edited (``upgraded_text``).  Chains of encodings are decoded, and compressed
+again if they were compressed.  All other blocks are copied.  The new file gets checksums and a block index.
+
+A block with an unknown encoding keeps its stored bytes.  Its compression gets a name that no library knows, so that
+no program takes the bytes for array elements.  The old file is only read.  The scheduler of the threads is
+``WorkerThreads``.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 from asdffs.workflows.assembling import Part, RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
 
-#: The compression of stored bytes that nobody can decode.
+#: The compression in the new file for stored bytes with an unknown encoding.
 UNKNOWN: Final = b"enc?"
 
 
 @dataclass(frozen=True, slots=True)
 class BlockUpgrade:
-    """What becomes of block ``number``: ``was``, ``will_be``: how it is stored, as users call it."""
+    """The change of block ``number``: its compression before (``was``) and after (``will_be``), as users call it."""
 
     number: int
     was: str
@@ -44,15 +46,15 @@ class BlockUpgrade:
 class Upgrading(Repacking):
     """One upgrade of ``document``, at the time ``when``.
 
-    ``text``: of the new file; ``changes``: of its blocks; ``notes``: sentences.
+    ``text``: the text of the new file; ``changes``: those of its blocks; ``notes``: sentences for the user.
 
-    Raises ``NotSupportedError`` when there is nothing to upgrade, ``InvalidTreeError`` when the tree cannot be,
+    Raises ``NotSupportedError`` if there is nothing to upgrade, ``InvalidTreeError`` if the tree cannot be upgraded,
     ``DamagedBlockError``.
     """
 
     def __init__(self, document: Document, workers: WorkerThreads, room: RoomPolicy, when: datetime) -> None:
         if not document.dialect.upgradable:
-            sentence = f"is of {document.dialect.name} already; there is nothing to upgrade"
+            sentence = f"is already {document.dialect.name}; there is nothing to upgrade"
             raise NotSupportedError(sentence, path=document.path)
         super().__init__(document, workers, RepackOptions(room=room))
         self.changes = [self._change(number) for number in range(self.count)]
@@ -70,7 +72,7 @@ class Upgrading(Repacking):
         return self._text
 
     def _records(self) -> list[str]:
-        """What the history of the new file says."""
+        """Return the entries for the history of the new file."""
         document = self._document
         records = [f"Upgraded from {document.dialect.name} to ASDF 1.6.0"]
         for number in range(self.count):
@@ -89,17 +91,17 @@ class Upgrading(Repacking):
             self.notes.append(f"block {number}: {block.obstacle}; they are kept, as the compression {will_be!r}")
         fault = block.find_checksum_fault()
         if fault:
-            self.notes.append(f"block {number}: {fault}; both are kept")
+            self.notes.append(f"block {number}: {fault}; the bytes and the checksum are kept")
         return BlockUpgrade(number, block.compression, will_be)
 
     def _note_others(self) -> None:
-        """Other files that the tree leads to are not written."""
+        """Add a note for each other file with arrays of the tree, because only this file is upgraded."""
         sources = {array.source for array in self._document.tree.arrays() if isinstance(array.source, str)}
         self.notes += [
-            f"arrays lie in {source}; upgrade that, too, beside the new file" for source in sorted(sources)
+            f"arrays lie in {source}; upgrade that file, too, beside the new file" for source in sorted(sources)
         ]
 
-    # -- as ``Repacking`` ---------------------------------------------------
+    # -- overrides of ``Repacking`` -----------------------------------------
 
     def _indexed(self) -> bool:
         return True
@@ -113,7 +115,7 @@ class Upgrading(Repacking):
         return document.contents.codec(names[-1] if names[-1] in ("zlib", "bzp2") else "none", FORM_48)
 
     def _is_to_encode(self, number: int) -> bool:
-        """Only chains are decoded; all else is copied."""
+        """Return whether the block has a chain of encodings that can be decoded; all others are copied."""
         block = self._document.blocks[number]
         return block.header.compression == CHAIN and not block.obstacle
 
@@ -121,7 +123,7 @@ class Upgrading(Repacking):
         part = super()._part(number)
         self._check_decodable(number)
         old, checksum = part.header, self._digest(number, part.header)
-        if old.verifiable:  # where it is wrong it tells of the damage
+        if old.verifiable:  # keep a wrong checksum, too: it shows the damage
             checksum = old.checksum
         return Part(self._new_header(old, checksum, known=self._known(number)), part.stored)
 
@@ -130,7 +132,7 @@ class Upgrading(Repacking):
             return not self._document.blocks[number].obstacle
 
     def _check_decodable(self, number: int) -> None:
-        """Raise ``DamagedBlockError`` for compressed bytes that are damaged: they would be so in the new file."""
+        """Raise ``DamagedBlockError`` for damaged compressed bytes, which the new file would have, too."""
         with self._workers.resumed():
             block = self._document.blocks[number]
             if block.header.compressed and not block.obstacle:
@@ -154,7 +156,7 @@ class Upgrading(Repacking):
         )
 
     def _digest(self, number: int, header: BlockHeader) -> bytes:
-        """MD5 of the stored bytes."""
+        """Return the MD5 of the stored bytes; for a streamed block, that of no bytes."""
         digest = hashlib.md5(usedforsecurity=False)
         for place in range(0, 0 if header.streamed else header.used_size, CHUNK):
             with self._workers.resumed():
@@ -164,6 +166,6 @@ class Upgrading(Repacking):
 
 
 def _todays() -> Dialect:
-    """The dialect that is written."""
+    """Return the dialect of new files."""
     found: Dialect = next(dialect for dialect in each("dialects") if not dialect.upgradable)
     return found

@@ -1,8 +1,8 @@
-"""Changes of values in the text of a tree: a list of them is made one after the other, and can be taken back.
+"""Applies a list of changes of values to the text of a tree, and takes them back later.
 
-A change is noted as the characters that it replaced, with their distance from an anchor: the value itself or the
-nearest mapping or sequence around it that exists.  So it can be found again after other edits, and is taken back only
-where the text is still what was written.  Pure functions.
+The note of a change has the replaced characters, and their distance from an anchor.  The anchor is the value itself,
+or the nearest existing mapping or sequence around it.  So the place is found again after other edits.  A change is
+taken back only if the text there is still what it wrote.  Pure functions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Walks two trees side by side: what is at the same path of both.  Pure.
+"""Walks two trees in parallel, and yields the values at the same path of both.  Pure.
 
-Aliases may nest collections deeper than Python can call functions, and may have a short text mean any number of
-paths; so nothing here calls itself, a pair of nodes is looked at once, and there is a limit on all pairs.
+With aliases, collections may nest deeper than Python can call functions, and a short text may have any number of
+paths.  So there is no recursion, each pair of nodes is visited once, and the number of pairs is limited.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 from asdffs.errors import InvalidTreeError, Remedy
 from asdffs.tree.values import ValueNode
 
-#: Pairs of collections that are looked at, for each collection of the trees.  Trees of the same form need one.
+#: The most pairs of collections to visit, for each collection of the trees.  Trees of the same form need one.
 _MOST_EACH: Final = 8
-#: However small the trees are.
+#: The limit on pairs is never lower than this.
 _MOST_AT_LEAST: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """``a`` and ``b``, at ``key`` of the pair ``above``; None where one tree has nothing there."""
+    """The nodes ``a`` and ``b``, at ``key`` of the pair ``above``; one is None if its tree has no such value."""
 
     above: Pair | None
     key: str | int
@@ -40,9 +40,9 @@ class Pair:
 
 
 class Pairs:
-    """Yields the pair of the roots, and then the children of each pair that was given to ``descend``.
+    """Yields the pair of the roots, and then the children of each pair passed to ``descend``.
 
-    The order is that of the first tree.  ``path``: the first file, for errors.
+    The order is that of the first tree.  ``path``: the path of the first file, for errors.
     """
 
     def __init__(self, a: ValueNode, b: ValueNode, path: str) -> None:
@@ -60,7 +60,7 @@ class Pairs:
                 yield pair
 
     def descend(self, pair: Pair) -> None:
-        """Have the children of ``pair`` come next, unless they did already.  Raises ``InvalidTreeError``."""
+        """Yield the children of ``pair`` next, unless they were yielded already.  Raises ``InvalidTreeError``."""
         a, b = pair.a, pair.b
         if a is None or b is None or not isinstance(a.value, (dict, list)) or (id(a), id(b)) in self._seen:
             return
@@ -73,7 +73,7 @@ class Pairs:
 
 
 def is_same(a: ValueNode | None, b: ValueNode | None) -> bool:
-    """Whether both are there and alike: the tag, the kind, and of scalars the value.  Not-a-number is itself."""
+    """Return whether both exist with the same tag and type and, for scalars, value.  NaN equals NaN."""
     if a is None or b is None or a.tag != b.tag or type(a.value) is not type(b.value):
         return False
     x, y = a.value, b.value
@@ -81,7 +81,7 @@ def is_same(a: ValueNode | None, b: ValueNode | None) -> bool:
 
 
 def _keys(a: ValueNode, b: ValueNode) -> Iterable[str | int]:
-    """Of both, those of ``a`` first."""
+    """Return the keys or indices of both nodes, those of ``a`` first."""
     if isinstance(a.value, dict):
         return [*a.value, *(key for key in b.value if key not in a.value)]
     return range(max(len(a.value), len(b.value)))

@@ -227,7 +227,7 @@ def test_nothing_is_written_over_without_force(tmp_path: Path, call: Call, real:
     done = call("explode", real, tmp_path / "parts")
     assert (done.code, done.sentence) == (
         2,
-        f"{tmp_path}/parts/real.asdf: is there already, and 4 more files of its kind; "
+        f"{tmp_path}/parts/real.asdf: already exists, and 4 more files of its kind; "
         "choose another directory, or use --force",
     )
     assert (tmp_path / "parts/real0001.asdf").read_bytes() == b"mine"

@@ -364,8 +364,8 @@ def test_refusals(tmp_path: Path) -> None:
         ((old,), 2, "give OUT"),
         ((old, old), 2, "is the file itself"),
         ((old, new), 2, "is there already"),
-        ((new, tmp_path / "x.asdf"), 2, "is of ASDF 1 already; there is nothing to upgrade"),
-        ((new, "--check"), 2, "is of ASDF 1 already"),
+        ((new, tmp_path / "x.asdf"), 2, "is already ASDF 1; there is nothing to upgrade"),
+        ((new, "--check"), 2, "is already ASDF 1"),
         ((tmp_path / "no.asdf", tmp_path / "x.asdf"), 3, "No such file"),
         ((old, tmp_path / "no" / "x.asdf"), 3, "is no directory"),
     ):
