@@ -1,8 +1,8 @@
-"""Measures the commands without a mount beside cp and asdftool, all in one run: seconds, and ratios to cp.
+"""Compares the commands that need no mount with cp and asdftool: seconds, and ratios to cp.
 
-One file of ``--size`` MiB in four blocks.  Every round runs every command once, in turn, each into a new name, after
-what is dirty was written; the table shows medians.  ``cp`` is compared with what does not sync either, ``cp + sync``
-with what does.  On a file system that shares bytes (XFS in an image, needs root) the same is done once more.
+The file has ``--size`` MiB in four blocks.  Each round runs each command once, after a sync, and each one writes to a
+new name.  The table shows medians.  Commands that do not sync are compared with ``cp``, others with ``cp + sync``.
+As root, the same is measured again on a file system that can share bytes (XFS in an image).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EDITOR = "sed -i s/^value:.*/value:\\ {}/"
 
 
 class Bench:
-    """The files of one file system.  ``work`` is made anew for each command."""
+    """The files of a benchmark on one file system.  The directory ``work`` is emptied before each command."""
 
     def __init__(self, folder: Path, size: int) -> None:
         import asdf
@@ -46,7 +46,7 @@ class Bench:
         subprocess.run(list(map(str, command)), check=True, env=environment, stdout=subprocess.DEVNULL)
 
     def commands(self, number: int, *, tool: bool) -> dict[str, Callable[[], None]]:
-        """Row -> what is timed."""
+        """Return the functions to time: row -> function.  ``tool``: also those of asdftool, and slow commands."""
         data, parts, work, other = (self.folder / name for name in ("data.asdf", "parts", "work", "other.asdf"))
         out = work / "out.asdf"
         found: dict[str, Callable[[], None]] = {
@@ -74,7 +74,7 @@ class Bench:
         return found
 
     def measure(self, number: int, *, tool: bool) -> dict[str, float]:
-        """One round: seconds of each row."""
+        """Run one round, and return the seconds of each row."""
         found = {}
         for row, work in self.commands(number, tool=tool).items():
             shutil.rmtree(self.work, ignore_errors=True)
@@ -88,7 +88,7 @@ class Bench:
 
 
 def cores_used(command: list[str]) -> float:
-    """CPU seconds for each second that it takes."""
+    """Run a command, and return its CPU seconds per second of wall time."""
     begin, before = time.perf_counter(), os.times()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = os.times()
@@ -98,7 +98,7 @@ def cores_used(command: list[str]) -> float:
 
 @contextmanager
 def sharing(folder: Path, size: int) -> Iterator[Path]:
-    """An XFS file system in an image."""
+    """Mount an XFS file system from an image in ``folder`` inside the block.  Needs root."""
     image, point = folder / "image", folder / "xfs"
     point.mkdir()
     with open(image, "wb") as file:
@@ -149,10 +149,10 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, dict[str, list
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, default=1024, help="of the file, in MiB (default 1024)")
-    parser.add_argument("--rounds", type=int, default=5, help="default 5")
+    parser.add_argument("--size", type=int, default=1024, help="size of the file in MiB (default 1024)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default 5)")
     parser.add_argument("--folder", help="where to put the files (default: the temporary directory)")
-    parser.add_argument("--json", action="store_true", help="print every figure as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print all figures as one JSON object")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         found = run(arguments, Path(folder))

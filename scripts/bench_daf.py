@@ -1,6 +1,7 @@
-"""How fast a FilesDaf store is packed and read in a mount, beside cp -r and the block of the same bytes.
+"""Compares packing a FilesDaf store with cp -r, and reading it in a mount with reading its block.
 
-A B A B, medians, the RAM touched first.  Run as root, on a disk with three times the size free.
+Each file is read once before.  The programs alternate in each round, and medians are compared.  Needs root, and
+three times the size of free disk space.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PIECE = 1 << 20
 
 
 def make_store(root: Path, size: int) -> Path:
-    """A store with one dense matrix of ``size`` bytes; its payload."""
+    """Make a store with one dense matrix of ``size`` bytes, and return the path of its payload."""
     rows, columns = 1 << 12, size >> 15
     for folder in ("scalars", "axes", "vectors/a", "vectors/b", "matrices/a/b"):
         (root / folder).mkdir(parents=True)
@@ -47,7 +48,7 @@ def asdffs(*words: object) -> None:
 
 
 def read_cold(path: Path) -> float:
-    """Seconds to read all of a file of which the kernel keeps nothing."""
+    """Return the seconds to read all of a file, after its pages were dropped from the cache."""
     fd = os.open(path, os.O_RDONLY)
     buffer = bytearray(_PIECE)
     try:
@@ -97,8 +98,8 @@ def measure_reading(folder: Path, payload: Path, rounds: int) -> dict[str, float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=1024, metavar="MIB", help="of the matrix (default 1024)")
-    parser.add_argument("--rounds", type=int, default=5, help="default 5")
+    parser.add_argument("--size", type=int, default=1024, metavar="MIB", help="size of the matrix (default 1024)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default 5)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="asdffs-bench-") as name:

@@ -1,6 +1,6 @@
-"""How fast tiles and quantized values of the draft of 2015 are decoded, beside a copy of the same array by numpy.
+"""Compares decoding tiles and quantized values of the draft of 2015 with a copy of the same array by numpy.
 
-A B A B, medians; an array of 4096 x 4096 floats in tiles of 32 x 32.
+The array has 4096 x 4096 floats in tiles of 32 x 32.  The functions alternate in each round; medians are compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="default 5")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default 5)")
     rounds = parser.parse_args().rounds
     array = np.random.default_rng(1).random((SIDE, SIDE), np.float32)
     tile = Tile((32, 32), array.shape, 4)

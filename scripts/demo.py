@@ -1,4 +1,4 @@
-"""The demo itself; run it with ``scripts/demo``, which sets up first."""
+"""The demo.  Run it with ``scripts/demo``, which first installs what it needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def say(text: str) -> None:
 
 
 def shell(command: str, folder: Path, *, status: int = 0) -> None:
-    """Show a command, run it, show what it printed; it must end with ``status``."""
+    """Print a command, run it and print its output.  End the demo if its exit status is not ``status``."""
     print(f"{GREEN}${PLAIN} {command}", flush=True)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "XDG_STATE_HOME": str(folder / "state")}
@@ -44,7 +44,10 @@ def shell(command: str, folder: Path, *, status: int = 0) -> None:
 
 
 def write_file(path: Path) -> dict[str, np.ndarray]:
-    """A file like a Roman level 2 product: science, error, quality, variances, a table of sources."""
+    """Write a file like a Roman level 2 product, and return its arrays.
+
+    The arrays: science data, errors, data quality, variances and wavelengths.
+    """
     rng = np.random.default_rng(2022)
     arrays = {
         "data": rng.normal(1.0, 0.1, (SIZE, SIZE)).astype(">f4"),
@@ -60,7 +63,7 @@ def write_file(path: Path) -> dict[str, np.ndarray]:
         "target": {"proposer_name": "M-92", "ra": 259.28, "dec": 43.136},
     }
     asdf.AsdfFile({"meta": meta, **arrays}).write_to(path, pad_blocks=True)
-    with open(path, "r+b") as file:  # a comment, as a person writes it into the tree; the padding has room
+    with open(path, "r+b") as file:  # add a comment, as a person might; the padding has room
         head = file.read(8192)
         tree = head[: head.index(b"\n...\n") + 5].replace(b"\nmeta:", COMMENT + b"\nmeta:", 1)
         file.seek(0)
@@ -77,7 +80,7 @@ ENTRY = "mask: !core\\/ndarray-1.1.0 {source: 5, datatype: uint32, byteorder: li
 
 
 def show_blocks(folder: Path, file: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Compress a block, add one, and let the tree refer to it."""
+    """Compress a block, append another one, and refer to it in the tree."""
     say("7. Compress a block, append another, and refer to it")
     shell(f"asdffs mount {file.name} x", folder)
     shell("setfattr -n user.asdf.compression -v zlib x/blocks/0002.bin", folder)
@@ -92,8 +95,8 @@ def show_blocks(folder: Path, file: Path, arrays: dict[str, np.ndarray]) -> None
 
 
 def show_views(folder: Path, arrays: dict[str, np.ndarray]) -> None:
-    """The same bytes by other names: for numpy, for FITS tools, for the asdf library."""
-    say("8. Every array is a .npy and a .fits too, and the file an exploded one: live, nothing is converted on disk")
+    """Show the views of the same bytes for numpy, FITS tools and the asdf library."""
+    say("8. Each array is also a .npy and a .fits file, and x/exploded/ is the exploded form: no copies on disk")
     shell("asdffs mount r0101_wfi01_cal.asdf x && ls -l x/arrays | head -n 5; ls x/exploded", folder)
     shell("python -c \"import numpy as np; print(np.load('x/arrays/data.npy', mmap_mode='r').mean())\"", folder)
     shell("fitsheader x/arrays/data.fits | grep -E 'NAXIS|instrument'", folder)
@@ -129,7 +132,7 @@ def show_commands(folder: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def show_python(folder: Path) -> None:
-    say("10. The same from Python: asdffs.open, and what is mounted")
+    say("10. The same from Python: asdffs.open; and the list of mounts")
     lines = [
         "import asdffs",
         "with asdffs.open('small.asdf', 'r+') as document:",
@@ -167,11 +170,11 @@ def main() -> None:
         )
         shell("cp x/blocks/0002.bin dq.bin && ls -l dq.bin", folder)
 
-        say("4. A mistake is refused, and changes nothing")
+        say("4. An edit that breaks the tree is rejected, and changes nothing")
         shell("sed -i 's/name: WFI/name: [WFI/' x/tree.yaml", folder, status=4)
         shell("cat x/.asdffs/error", folder)
 
-        say("5. Unmount: checksums are written; what was refused is kept, and the exit status 7 says so")
+        say("5. Unmount: this writes checksums, and saves the rejected edit beside the file (exit status 7)")
         shell("asdffs umount x", folder, status=7)
 
         say("6. What the asdf library sees")
@@ -186,7 +189,7 @@ def main() -> None:
         assert COMMENT in file.read_bytes()
         count = changed_bytes(folder / "before.asdf", file)
         assert 0 < count < 64
-        print("  the comment is still there")
+        print("  the comment was kept")
         print(f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN} (4 of the block, its MD5, the value)")
         show_blocks(folder, file, arrays)
         show_views(folder, arrays)

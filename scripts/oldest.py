@@ -1,4 +1,4 @@
-"""Print a pip constraints file: the oldest version of each package that ``pyproject.toml`` says asdffs works with."""
+"""Prints a pip constraints file with the oldest version of each package that ``pyproject.toml`` allows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-#: Extras whose packages run, or are tested beside, asdffs; those of developers' tools are not constrained.
+#: Extras with packages that asdffs or its tests use; developers' tools are not constrained.
 EXTRAS = ("zstd", "blosc", "fits", "daf", "schema", "test")
 
 

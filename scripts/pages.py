@@ -1,4 +1,4 @@
-"""Writes what the examples of a page print now into the page; run it with ``scripts/pages``."""
+"""Updates the outputs of the examples in documentation pages.  Run it with ``scripts/pages``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def update(path: Path, folder: Path) -> None:
-    """Outputs that still match stay as they are written, with what stands for anything."""
+    """Run the examples of the page ``path`` in ``folder``, and write the outputs that differ into it.
+
+    Outputs that still match stay as they are, with their wildcards.
+    """
     text, new, done = path.read_text(), [], 0
     runner = Runner(folder)
     try:

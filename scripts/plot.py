@@ -1,4 +1,4 @@
-"""Draws the throughput of the mount beside its peers, and what a mount and an edit cost as files grow."""
+"""Draws the throughput of mounts relative to bindfs, and the bytes of a mount and an edit as files grow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def medians(section: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def draw_rates(axes: Any, found: dict[str, dict[str, float]]) -> None:
-    """Bars relative to bindfs."""
+    """Draw the rates of the peers as bars, relative to bindfs."""
     width = 0.8 / len(PEERS)
     for place, peer in enumerate(PEERS):
         heights = [found[row].get(peer, 0.0) / found[row]["bindfs"] for row in RATES]
@@ -41,7 +41,7 @@ def draw_rates(axes: Any, found: dict[str, dict[str, float]]) -> None:
 
 
 def draw_costs(axes: Any, found: dict[str, dict[str, float]]) -> None:
-    """Bytes against the size of the file."""
+    """Draw the KiB read by a mount and written by an edit against the size of the file."""
     for label, row in (("mount: KiB read", "mounted {}: KiB read"), ("edit: KiB written", "edit in {}: KiB written")):
         axes.plot(FILES, [found[row.format(name)]["mfusepy"] for name in FILES], marker="o", label=label)
     axes.set_yscale("log")
@@ -53,20 +53,20 @@ def draw_costs(axes: Any, found: dict[str, dict[str, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("figures", help="what 'scripts/bench --json transfer costs' printed")
+    parser.add_argument("figures", help="output of 'scripts/bench --json transfer costs'")
     found = json.loads(Path(parser.parse_args().figures).read_text())
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.fonttype"] = "none"  # text stays text
-    mpl.rcParams["svg.hashsalt"] = "asdffs"  # the same picture from the same figures
+    mpl.rcParams["svg.fonttype"] = "none"  # keep text as text, not as outlines
+    mpl.rcParams["svg.hashsalt"] = "asdffs"  # same figures, same file
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
     draw_rates(left, medians(found["transfer"]))
     draw_costs(right, medians(found["costs"]))
-    left.set_title("throughput beside bindfs", fontsize=9)
-    right.set_title("what a mount and an edit cost as files grow", fontsize=9)
+    left.set_title("throughput relative to bindfs", fontsize=9)
+    right.set_title("cost of a mount and an edit as files grow", fontsize=9)
     figure.tight_layout()
     figure.savefig(OUT, metadata={"Date": None})
     print(OUT)

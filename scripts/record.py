@@ -1,6 +1,6 @@
-"""Writes the picture of a terminal that the README shows; run it with ``scripts/record``.
+"""Writes the picture of a terminal in the README.  Run it with ``scripts/record``.
 
-The commands run on a real mount, and what is shown is what they print.  ``--text`` prints that instead.
+The commands run on a real mount, and the picture shows their real output.  ``--text`` prints the text instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS = [
 
 
 def shown() -> Text:
-    """All of it, as on a terminal."""
+    """Run the commands, and return the text of the terminal."""
     text = Text()
     with tempfile.TemporaryDirectory() as directory:
         runner = Runner(Path(directory))
@@ -51,7 +51,7 @@ def shown() -> Text:
 
 
 def _steady(printed: str) -> str:
-    """Without the random part of the names that sed makes up."""
+    """Return ``printed`` with the random part of sed's temporary name replaced by XXXXXX."""
     start, found, rest = printed.partition("mnt/sed")
     return f"{start}{found}XXXXXX{rest[6:]}" if found else printed
 

@@ -1,5 +1,5 @@
-"""Measurements of asdffs beside its peers, one module for each kind of work; ``scripts/bench`` runs them.
+"""Benchmarks of asdffs and its peers, one module for each kind of work.  ``scripts/bench`` runs them.
 
-A module of ``SECTIONS`` (``__main__``) has ``TARGETS`` and ``measure(place, figures)``.  Every round runs every peer
-once, in turn (A B A B); medians are compared, and ratios within one run are worth more than the figures.
+Each module in ``SECTIONS`` (``__main__``) has ``TARGETS`` and ``measure(place, figures)``.  Each round runs each peer
+once, in turn (A B A B), and medians are compared.  Ratios within one run are more reliable than absolute figures.
 """

@@ -1,4 +1,4 @@
-"""Runs sections of the benchmarks, and prints one table with each target met or missed."""
+"""Runs sections of the benchmarks, and prints a table for each with its figures and targets."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 from benchmarks.figures import Figures, Target, judged, table
 from benchmarks.place import Place, touch_memory
 
-#: In the order in which they run; module -> what is said of it.
+#: Module -> description for users, in the order in which they run.
 SECTIONS = {
-    "transfer": "reads, writes, names and attributes through the mount, beside bindfs and ratarmount",
-    "start": "from the command to a mount that can be used",
-    "edit": "one value of the tree of a large file, beside the asdf library and asdftool",
-    "values": "one value of 2,000 files, beside a loop over asdffs.open and asdf update()",
-    "growth": "a tree and a block that outgrow their room in 8 GiB, on ext4 and XFS, beside cp",
+    "transfer": "reads, writes, names and attributes through the mount, compared with bindfs and ratarmount",
+    "start": "time from the command to a usable mount",
+    "edit": "change one value in the tree of a large file, compared with the asdf library and asdftool",
+    "values": "set one value in 2,000 files, compared with loops over asdffs.open and asdf update()",
+    "growth": "a tree and a block grow in a file of 8 GiB, on ext4 and XFS, compared with cp",
     "footprint": "memory of the daemon",
-    "decode": "compressed blocks through the mount, beside their libraries",
-    "costs": "bytes and seconds of a mount and an edit as files grow",
-    "views": "arrays as .npy, and listing many of them",
-    "large_tree": "a tree of 50 MB: mount, save, check, beside yaml.parse",
+    "decode": "read compressed blocks through the mount, compared with their libraries",
+    "costs": "bytes and seconds for a mount and an edit as files grow",
+    "views": "read an array as .npy, and list many arrays",
+    "large_tree": "mount, save and check a tree of 50 MB, compared with yaml.parse",
 }
 
 
@@ -32,16 +32,16 @@ def main() -> None:
     sections = "\n".join(f"  {name:<11} {said}" for name, said in SECTIONS.items())
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
-        description=f"Measures asdffs beside its peers.  Sections (default: all):\n{sections}",
-        epilog="Others, with options of their own: scripts/bench commands, tiles, daf.",
+        description=f"Compares asdffs with its peers.  Sections (default: all):\n{sections}",
+        epilog="Other benchmarks, with their own options: scripts/bench commands, tiles, daf.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help="which to run")
-    parser.add_argument("--rounds", type=int, default=5, help="default 5")
-    parser.add_argument("--scale", type=int, default=1, help="divide all sizes by this (targets then mean little)")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="section to run")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default 5)")
+    parser.add_argument("--scale", type=int, default=1, help="divide all sizes by this; the targets then mean little")
     parser.add_argument("--touch", type=int, default=4, help="GiB of RAM to touch first (default 4)")
     parser.add_argument("--binding", action="append", choices=["mfusepy", "fusepy"], help="default: both")
-    parser.add_argument("--folder", help="where to put the files (default: the temporary directory); 40 GB")
+    parser.add_argument("--folder", help="where to put the files, up to 40 GB (default: the temporary directory)")
     parser.add_argument("--json", action="store_true", help="print all figures and verdicts as one JSON object")
     arguments = parser.parse_args()
     unknown = set(arguments.sections) - set(SECTIONS)

@@ -1,6 +1,7 @@
-"""What a mount and an edit cost as files grow: bytes that the daemon reads and writes, and seconds.
+"""Measures a mount and an edit as files grow: bytes that the daemon reads and writes, and seconds.
 
-Blocks are holes, so the largest file needs no disk.  ``tests/mount/test_costs.py`` sees to it that this stays flat.
+Blocks are holes, so the largest file needs no disk space.  ``tests/mount/test_costs.py`` checks that the costs do not
+grow with the file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def measure(place: Place, figures: Figures) -> None:
         file = make_file(place.folder / "data.asdf", count, size)
         for number in range(place.rounds):
             for turn, binding in enumerate(place.bindings):
-                value = (number * len(place.bindings) + turn) % 10  # another one each time: else nothing is written
+                value = (number * len(place.bindings) + turn) % 10  # the same value would write nothing
                 begin = time.perf_counter()
                 with mounted(file, point, binding) as pid:
                     figures.add(MOUNT.format(name), binding, time.perf_counter() - begin)
@@ -46,6 +47,6 @@ def measure(place: Place, figures: Figures) -> None:
 
 
 def _counted(pid: int) -> tuple[int, int]:
-    """Bytes that a process has read and written; requests and answers of FUSE are among them."""
+    """Return the bytes that a process has read and written, including FUSE requests and answers."""
     read, written = Path(f"/proc/{pid}/io").read_text().splitlines()[:2]
     return int(read.split()[1]), int(written.split()[1])

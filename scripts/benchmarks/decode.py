@@ -1,4 +1,4 @@
-"""Compressed blocks through the mount, beside their libraries decoding the same bytes in memory."""
+"""Compares reading compressed blocks through the mount with decoding the same bytes in memory by libraries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def measure(place: Place, figures: Figures) -> None:
 
 
 def _make(path: Path, size: int, compression: str) -> Path:
-    """Of bytes as a detector gives them: they compress to about a half."""
+    """Make a file with values as of a detector, which compress to about half their size."""
     import asdf
     import numpy as np
 
@@ -72,7 +72,7 @@ def _bzp2(stored: bytes, size: int) -> None:
 
 
 def _lz4(stored: bytes, size: int) -> None:
-    """4 bytes length, big-endian, and a block that begins with its size, little-endian, again and again."""
+    """Decode chunks: a length of 4 bytes, big-endian, then an LZ4 block that begins with its size, little-endian."""
     import lz4.block
 
     out, position, filled = bytearray(size), 0, 0

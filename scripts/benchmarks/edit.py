@@ -1,4 +1,4 @@
-"""One value of a tree is changed by ``sed -i`` in a mount, durably, beside the asdf library and asdftool."""
+"""Compares a durable edit of one value, by ``sed -i`` in a mount, with the asdf library and asdftool."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _make(path: Path, size: int) -> Path:
 
 
 def _sed(tree: Path, number: int) -> None:
-    """Another number each time: to save what is there already writes nothing."""
+    """Set the value to ``number % 10``.  It must be another one each time: saving the same text writes nothing."""
     subprocess.run(["sed", "-i", f"s/^value: .*/value: {number % 10}/", tree], check=True)
 
 

@@ -1,4 +1,4 @@
-"""What was measured, and whether it is what was asked for."""
+"""The measured figures, and the targets for them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Target:
-    """``of`` peers have, in ``row``, at least or at most ``factor`` times what ``than`` has there, and ``plus``.
+    """A bound in ``row`` for the medians of the peers ``of``, by default both bindings.
 
-    ``than`` '' : the bound is ``plus`` alone.  ``of`` empty: both bindings.
+    The median must be at least ``least`` times, or at most ``most`` times, that of the peer ``than``, plus ``plus``.
+    If ``than`` is empty, the bound is ``plus`` alone.
     """
 
     row: str
@@ -28,7 +29,7 @@ class Target:
         return f"{sign} {' + '.join(parts + ([f'{self.plus:g}'] if self.plus else []))}"
 
     def is_met(self, value: float, other: float) -> bool:
-        """``value`` of the peer, ``other`` of ``than``."""
+        """Return whether ``value`` of the peer meets the target, given ``other``, the value of ``than``."""
         if self.least is not None:
             return value >= self.least * other + self.plus
         return value <= (self.most or 0.0) * other + self.plus
@@ -36,7 +37,7 @@ class Target:
 
 @dataclass
 class Figures:
-    """Row -> peer -> values of all rounds.  A row's name ends with its unit."""
+    """The values of all rounds: row -> peer -> values.  The name of a row ends with its unit."""
 
     rows: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Figures:
 
 
 def judged(figures: Figures, targets: tuple[Target, ...]) -> Iterator[dict[str, Any]]:
-    """For each target and each peer of it that was measured: the ratio, and whether it is met."""
+    """Yield the ratio and the verdict for each target and each of its peers that was measured."""
     for target in targets:
         other = figures.median(target.row, target.than) if target.than else 0.0
         for peer in target.of:
@@ -62,7 +63,7 @@ def judged(figures: Figures, targets: tuple[Target, ...]) -> Iterator[dict[str, 
 
 
 def table(figures: Figures, targets: tuple[Target, ...]) -> str:
-    """The medians of each row, and below them its targets."""
+    """Return a table with the medians of each row, and its targets below them."""
     verdicts = list(judged(figures, targets))
     lines = []
     for row, peers in figures.rows.items():

@@ -1,4 +1,4 @@
-"""Memory of the daemon: idle, and while 10 GiB of a block are read and written."""
+"""Measures the memory of the daemon: idle, and while 10 GiB of a block are read and written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What outgrows its room in a large file: 64 KiB more of tree, 1 MiB more in a block in the middle, beside cp."""
+"""Compares growing a large file with cp: 64 KiB more tree, and 1 MiB more in a block in the middle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.peers import mounted, offset_of_block
 from benchmarks.place import PIECE, Place, file_systems, run, timed
 
 BLOCKS = 4
-#: More than the padding that a growth leaves, so that each time the blocks move.
+#: More than the padding that a growth leaves, so that the blocks move each time.
 LINE = 64 << 10
 TREE, BLOCK = "tree grows, 8 GiB on {}, s", "a middle block grows, 8 GiB on {}, s"
 TARGETS = tuple(
@@ -40,7 +40,7 @@ def _make(path: Path, size: int) -> Path:
 
 def _measure_on(kind: str, file: Path, place: Place, figures: Figures) -> None:
     for number in range(place.rounds):
-        if number < 2:  # it takes a minute, and is the same every time
+        if number < 2:  # a copy takes a minute, and takes the same time in each round
             copy = file.with_name("copy")
             seconds = timed(_copy, file, copy)
             copy.unlink()

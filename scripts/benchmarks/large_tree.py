@@ -1,4 +1,7 @@
-"""A tree of 50 MB: mount, save, validate, beside a bare ``yaml.parse`` of the same text; and who waits meanwhile."""
+"""Compares mounting, saving and validating a tree of 50 MB with a bare ``yaml.parse`` of the same text.
+
+Also measures how long other reads wait during the save.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def measure(place: Place, figures: Figures) -> None:
 
 
 def _text(size: int) -> bytes:
-    """As a pipeline writes it: mappings, sequences, numbers, texts."""
+    """Return ``size`` bytes of YAML as a pipeline writes it: mappings, sequences, numbers and strings."""
     piece = (
         b"item%07d:\n  name: detector %d\n  roll: 12.5\n  steps: [1, 2, 3, 4.25, 5.5]\n"
         b"  # where it lies\n  place: {ra: 10.68, dec: 41.26}\n  done: true\n"
@@ -65,7 +68,7 @@ def _measure_one(file: Path, point: Path, binding: str, size: int, number: int, 
         figures.add(MOUNT, binding, size / 1e6 / (time.perf_counter() - begin))
         text = (point / "tree.yaml").read_bytes()
         while json.loads((point / ".asdffs/status.json").read_text())["progress"]:
-            time.sleep(0.2)  # the tree is looked at once, after the mount is ready
+            time.sleep(0.2)  # a mount reads the tree once after it is ready; wait for that
         with Reader(point / "blocks/0003.bin") as reader:
             seconds = timed(_save, point / "tree.yaml", text.replace(b"value: ", b"value: %d" % number, 1))
         figures.add(SAVE, binding, size / 1e6 / seconds)
@@ -80,7 +83,7 @@ def _save(tree: Path, text: bytes) -> None:
 
 
 class Reader:
-    """Opens and reads a file again and again; ``longest``: seconds that this took once."""
+    """Opens and reads a file repeatedly inside the block.  ``longest``: the longest time of one read in seconds."""
 
     def __init__(self, path: Path) -> None:
         self.longest = 0.0

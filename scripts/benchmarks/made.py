@@ -1,4 +1,4 @@
-"""ASDF files as the benchmarks need them, made without the asdf library: many blocks, or holes of any size."""
+"""Makes ASDF files for the benchmarks without the asdf library: with many blocks, or holes of any size."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ _START = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:as
 
 
 def make_file(path: Path, count: int, size: int, *, text: bytes = b"", padding: int = 4096) -> Path:
-    """``count`` blocks of ``size`` bytes, holes where they are large, an array of each, and a block index.
+    """Make a file with ``count`` blocks of ``size`` bytes and a block index, and return its path.
 
-    ``text``: more lines of the tree; ``padding``: bytes behind it.
+    The contents are holes.  The first ten blocks have an array.  ``text``: more lines of the tree; ``padding``: bytes
+    behind the tree.
     """
     arrays = b"".join(
         b"a%d: !core/ndarray-1.1.0 {source: %d, datatype: uint8, byteorder: little, shape: [%d]}\n" % (n, n, size)
@@ -36,7 +37,7 @@ def make_file(path: Path, count: int, size: int, *, text: bytes = b"", padding: 
 
 
 def fill(path: Path, offset: int, length: int, piece: bytes) -> None:
-    """Write ``piece`` over and over, so that ``length`` bytes from ``offset`` on are no holes."""
+    """Fill ``length`` bytes from ``offset`` with copies of ``piece``, so that they are not holes."""
     with open(path, "r+b", buffering=0) as file:
         file.seek(offset)
         for _ in range(length // len(piece)):

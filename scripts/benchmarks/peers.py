@@ -1,4 +1,4 @@
-"""What shows files: the kernel's own file system, asdffs with each binding, and the peers."""
+"""The measured file systems: the kernel's own, asdffs with each binding, and the other programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from benchmarks.place import ASDFFS, BIN, run
 
 @dataclass(frozen=True)
 class View:
-    """What a peer shows: one large file, a folder of small ones; ``pid`` of who serves it, 0 for the kernel."""
+    """The files of a peer: one large file, and a folder of small ones.
+
+    ``pid``: the process that serves them; 0 for the kernel.
+    """
 
     large: Path
     small: Path
@@ -27,7 +30,7 @@ class View:
 
 
 class Peer:
-    """``folder`` holds what ``sources`` made."""
+    """A way to access the files that ``make_sources`` made in ``folder``."""
 
     name: str
 
@@ -51,7 +54,7 @@ class Native(Peer):
 
 
 class _Server(Peer):
-    """A program that stays in the foreground."""
+    """A peer whose program stays in the foreground."""
 
     def command(self) -> list[object]:
         raise NotImplementedError
@@ -79,7 +82,7 @@ class Bindfs(_Server):
 
 
 class Ratarmount(_Server):
-    """A tar of the same files, with its index in memory."""
+    """The same files in a tar archive, with its index in memory."""
 
     name = "ratarmount"
 
@@ -88,7 +91,7 @@ class Ratarmount(_Server):
 
 
 class Asdffs(Peer):
-    """One mount of the large block, one of the file of small blocks below it."""
+    """asdffs with one binding: one mount for the large block, and one for the small blocks."""
 
     def __init__(self, folder: Path, binding: str) -> None:
         self.name = binding
@@ -105,7 +108,7 @@ class Asdffs(Peer):
 
 @contextmanager
 def mounted(file: Path, point: Path, binding: str, *options: str) -> Iterator[int]:
-    """An ASDF file, mounted; the daemon's number."""
+    """Mount an ASDF file inside the block.  The value of the ``with`` statement is the process id of the daemon."""
     point.mkdir(exist_ok=True)
     run(*ASDFFS, "mount", "--binding", binding, *options, file, point)
     try:
@@ -115,7 +118,7 @@ def mounted(file: Path, point: Path, binding: str, *options: str) -> Iterator[in
 
 
 def make_sources(folder: Path, size: int, count: int) -> None:
-    """The same content for each peer: a file of ``size`` bytes, and ``count`` of 8 bytes each."""
+    """Make the same content for each peer: a file of ``size`` bytes, and ``count`` files of 8 bytes each."""
     import asdf
     import numpy as np
 
@@ -137,13 +140,13 @@ def make_sources(folder: Path, size: int, count: int) -> None:
 
 
 def offset_of_block(file: Path) -> int:
-    """Of the first block's magic, from the start of the file."""
+    """Return the offset of the magic of the first block in bytes."""
     with open(file, "rb") as opened:
         return opened.read(100_000).index(b"\xd3BLK")
 
 
 def peers(folder: Path, bindings: tuple[str, ...]) -> list[Peer]:
-    """All that are installed."""
+    """Return all installed peers."""
     found: list[Peer] = [Native(folder)]
     if shutil.which("bindfs"):
         found.append(Bindfs(folder))

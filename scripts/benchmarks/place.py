@@ -1,4 +1,4 @@
-"""Where a benchmark works, and the means that all of them use."""
+"""The working directory of a benchmark, and helpers for all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ BIN = Path(sys.executable).parent
 
 @dataclass(frozen=True)
 class Place:
-    """``folder`` is empty at the start of a section; ``scale`` divides all sizes; ``bindings`` that are measured."""
+    """The working directory and the settings of a section.
+
+    ``folder``: empty at the start of the section.  ``scale``: divides all sizes.  ``bindings``: those to measure.
+    """
 
     folder: Path
     rounds: int
@@ -27,19 +30,19 @@ class Place:
     bindings: tuple[str, ...]
 
     def size(self, mib: int) -> int:
-        """``mib`` MiB, scaled, in bytes."""
+        """Return ``mib`` MiB in bytes, divided by ``scale``."""
         return max(1, mib // self.scale) * PIECE
 
 
 def timed(work: Callable[..., object], *arguments: object) -> float:
-    """Seconds that it takes."""
+    """Call ``work`` and return the time in seconds."""
     begin = time.perf_counter()
     work(*arguments)
     return time.perf_counter() - begin
 
 
 def run(*command: object, **environment: str) -> str:
-    """Run a command that must succeed; its output."""
+    """Run a command that must succeed, and return its output."""
     done = subprocess.run(
         list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
     )
@@ -47,14 +50,18 @@ def run(*command: object, **environment: str) -> str:
 
 
 def touch_memory(gib: int) -> None:
-    """Idle memory is taken back on virtual machines: the first touch of a page is slow, and is not to be measured."""
+    """Touch ``gib`` GiB of memory.
+
+    A virtual machine gives idle memory back to its host.  The first access of such a page is slow and would falsify
+    the figures.
+    """
     held = bytearray(gib << 30)
     for page in range(0, len(held), 4096):
         held[page] = 1
 
 
 def read_all(path: Path) -> int:
-    """Read a file to its end; bytes read."""
+    """Read a file to its end, and return the number of bytes."""
     buffer, total = bytearray(PIECE), 0
     with open(path, "rb", buffering=0) as file:
         while got := file.readinto(buffer):
@@ -63,7 +70,7 @@ def read_all(path: Path) -> int:
 
 
 def write_all(path: Path, size: int) -> None:
-    """Write over ``size`` bytes."""
+    """Overwrite ``size`` bytes from the start of a file."""
     piece = os.urandom(PIECE)
     with open(path, "r+b", buffering=0) as file:
         for _ in range(size // PIECE):
@@ -71,13 +78,13 @@ def write_all(path: Path, size: int) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of a process, in user and in kernel mode."""
+    """Return the CPU seconds of a process, in user and kernel mode."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int, name: str) -> float:
-    """``VmRSS``, or ``VmHWM`` for its peak, in MiB."""
+    """Return the memory of a process in MiB; ``name``: ``VmRSS``, or ``VmHWM`` for its peak."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) / 1024
@@ -86,7 +93,11 @@ def memory(pid: int, name: str) -> float:
 
 @contextmanager
 def file_systems(folder: Path, size: int) -> Iterator[dict[str, Path]]:
-    """Name -> directory on ext4 and on XFS, each in an image of ``size`` bytes; only ``here`` without being root."""
+    """Mount ext4 and XFS inside the block, each from an image of ``size`` bytes.
+
+    The value of the ``with`` statement maps the name of the file system to its directory.  Without root, it has only
+    ``here``, the directory ``folder``.
+    """
     found, mounted = {}, []
     try:
         for kind, options in (("ext4", ["-q", "-F", "-E", "lazy_itable_init=0"]), ("xfs", ["-q", "-m", "reflink=1"])):

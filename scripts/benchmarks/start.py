@@ -1,4 +1,4 @@
-"""From the command to a mount that can be used: small files, many blocks, and a large one."""
+"""Measures the time from the command to a usable mount: small files, many blocks, and a large file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def measure(place: Place, figures: Figures) -> None:
 
 
 def _run_alone(words: list[str]) -> None:
-    environment = {**os.environ, "FUSE_LIBRARY_NAME": "fuse3"}  # the library that asdffs takes
+    environment = {**os.environ, "FUSE_LIBRARY_NAME": "fuse3"}  # the library that asdffs uses
     subprocess.run(words, check=True, env=environment, stderr=subprocess.DEVNULL)
 
 

@@ -1,4 +1,4 @@
-"""Reading and writing through the mount: one large block at an odd offset, and many small ones."""
+"""Measures reads and writes through the mount: one large block at an odd offset, and many small blocks."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _read_randomly(path: Path, size: int) -> None:
 
 
 def _set_read_ahead(mountpoint: Path, kib: int) -> bool:
-    """As it is for who is not root."""
+    """Set the read-ahead of a mount, and return whether that worked.  Without root, mounts have 128 KiB."""
     device = os.stat(mountpoint).st_dev
     try:
         Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb").write_text(str(kib))

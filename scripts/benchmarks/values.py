@@ -1,4 +1,7 @@
-"""One value of many files is set, durably, beside loops over ``asdffs.open`` and the asdf library; one is read."""
+"""Compares setting a value durably in many files with loops over ``asdffs.open`` and the asdf library.
+
+Also measures reading one value.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ TARGETS = (
     Target(CPU, "parse", most=2.0, of=(SETTER,)),
     Target(GET, "import yaml", most=2.1, of=("asdffs get",)),
 )
-#: Number of files, and of keys in each tree: 27 KB, as a file of Roman has.
+#: Number of files, and of keys in each tree.  A tree has 27 KB, as in a file of Roman.
 FILES = 2000
 KEYS = 900
 
@@ -65,7 +68,7 @@ def _make(folder: Path, count: int) -> list[Path]:
 
 
 def _per_file(figures: Figures, peer: str, files: list[Path], words: list[object]) -> None:
-    """Measure a command that changes ``files``: time and CPU, without the start of Python for the one file."""
+    """Measure wall time and CPU time per file of a command that changes ``files``."""
     os.sync()
     before, cpu = time.monotonic(), _children()
     subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Views beside what they show: an array's .npy beside its block, and ``ls -l`` of many arrays."""
+"""Compares the .npy file of an array with its block, and measures ``ls -l`` of many arrays."""
 
 from __future__ import annotations
 
