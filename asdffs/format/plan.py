@@ -104,10 +104,11 @@ def _common_prefix(old: bytes, new: bytes) -> int:
     start = 0
     while start < len(old) and old[start : start + _COMPARE] == new[start : min(start + _COMPARE, len(old))]:
         start += _COMPARE
-    for place, (a, b) in enumerate(zip(old[start : start + _COMPARE], new[start : start + _COMPARE], strict=False)):
-        if a != b:
-            return start + place
-    return min(start + _COMPARE, len(old))
+    low, high = start, min(start + _COMPARE, len(old))
+    while high - low > 1:  # the first difference is in between
+        middle = (low + high) // 2
+        low, high = (middle, high) if old[low:middle] == new[low:middle] else (low, middle)
+    return min(low, len(old))
 
 
 def _last_difference(old: bytes, new: bytes) -> int:
@@ -115,7 +116,11 @@ def _last_difference(old: bytes, new: bytes) -> int:
     stop = len(old)
     while old[max(0, stop - _COMPARE) : stop] == new[max(0, stop - _COMPARE) : stop]:
         stop -= _COMPARE
-    return next(place for place in range(stop - 1, -1, -1) if old[place] != new[place])
+    low, high = max(0, stop - _COMPARE), stop
+    while high - low > 1:  # the last difference is in between
+        middle = (low + high) // 2
+        low, high = (low, middle) if old[middle:high] == new[middle:high] else (middle, high)
+    return low
 
 
 def plan_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes, policy: Padding) -> Plan:
