@@ -262,5 +262,9 @@ class KeptEditsError(AsdffsError):
     """The mount has ended, and some edits or files were kept beside the ASDF file instead of being committed."""
 
 
+class CutBlockError(AsdffsError):
+    """The mount has ended, and a block that was made smaller there no longer has all bytes of its arrays."""
+
+
 class UnfinishedError(AsdffsError):
     """The mount has ended, and the file could not be finished."""

@@ -16,6 +16,8 @@ from contextlib import closing
 from typing import BinaryIO, Final
 
 from asdffs.cli.bars import shown
+from asdffs.cli.logs import told_here
+from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.block import Block
 from asdffs.document.blocks.committing import Readable
@@ -35,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _print(arguments)
     if arguments.stored:
         raise UsageError("--stored prints a block; leave it out to change one")
+    told_here("asdffs.document.tree_fit")
     with (
         _input(arguments.append if arguments.replace is None else arguments.replace) as source,
         opened_to_write(arguments.file, "block") as (document, _),
@@ -47,6 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
                 document.finish()
             raise
         document.finish()
+        document.check_shrunk()
+        say(*(f"asdffs: {document.path}: {note}" for note in document.report.outcome.notes), file=sys.stderr)
     return 0
 
 

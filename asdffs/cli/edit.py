@@ -130,7 +130,7 @@ class _Session:
         (keeper.keep_conflict if conflict else keeper.keep_draft)(path)
         if not keeper.failures:
             self.held.release()
-        raise_outcome(self.document.path, Outcome(keeper.kept, [why, *keeper.failures], []))
+        raise_outcome(self.document.path, Outcome(keeper.kept, [why, *keeper.failures], [], [], []))
 
 
 def _wants_to_go_on() -> bool:

@@ -66,6 +66,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.NoAttributeError: ExitCode.USAGE,
     errors.MountError: ExitCode.NO_MOUNT,
     errors.KeptEditsError: ExitCode.EDITS_KEPT,
+    errors.CutBlockError: ExitCode.FINDINGS,
     errors.UnfinishedError: ExitCode.UNFINISHED,
 }
 

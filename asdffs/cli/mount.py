@@ -34,7 +34,15 @@ from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
-from asdffs.errors import AsdffsError, KeptEditsError, MountError, UnfinishedError, UsageError, reason_of
+from asdffs.errors import (
+    AsdffsError,
+    CutBlockError,
+    KeptEditsError,
+    MountError,
+    UnfinishedError,
+    UsageError,
+    reason_of,
+)
 from asdffs.mount.binding import load_binding
 from asdffs.mount.daemon import run_in_background, serve
 from asdffs.mount.loop import Loop
@@ -172,7 +180,7 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
     def wrapped(ready: Callable[[], None]) -> int:
         try:
             return work(ready)
-        except (KeptEditsError, UnfinishedError) as err:
+        except (CutBlockError, KeptEditsError, UnfinishedError) as err:
             logger.error("%s", told(err))
             return exit_code_of(err)
         except AsdffsError as err:

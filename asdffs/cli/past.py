@@ -41,8 +41,8 @@ def _told(document: Document, places: Places, kept: list[str]) -> Iterator[str]:
     last = take_report(places.report)
     if last is not None:
         kept += last.kept
-        yield from (f"the last mount ended with: {sentence}" for sentence in last.failures)
-        yield from filter(None, [last.note])
+        yield from (f"the last mount ended with: {sentence}" for sentence in [*last.failures, *last.violations])
+        yield from last.notes
     for spool in past_spools(document.path, places):
         yield from _recovered(document, spool)
         kept += _keep(document, places._replace(spool=spool))

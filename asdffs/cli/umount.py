@@ -97,8 +97,7 @@ def _tell(path: str, report: str) -> ExitCode:
     if found is None:
         say(f"asdffs: {path}: the daemon ended before the file was finished", file=sys.stderr)
         return _recover(path)
-    if found.note:
-        say(f"asdffs: {path}: {found.note}", file=sys.stderr)
+    say(*(f"asdffs: {path}: {note}" for note in found.notes), file=sys.stderr)
     raise_outcome(path, found)
     return ExitCode.OK
 

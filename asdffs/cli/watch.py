@@ -299,6 +299,7 @@ class _Watching:
             self._carry([*mirror.waiting(), *mirror.trouble], last=True)
         if not self._failure:
             document.finish()
+            document.check_shrunk()
             self._look()
         self._tell()
         if keep_beside(document, list, list, list, self._places.spool):
@@ -306,6 +307,5 @@ class _Watching:
         if not mirror.owed:
             self._remember()
         outcome = document.report.outcome
-        if outcome.note:
-            say(f"asdffs: {document.path}: {outcome.note}", file=sys.stderr)
+        say(*(f"asdffs: {document.path}: {note}" for note in outcome.notes), file=sys.stderr)
         raise_outcome(document.path, outcome._replace(failures=[*outcome.failures, *self._troubles()]))

@@ -72,7 +72,7 @@ class Document(ForPrograms):
             reopen=reopen,
             open_other=open_other,
             linked_files=linked_files,
-            report=Report(tell=setup.tell, recovery=recovery),
+            report=Report(tell=setup.tell, recovery=recovery, strict=strict),
         )
         self._strict = strict
         self._schema = schema
@@ -182,6 +182,13 @@ class Document(ForPrograms):
                 return
         if self.tree.version == version:
             self.fit.note(warnings)
+
+    def check_shrunk(self) -> None:
+        """Check the tree again if blocks were made smaller since the last check, and note arrays that do not fit."""
+        if self.fit.shrunk_anew():
+            before = {*self.report.warnings}
+            self.check_tree()
+            self.report.note_cut(before)
 
     def repair_index(self) -> bool:
         """Write the block index if it is missing or wrong, and return whether it was.

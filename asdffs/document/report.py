@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from asdffs.document.progress import Progress
-from asdffs.errors import KeptEditsError, UnfinishedError
+from asdffs.errors import CutBlockError, KeptEditsError, UnfinishedError
 
 logger = logging.getLogger(__name__)
 
@@ -28,18 +28,22 @@ class Outcome(NamedTuple):
 
     ``kept``: paths of drafts, blocks and files that are beside the ASDF file instead of in it.  ``failures``:
     sentences about content that could not be finished or kept.  ``superseded``: paths of refused drafts that a later
-    save corrected; they are kept nevertheless.
+    save corrected; they are kept nevertheless.  ``cut``: sentences about arrays whose blocks were made too small;
+    with the option ``strict`` they are in ``violations`` instead.
     """
 
     kept: list[str]
     failures: list[str]
     superseded: list[str]
+    cut: list[str]
+    violations: list[str]
 
     @property
-    def note(self) -> str:
-        """A sentence about refused drafts that were corrected later; empty if there are none."""
+    def notes(self) -> list[str]:
+        """Sentences about refused drafts that were corrected later, and about blocks that were made too small."""
         where = told_places(self.superseded)
-        return f"a save that was refused, and corrected later, is kept: {where}" if where else ""
+        kept = f"a save that was refused, and corrected later, is kept: {where}" if where else ""
+        return [note for note in (kept, _told_cut(self.cut)) if note]
 
 
 @dataclass(slots=True)
@@ -57,6 +61,8 @@ class Report:
     kept beside the file at the end.  Parts of ``rejected``: ``invalid``, those that no file could have as its tree;
     ``corrected``, those that a later save replaced.  ``superseded``: where the corrected drafts were kept.
 
+    ``cut``: those of ``warnings`` that came when a block was made smaller.  ``strict``: these are errors at the end.
+
     ``unkept``: blocks without a conflict copy so far.  ``mount``: facts about the serving process.  ``progress``: the
     running operations.
     """
@@ -64,6 +70,8 @@ class Report:
     tell: Callable[[Exception], str] = str
     error: str = ""
     warnings: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
+    strict: bool = False
     recovery: str = ""
     draft: str = "clean"
     conflict: list[str] = field(default_factory=list)
@@ -98,6 +106,11 @@ class Report:
     def note_warnings(self, warnings: tuple[str, ...]) -> None:
         """Note the warnings about the committed tree."""
         self.warnings = warnings
+        self.cut = tuple(one for one in self.cut if one in warnings)
+
+    def note_cut(self, others: Container[str]) -> None:
+        """Note that a block was made smaller, and that the warnings except for ``others`` are its consequence."""
+        self.cut = tuple(one for one in self.warnings if one in self.cut or one not in others)
 
     def note_kept(self, kept: list[str], failures: list[str], superseded: Sequence[str] = ()) -> None:
         """Note files that were kept beside the ASDF file, and sentences about failures to do so."""
@@ -108,7 +121,8 @@ class Report:
     @property
     def outcome(self) -> Outcome:
         """The outcome of the mount so far."""
-        return Outcome(self.kept, self.failures, self.superseded)
+        cut = [*self.cut]
+        return Outcome(self.kept, self.failures, self.superseded, *(([], cut) if self.strict else (cut, [])))
 
     def note_draft(self, state: str) -> None:
         """Note the state of the draft."""
@@ -129,14 +143,28 @@ class Report:
 
 
 def raise_outcome(path: str, outcome: Outcome) -> None:
-    """Raise ``UnfinishedError`` or ``KeptEditsError`` if not everything is in the file; otherwise do nothing."""
-    failures, where = "; ".join(outcome.failures), told_places(outcome.kept)
+    """Raise ``UnfinishedError`` or ``KeptEditsError`` if not everything is in the file.
+
+    Otherwise raise ``CutBlockError`` if a block was made too small for its arrays although that is an error.
+    """
+    failures, where, cut = "; ".join(outcome.failures), told_places(outcome.kept), _told_cut(outcome.violations)
+    more = f"; {cut}" if cut else ""
     if failures and not where:
-        raise UnfinishedError(f"the file could not be finished: {failures}", path=path)
+        raise UnfinishedError(f"the file could not be finished: {failures}{more}", path=path)
     if failures:
-        raise KeptEditsError(f"some edits are not in the file: {failures}; kept: {where}", path=path)
+        raise KeptEditsError(f"some edits are not in the file: {failures}; kept: {where}{more}", path=path)
     if where:
-        raise KeptEditsError(f"{_counted(outcome.kept)} {where}", path=path)
+        raise KeptEditsError(f"{_counted(outcome.kept)} {where}{more}", path=path)
+    if cut:
+        raise CutBlockError(cut, path=path)
+
+
+def _told_cut(sentences: list[str]) -> str:
+    """Return what to tell about arrays whose blocks were made too small; empty without any."""
+    if not sentences:
+        return ""
+    more = f"; and {len(sentences) - _NAMED} more" if len(sentences) > _NAMED else ""
+    return f"a block was made smaller, and an array no longer fits: {'; '.join(sentences[:_NAMED])}{more}"
 
 
 def _counted(kept: list[str]) -> str:

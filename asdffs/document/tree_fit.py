@@ -38,6 +38,7 @@ class TreeFit:
         self._report = report
         self._scheduler = scheduler
         self._counting: tuple[int, Ndarray | None] | None = None
+        self._shrunk: dict[int, int | None] = {}
 
     def check_count_free(self) -> None:
         """Raise ``InUseError`` if a source counts blocks from the end.
@@ -104,6 +105,19 @@ class TreeFit:
         if warnings:
             raise InvalidTreeError("; ".join(warnings))
 
+    def shrunk_anew(self) -> bool:
+        """Return whether blocks that were made smaller have other sizes than at the last call.
+
+        Blocks that have their old sizes again are forgotten: a copy over a block first makes it empty.
+        """
+        known = self._contents.shrunk
+        sizes = {number: self._contents.stated_size(number) for number in known if number < self._contents.count}
+        now = {number: size for number, size in sizes.items() if size is None or size < known[number]}
+        for number in [*known.keys() - now.keys()]:
+            del known[number]
+        anew, self._shrunk = now != self._shrunk, now
+        return anew
+
     def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[str, ...]:
         """Return the warnings about ``text``, which was the committed tree; none if it is not valid YAML.
 
@@ -115,9 +129,10 @@ class TreeFit:
         return tuple(judge.warnings)
 
     def note(self, warnings: tuple[str, ...]) -> None:
-        """Put the warnings into the report and the log."""
+        """Put the warnings into the report, and new ones into the log."""
+        known = {*self._report.warnings}
         self._report.note_warnings(warnings)
-        for warning in warnings:
+        for warning in (one for one in warnings if one not in known):
             logger.warning("%s: %s", self._path, warning)
 
     def warn(self, arrays: tuple[Ndarray, ...]) -> None:

@@ -180,8 +180,8 @@ def _conclude(document: Document, places: Places) -> None:
     """Leave a report, and raise ``KeptEditsError`` or ``UnfinishedError`` if not all edits are in the file."""
     outcome = document.report.outcome
     logger.info("%s was unmounted and finished; kept beside it: %d", document.path, len(outcome.kept))
-    if outcome.note:
-        logger.warning("%s: %s", document.path, outcome.note)
+    for note in outcome.notes:
+        logger.warning("%s: %s", document.path, note)
     if places.report:  # even if all went well: a missing report means that the daemon died
         _leave_report(places.report, {"file": document.path, **outcome._asdict()})
     raise_outcome(document.path, outcome)

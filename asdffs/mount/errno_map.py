@@ -49,6 +49,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.MissingFileError: errno.ENOENT,
     errors.MountError: errno.EIO,
     errors.KeptEditsError: errno.EIO,
+    errors.CutBlockError: errno.EIO,
     errors.UnfinishedError: errno.EIO,
 }
 

@@ -287,8 +287,12 @@ class Vfs:
         Commits the tree if this handle wrote it and its program was not ``killed``.  Raises what the commit raises.
         """
         opened = self._handles.get(handle)
-        if not opened.dirty:
-            return
+        if opened.dirty:
+            self._flush(opened, killed=killed)
+        if opened.writable:
+            self.document.check_shrunk()
+
+    def _flush(self, opened: Handle, *, killed: bool) -> None:
         with self.staging.guard(opened.node):
             opened.dirty = False
             if opened.node is not self.staging.node:
@@ -355,6 +359,7 @@ class Vfs:
                 logger.exception("a view could not be finished")
                 refused = refused or err
         self.document.finish()
+        self.document.check_shrunk()
         if refused is not None:
             raise refused
 

@@ -87,6 +87,19 @@ def test_append_new_and_standard_input(tmp_path: Path, call: Call) -> None:
     assert call("info", "--json", path).json["index"] == "valid"
 
 
+def test_a_replacement_that_is_too_short_is_told(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file())
+    (tmp_path / "new").write_bytes(DATA[:50])
+    done = call("block", path, 0, "--replace", tmp_path / "new")
+    assert (done.code, done.out) == (0, "")
+    assert "a block was made smaller, and an array no longer fits: line" in done.sentence
+    assert "data: it needs bytes 0 to 100 of block 0, which has 50" in done.sentence
+    assert printed(path, 0) == DATA[:50]
+    (tmp_path / "new").write_bytes(DATA)
+    assert call("block", path, 0, "--replace", tmp_path / "new").code == 0
+
+
 def test_append_to_a_stream(tmp_path: Path, call: Call) -> None:
     path, new = tmp_path / "data.asdf", tmp_path / "new"
     stream = header_bytes(b"", flags=1, md5=False) + MASK

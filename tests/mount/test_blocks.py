@@ -249,3 +249,36 @@ def test_truncated_last_block_serves_the_rest(tmp_path: Path) -> None:
             open(mount.block(1), "r+b")
         mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
     assert path.read_bytes() == whole[:-10].replace(b"value: 1\n", b"value: 2\n")
+
+
+def test_a_block_that_is_cut_by_mistake_is_told(tmp_path: Path) -> None:
+    """A copy that first makes the block empty is none; one that is shorter than the arrays is."""
+    path = tmp_path / "data.asdf"
+    write_sample(path)
+    with mounted(path, "-o", "strict", code=9) as mount:
+        whole = mount.block(0).read_bytes()
+        standing = mount.status["warnings"]
+        mount.block(0).write_bytes(whole)
+        assert mount.status["warnings"] == standing
+        run("dd", "if=/dev/zero", f"of={mount.block(0)}", "bs=8", "count=1", "status=none")
+        (warning,) = [one for one in mount.status["warnings"] if one not in standing]
+        assert f"big: it needs bytes 0 to {len(whole)} of block 0, which has 8" in warning
+        mount.block(0).write_bytes(whole)
+        assert mount.status["warnings"] == standing
+        os.truncate(mount.block(0), 8)
+    assert f"a block was made smaller, and an array no longer fits: {warning}" in mount.umount.stderr
+    with mounted(path) as mount:
+        os.truncate(mount.block(0), 4)
+    assert "a block was made smaller, and an array no longer fits: line " in mount.umount.stderr
+
+
+def test_a_block_that_is_cut_with_its_shape_is_not_told(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file())
+    with mounted(path) as mount:
+        with mount.block(0).open("r+b") as block:
+            block.truncate(40)
+        assert len(mount.status["warnings"]) == 1
+        text = mount.tree.read_text()
+        mount.tree.write_text(text.replace("shape: [25]", "shape: [10]"))
+        assert mount.status["warnings"] == []

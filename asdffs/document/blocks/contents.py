@@ -46,6 +46,8 @@ class Contents(BlockReader):
 
     ``change``: the lock that a change of the file holds.  Methods "under ``change``" are called with it held.
     ``order(number)`` returns the byteorder that the tree states for the content of a block.
+
+    ``shrunk``: number -> size in bytes before, of the blocks that were made smaller.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Contents(BlockReader):
             progress,
         )
         super().__init__(parts, verify=checksums.verify)
+        self.shrunk: dict[int, int] = {}
         self._changes = changes
         self._room = room
         self._committer = BlockCommitter(parts, self, room)
@@ -142,8 +145,9 @@ class Contents(BlockReader):
         Raises ``InUseError`` if a mapped block would shrink, or as ``write``.
         """
         with self._committer.changing(number):
-            if size < self.size(number):
+            if size < (before := self.size(number)):
                 self._transaction.pins.check(number)
+                self.shrunk.setdefault(number, before)
             decoded = self._decoded(number)
             if decoded is not None:
                 self._codecs.check_size(number, size)
@@ -174,7 +178,10 @@ class Contents(BlockReader):
 
     def replace(self, number: int, content: Readable) -> None:
         """Replace the content of the block atomically and durably.  Raises as ``set_compression``."""
+        before = self.stated_size(number)
         self._committer.replace(number, content)
+        if before is not None and content.size < before:
+            self.shrunk.setdefault(number, before)
 
     def encoded(self, number: int, codec: Codec | None, payload: Payload) -> Encoded:
         """Encode the block with ``codec`` into ``payload``.  See ``BlockCommitter.encoded``."""
