@@ -31,10 +31,10 @@ class Remedy(enum.Enum):
     INIT_STORE = enum.auto()
     LOOK = enum.auto()
     MORE_SPOOL = enum.auto()
-    MOUNT_READ_ONLY = enum.auto()
     RECOMPRESS = enum.auto()
     RECOVER = enum.auto()
     STORED_BYTES = enum.auto()
+    UMOUNT = enum.auto()
     UPGRADE = enum.auto()
 
 

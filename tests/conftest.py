@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from asdffs.scheduling import check_ranks
 # Locks are entered in one order: here, and in every command and daemon that a test starts.
 os.environ["ASDFFS_CHECK_LOCKS"] = "1"
 check_ranks()
+# A shell may have started the tests with SIGINT ignored, which the commands that they start would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("asdffs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("asdffs")

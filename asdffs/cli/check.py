@@ -62,21 +62,21 @@ def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], Ex
         findings = _find(path, arguments)
     worst = max((finding.level for finding in findings), default=Level.NOTE)
     for finding in findings:
-        _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{_told(finding)}")
+        _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{_told(finding, path)}")
     if not findings:
         _say(arguments, path, "nothing wrong")
-    rows = [_facts(finding) for finding in findings]
+    rows = [_facts(finding, path) for finding in findings]
     facts = {"file": path, "ok": worst is Level.NOTE, "findings": rows, "repaired": repaired}
     return facts, {Level.ERROR: ExitCode.NOT_ASDF, Level.WARNING: ExitCode.FINDINGS}.get(worst, ExitCode.OK)
 
 
-def _told(finding: Finding) -> str:
-    return with_remedy(finding.sentence, finding.remedy, finding.block)
+def _told(finding: Finding, path: str) -> str:
+    return with_remedy(finding.sentence, finding.remedy, file=path, block=finding.block)
 
 
-def _facts(finding: Finding) -> dict[str, Any]:
+def _facts(finding: Finding, path: str) -> dict[str, Any]:
     """For ``--json``."""
-    facts = asdict(finding) | {"level": finding.level.name.lower(), "sentence": _told(finding)}
+    facts = asdict(finding) | {"level": finding.level.name.lower(), "sentence": _told(finding, path)}
     del facts["remedy"]
     return facts
 
@@ -114,7 +114,8 @@ def _repair(path: str) -> list[str]:
 
 
 def _say(arguments: argparse.Namespace, path: str, sentence: str) -> None:
-    say(f"{path}: {sentence}", file=sys.stderr if arguments.json else sys.stdout)
+    if not (arguments.json or arguments.quiet):
+        say(f"{path}: {sentence}")
 
 
 def _place(finding: Finding) -> str:

@@ -72,6 +72,7 @@ def describe(document: Document) -> dict[str, Any]:
         "external": [_external(one) for one in find_externals(document, arrays)],
         "blocks": blocks,
         "index": _index_state(document),
+        "truncated": document.table.truncation,
         "mount": _mount(document.path),
     }
 
@@ -129,6 +130,7 @@ def _head(facts: dict[str, Any]) -> list[str]:
         f"tree      {tree['start']}..{tree['end']}" if tree else "tree      none",
         f"padding   {facts['padding']} bytes",
         f"index     {facts['index']}",
+        *([f"damage    {facts['truncated']}"] if facts["truncated"] else ()),
     ]
 
 

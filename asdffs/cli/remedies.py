@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import errno
+import shlex
 from typing import Final
 
 from asdffs.errors import AsdffsError, Remedy, reason_of
+from asdffs.printable import printable
 
-#: ``{block}``: the number of the block that the error is about.
+#: ``{file}``: the file that the error is about, as a word for a shell; ``{block}``: the number of the block.
 WORDS: Final = {
-    Remedy.CLOSE_GAP: "'asdffs repack FILE' closes the gap",
+    Remedy.CLOSE_GAP: "'asdffs repack {file}' closes the gap",
     Remedy.CHANGE_SHARED: "--shared changes it in all these places",
     Remedy.COMPARE_TEXT: "'asdffs diff --text A B' compares them as text",
     Remedy.CREATE_PARENTS: "--create makes the missing mappings",
-    Remedy.DROP_BYTES: "'asdffs repack --force FILE' drops them",
-    Remedy.DROP_INDEX: "'asdffs repack --force FILE' drops both",
-    Remedy.DROP_TAIL: "'asdffs check' says more, --force drops it",
+    Remedy.DROP_BYTES: "'asdffs repack --force {file}' drops them",
+    Remedy.DROP_INDEX: "'asdffs repack --force {file}' drops both",
+    Remedy.DROP_TAIL: "'asdffs check {file}' says more, --force drops it",
     Remedy.FORCE_DROP: "--force drops them",
     Remedy.FORCE_DROP_BLOCKS: "--force drops them all the same",
     Remedy.FORCE_LOSS: "--force insists",
@@ -23,14 +25,14 @@ WORDS: Final = {
     Remedy.FORCE_REPLACE: "or use --force",
     Remedy.FORCE_WITHOUT: "or leave such out with --force",
     Remedy.IMPLODE: "'asdffs implode' makes another of what is in the directory",
-    Remedy.INIT_STORE: "'asdffs daf init' makes an empty one",
-    Remedy.LOOK: "to look at it, mount it with -o ro, or use 'asdffs check'",
+    Remedy.INIT_STORE: "'asdffs daf init {file}' makes an empty one",
+    Remedy.LOOK: "to look at it, mount it with -o ro, or run 'asdffs check {file}'",
     Remedy.MORE_SPOOL: "mount with a larger -o spool_max=, or with -o spool= elsewhere",
-    Remedy.MOUNT_READ_ONLY: "or mount with -o ro",
-    Remedy.RECOMPRESS: "'asdffs block FILE {block} --compression zlib' stores them otherwise",
-    Remedy.RECOVER: "'asdffs recover FILE' does so now",
-    Remedy.STORED_BYTES: "'asdffs block FILE N --stored' prints what is left of it",
-    Remedy.UPGRADE: "see 'asdffs upgrade'",
+    Remedy.RECOMPRESS: "'asdffs block {file} {block} --compression zlib' stores them otherwise",
+    Remedy.RECOVER: "'asdffs recover {file}' does so now",
+    Remedy.STORED_BYTES: "'asdffs block {file} {block} --stored' prints what is left of it",
+    Remedy.UMOUNT: "or first run 'asdffs umount {file}'",
+    Remedy.UPGRADE: "'asdffs upgrade {file} OUT' writes a new file",
 }
 
 #: What to do about errors of the system.
@@ -46,18 +48,20 @@ ADVICE: Final = {
 def told(error: Exception) -> str:
     """Return the error as a user reads it: the sentence, and what helps."""
     if isinstance(error, AsdffsError):
-        return f"{error}{_joined(error.remedy, error.block)}"
+        return f"{error}{_joined(error.remedy, error.block, error.path)}"
     advice = ADVICE.get(error.errno or 0, "") if isinstance(error, OSError) else ""
     return reason_of(error) + advice
 
 
-def with_remedy(sentence: str, remedy: Remedy | None, block: int | None = None) -> str:
-    """Return the sentence of a finding, and what helps."""
-    return sentence + _joined(remedy, block)
+def with_remedy(sentence: str, remedy: Remedy | None, *, file: str, block: int | None = None) -> str:
+    """Return the sentence of a finding about ``file``, and what helps."""
+    return sentence + _joined(remedy, block, file)
 
 
-def _joined(remedy: Remedy | None, block: int | None) -> str:
+def _joined(remedy: Remedy | None, block: int | None, file: str | None) -> str:
     if remedy is None:
         return ""
-    words = WORDS[remedy].format(block=block)
+    words = WORDS[remedy].format(
+        file=printable(shlex.quote(file)) if file else "FILE", block="N" if block is None else block
+    )
     return f", {words}" if words.startswith("or ") else f"; {words}"

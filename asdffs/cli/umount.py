@@ -72,6 +72,9 @@ def _take_away(given: str) -> int:
         raise UsageError("the name of the mount point is empty")
     mountpoint = resolved(given)
     found = topmost(mountpoint)
+    if found is None and os.path.isfile(given):  # not asked of a mount point, whose daemon may not answer
+        mountpoint = _mountpoint_of(given)
+        found = topmost(mountpoint)
     if found is None or found.kind != "fuse.asdffs":
         raise MountError("no asdffs mount is there; 'asdffs ls' lists them", path=given)
     if os.geteuid() == 0 and found.owner:  # root itself may not look into it
@@ -87,6 +90,17 @@ def _take_away(given: str) -> int:
     if process is not None and status["report"]:
         return _tell(status["file"], status["report"])
     return ExitCode.OK
+
+
+def _mountpoint_of(file: str) -> str:
+    """Return where this user mounted the ASDF file ``file``.  Raises ``MountError``."""
+    real, mine = os.path.realpath(file), os.geteuid()
+    points = [one.mount.point for one in live_mounts() if one.file == real and one.mount.owner == mine]
+    if len(points) == 1:
+        return points[0]
+    if points:
+        raise UsageError(f"is mounted in several places; give one of them: {shlex.join(points)}", path=file)
+    raise MountError("is a file that is not mounted; 'asdffs ls' lists the mounts", path=file)
 
 
 def _tell(path: str, report: str) -> ExitCode:

@@ -301,4 +301,6 @@ class FileState:
             version=self._generation,
             changes=self.changes,
         )
-        self.fit = TreeFit(self.path, self.tree, self.contents, report=self.report, scheduler=self.scheduler)
+        self.fit = TreeFit(
+            self.path, self.tree, self.contents, table=self.table, report=self.report, scheduler=self.scheduler
+        )

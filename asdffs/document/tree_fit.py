@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from asdffs.document.blocks.contents import Contents
+from asdffs.document.blocks.table import BlockTable
 from asdffs.document.extensions import Hidden, find_hidden
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
@@ -26,15 +27,23 @@ logger = logging.getLogger(__name__)
 class TreeFit:
     """Compares ``tree`` with the blocks in ``contents``, and puts warnings into ``report``.
 
-    ``path``: the path of the file, for messages.
+    ``path``: the path of the file, for messages.  ``table``: the table of the same blocks.
     """
 
     def __init__(
-        self, path: str, tree: TreeEditor, contents: Contents, *, report: Report, scheduler: Scheduler
+        self,
+        path: str,
+        tree: TreeEditor,
+        contents: Contents,
+        *,
+        table: BlockTable,
+        report: Report,
+        scheduler: Scheduler,
     ) -> None:
         self._path = path
         self._tree = tree
         self._contents = contents
+        self._table = table
         self._report = report
         self._scheduler = scheduler
         self._counting: tuple[int, Ndarray | None] | None = None
@@ -129,7 +138,9 @@ class TreeFit:
         return tuple(judge.warnings)
 
     def note(self, warnings: tuple[str, ...]) -> None:
-        """Put the warnings into the report, and new ones into the log."""
+        """Put the warnings into the report, and new ones into the log; also that the file is truncated."""
+        cut = self._table.truncation
+        warnings = (cut, *warnings) if cut else warnings
         known = {*self._report.warnings}
         self._report.note_warnings(warnings)
         for warning in (one for one in warnings if one not in known):

@@ -7,6 +7,8 @@ Readers take no lock.
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
 from typing import Any
 
@@ -60,7 +62,7 @@ def _is_gone(owner: dict[str, Any]) -> bool:
 
 
 def _remedy(owner: dict[str, Any]) -> Remedy | None:
-    return None if "command" in owner else Remedy.MOUNT_READ_ONLY
+    return None if "command" in owner else Remedy.UMOUNT
 
 
 def _holder(owner: dict[str, Any]) -> str:
@@ -68,7 +70,8 @@ def _holder(owner: dict[str, Any]) -> str:
         return "another asdffs is writing this file; unmount it first"
     if "command" in owner:
         return f"'asdffs {owner['command']}' (process {owner.get('pid')}) is changing this file; wait until it ends"
+    point = str(owner.get("mountpoint"))
     return (
-        f"already mounted for writing at {owner.get('mountpoint')} by process {owner.get('pid')} "
-        f"({owner.get('state')}); use that mount"
+        f"already mounted for writing at {point} by process {owner.get('pid')} ({owner.get('state')}); "
+        f"change it there, in {shlex.quote(os.path.join(point, 'tree.yaml'))}"
     )

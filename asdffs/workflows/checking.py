@@ -121,8 +121,7 @@ def _check_block(document: Document, number: int, *, deep: bool) -> Iterator[Fin
     except DamagedBlockError as err:
         yield Finding(Level.ERROR, err.sentence, number, offset, remedy=err.remedy)
         return
-    end = offset + header.full_size + (0 if header.streamed else header.used_size)
-    if end > document.layout.size:
+    if number == document.table.cut_block:
         yield Finding(Level.ERROR, f"the file ends at {document.layout.size}, inside this block", number, offset)
         return
     yield from _check_place(document, number, header)

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import asdf
@@ -34,18 +33,20 @@ WARNED = {"index stale", "index truncated", "index lying in the middle"}
 WRONG = {"no blocks", "no blocks, padded"}
 
 
-def check(path: Path, *options: str) -> tuple[int, list[dict[str, object]], subprocess.CompletedProcess[str]]:
+def check(path: Path, *options: str) -> tuple[int, list[dict[str, object]], str]:
+    """The exit code, the findings, and their sentences as one text."""
     done = asdffs("check", "--json", *options, path, environment=environment_in(path.parent))
+    assert done.stderr == ""
     (facts,) = json.loads(done.stdout)
-    return done.returncode, facts["findings"], done
+    return done.returncode, facts["findings"], "\n".join(one["sentence"] for one in facts["findings"])
 
 
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_legal_files_have_no_errors(tmp_path: Path, name: str) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(ODD_FILES[name])
-    code, all_findings, done = check(path)
-    assert code == (9 if name in WARNED else 4 if name in WRONG else 0), done.stderr
+    code, all_findings, said = check(path)
+    assert code == (9 if name in WARNED else 4 if name in WRONG else 0), said
     findings = [finding for finding in all_findings if not _is_unseen(finding)]
     assert path.read_bytes() == ODD_FILES[name]
     if name not in CLEAN | WARNED | WRONG and name != "streamed":
@@ -84,9 +85,9 @@ def test_damage_is_an_error_and_is_not_repaired(tmp_path: Path, name: str) -> No
     path = tmp_path / "data.asdf"
     whole, sentence = DAMAGED[name]
     path.write_bytes(whole)
-    code, findings, done = check(path)
+    code, findings, said = check(path)
     assert code == 4
-    assert sentence in done.stderr
+    assert sentence in said
     assert "error" in {finding["level"] for finding in findings}
     assert check(path, "--repair")[0] == 4
     if name != "header":
@@ -101,19 +102,19 @@ def test_an_index_with_negative_offsets_is_wrong(tmp_path: Path) -> None:
     whole = odd_file(index="absent", blocks=[block_bytes(DATA)])
     offset = whole.index(b"\xd3BLK")
     path.write_bytes(whole + INDEX + b"%d]\n...\n" % offset)
-    assert "index is wrong" not in check(path)[2].stderr
+    assert "index is wrong" not in check(path)[2]
     path.write_bytes(whole + INDEX + b"-%d]\n...\n" % offset)
-    assert "the block index is wrong" in check(path)[2].stderr
+    assert "the block index is wrong" in check(path)[2]
 
 
 def test_an_index_behind_a_stream_is_a_part_of_it(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     whole = odd_file(index="absent", blocks=[block_bytes(DATA, flags=1)])
     path.write_bytes(whole)
-    assert "ends with a block index" not in check(path)[2].stderr
+    assert "ends with a block index" not in check(path)[2]
     path.write_bytes(whole + INDEX + b"500]\n...\n")
-    code, _, done = check(path)
-    assert (code in (4, 9), "it ends with a block index" in done.stderr) == (True, True)
+    code, _, said = check(path)
+    assert (code in (4, 9), "it ends with a block index" in said) == (True, True)
 
 
 IMPOSSIBLE = {
@@ -163,9 +164,9 @@ def test_damaged_compression_is_found_by_deep(tmp_path: Path) -> None:
     whole[start - 16 : start] = bytes(16)  # no checksum
     path.write_bytes(whole)
     assert check(path)[0] == 0
-    code, _, done = check(path, "--deep")
+    code, _, said = check(path, "--deep")
     assert code == 4
-    assert "cannot be decoded" in done.stderr
+    assert "cannot be decoded" in said
 
 
 def test_a_checksum_of_the_decoded_bytes_is_right(tmp_path: Path) -> None:
@@ -184,9 +185,9 @@ def test_a_gap_between_blocks_is_told(tmp_path: Path) -> None:
     first = block_bytes(DATA)
     whole = odd_file(blocks=[first + b"gap!", block_bytes(MASK)])
     path.write_bytes(whole)
-    code, _, done = check(path)
+    code, _, said = check(path)
     assert code == 9
-    assert "4 bytes between this block and the next" in done.stderr
+    assert "4 bytes between this block and the next" in said
 
 
 def test_several_files_and_what_cannot_be_opened(tmp_path: Path) -> None:
@@ -198,6 +199,18 @@ def test_several_files_and_what_cannot_be_opened(tmp_path: Path) -> None:
     assert "good.asdf: nothing wrong" in done.stdout
     assert "bad.asdf" in done.stderr
     assert "none" in done.stderr
+
+
+def test_quiet_and_json_print_no_sentences(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA) + b"gap!", block_bytes(MASK)]))
+    done = asdffs("check", "-q", path, tmp_path / "none", environment=environment_in(tmp_path))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "none" in done.stderr, "what cannot be read is told nevertheless"
+    code, _, said = check(path)
+    assert code == 9
+    advice = f"belong to neither; 'asdffs repack {path}' closes the gap"
+    assert said.endswith(advice)
 
 
 def interrupted(path: Path) -> bytes:
@@ -221,9 +234,9 @@ def test_an_interrupted_change_is_told_and_finished(tmp_path: Path, command: str
     path = tmp_path / "data.asdf"
     path.write_bytes(odd_file(padding=b" " * 500))
     before, after = path.read_bytes(), interrupted(path)
-    code, findings, done = check(path)
+    code, findings, said = check(path)
     assert code == 9
-    assert "holds an interrupted change" in done.stderr
+    assert "holds an interrupted change" in said
     assert [finding["repairable"] for finding in findings] == [True]
     assert path.read_bytes() == before, "check changes nothing"
     environment = environment_in(tmp_path)

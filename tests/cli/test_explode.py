@@ -263,7 +263,7 @@ def test_refusals(tmp_path: Path, call: Call, real: Path) -> None:
     assert (done.code, done.sentence) == (
         4,
         f"{tmp_path}/parts/real0001.asdf: block 0, offset {size}: the file ends inside this block; "
-        "'asdffs block FILE N --stored' prints what is left of it",
+        f"'asdffs block {tmp_path}/parts/real0001.asdf 0 --stored' prints what is left of it",
     )
     os.unlink(tmp_path / "parts/real0001.asdf")
     done = call("implode", main, out)
@@ -276,9 +276,8 @@ def test_refusals(tmp_path: Path, call: Call, real: Path) -> None:
     broken.write_bytes(odd_file()[:-60])
     done = call("explode", broken, tmp_path / "b")
     assert done.code == 4
-    assert (
-        "the file ends inside this block; 'asdffs block FILE N --stored' prints what is left of it" in done.sentence
-    )
+    advice = f"the file ends inside this block; 'asdffs block {broken} 1 --stored' prints what is left of it"
+    assert advice in done.sentence
     left = asdffs("block", broken, "1", "--stored", environment=environment_in(tmp_path))
     assert (left.returncode, len(left.stdout) > 0) == (0, True), "the advice is right"
     assert list((tmp_path / "b").iterdir()) == []

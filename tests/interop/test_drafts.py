@@ -445,7 +445,7 @@ def test_values_that_follow_the_tree_are_not_exploded(tmp_path: Path) -> None:
     path = tmp_path / "x.asdf"
     path.write_bytes(draft(body, chain_36(QUANTIZE, QUANTIZED, 40)))
     document = open_document(str(path), writable=False)
-    with pytest.raises(NotPermittedError, match="follow the byteorder in the tree") as refused:
+    with pytest.raises(NotPermittedError, match="the tree states its byteorder") as refused:
         explode(document, FileFolder(str(tmp_path)), "out", mode=0o644)
     assert refused.value.remedy is Remedy.RECOMPRESS
     file = block_file(document, 0)

@@ -157,7 +157,7 @@ def test_bytes_in_a_gap_are_not_dropped_unasked(tmp_path: Path) -> None:
 def test_an_index_of_no_blocks_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.asdf"
     path.write_bytes(tree_file("v: 1\n", []) + index(5))
-    assert "there are no blocks" in command(path, "check", path)[1]
+    assert "there is a block index, but no block" in command(path, "check", path)[1]
 
 
 @pytest.mark.mount

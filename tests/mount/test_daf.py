@@ -77,7 +77,7 @@ def test_a_file_without_a_store(sample: Path) -> None:
     point.mkdir()
     done = asdffs("mount", *STORE, other, point, environment=environment_in(sample.parent))
     assert done.returncode == 6
-    assert "'asdffs daf init' makes an empty one" in done.stderr
+    assert f"'asdffs daf init {other}' makes an empty one" in done.stderr
 
 
 def test_clients_find_a_plain_directory(empty: Path, tmp_path: Path) -> None:

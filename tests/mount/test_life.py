@@ -140,6 +140,35 @@ def test_read_only_mount(file: Path) -> None:
         assert asdffs("umount", other, environment=environment).returncode == 0
 
 
+def test_umount_takes_the_file_as_well(file: Path) -> None:
+    environment = environment_in(file.parent)
+    done = asdffs("umount", file, environment=environment)
+    assert (done.returncode, "is a file that is not mounted" in done.stderr) == (6, True)
+    points = [file.parent / "one", file.parent / "two"]
+    for point in points:
+        point.mkdir()
+        assert asdffs("mount", "-o", "ro", file, point, environment=environment).returncode == 0
+    done = asdffs("umount", file, environment=environment)
+    assert (done.returncode, f"give one of them: {points[0]} {points[1]}" in done.stderr) == (2, True)
+    assert asdffs("umount", points[0], environment=environment).returncode == 0
+    (file.parent / "link").symlink_to(file)
+    assert asdffs("umount", file.parent / "link", environment=environment).returncode == 0
+    assert not os.path.ismount(points[1])
+
+
+def test_a_truncated_file_is_told(file: Path) -> None:
+    size = file.read_bytes().index(b"#ASDF BLOCK INDEX") - 5
+    os.truncate(file, size)
+    sentence = f"the file is truncated: it ends at {size}, inside block 1"
+    with mounted(file) as mount:
+        assert mount.status["warnings"] == [sentence]
+        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n"))
+        assert mount.status["warnings"] == [sentence], "a save does not hide it"
+    done = asdffs("info", file, environment=mount.environment)
+    assert f"damage    {sentence}\n" in done.stdout
+    assert json.loads(asdffs("info", "--json", file, environment=mount.environment).stdout)["truncated"] == sentence
+
+
 def test_a_second_writing_mount_is_refused(file: Path) -> None:
     with mounted(file) as mount:
         other = file.parent / "other"
@@ -147,6 +176,7 @@ def test_a_second_writing_mount_is_refused(file: Path) -> None:
         done = asdffs("mount", file, other, environment=mount.environment)
         assert done.returncode == 5
         assert f"already mounted for writing at {mount.point} by process {mount.pid}" in done.stderr
+        assert f"change it there, in {mount.tree}, or first run 'asdffs umount {file}'" in done.stderr
         assert asdffs("info", file, environment=mount.environment).returncode == 0
 
 

@@ -39,6 +39,7 @@ change and writes the block index, and says so first.
     parser.add_argument("--deep", action="store_true", help="also decode compressed blocks")
     parser.add_argument("--schema", action="store_true", help=SCHEMA)
     parser.add_argument("--repair", action="store_true", help="make only lossless repairs")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no findings; the exit code tells")
     add_json(parser, "one JSON array, an object for each file")
     return parser
 

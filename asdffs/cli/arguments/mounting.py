@@ -64,13 +64,14 @@ def add_umount(commands: Any) -> argparse.ArgumentParser:
     epilog = """\
 example:
   asdffs umount /mnt/x
+  asdffs umount data.asdf   the same, wherever the file is mounted
   asdffs umount -a          all mounts of this user; for root, of everybody
 
 Exit code 7: something could not be written into the file; it is kept, and the message says where.
 'asdffs unmount' is the same.
 """
     parser = add_command(commands, "umount", "write pending changes and unmount", epilog)
-    parser.add_argument("mountpoints", metavar="MNT", nargs="*", help="a directory on which a file is mounted")
+    parser.add_argument("mountpoints", metavar="MNT", nargs="*", help="mount point, or the file that is mounted")
     parser.add_argument("-a", "--all", action="store_true", help="unmount all")
     return parser
 

@@ -107,12 +107,26 @@ class BlockTable:
         self.check_not_cut()
 
     def check_not_cut(self) -> None:
-        """Raise ``NoRoomError`` if the file ends inside the content of the last block."""
+        """Raise ``NoRoomError`` if the file is truncated."""
+        cut = self.cut_block
+        if cut is not None:
+            raise NoRoomError(_CUT_OFF, block=cut, offset=self.layout.size)
+
+    @property
+    def cut_block(self) -> int | None:
+        """The number of the block inside whose content the file ends; None if the file is not truncated."""
         last = len(self) - 1
         with contextlib.suppress(DamagedBlockError):
             header = self.header(last) if self.layout.truncated else None
             if header is not None and self.offset(last) + header.full_size + header.used_size > self.layout.size:
-                raise NoRoomError(_CUT_OFF, block=last, offset=self.layout.size)
+                return last
+        return None
+
+    @property
+    def truncation(self) -> str:
+        """A sentence about a truncated file, for users; empty if it is not truncated."""
+        cut = self.cut_block
+        return "" if cut is None else f"the file is truncated: it ends at {self.layout.size}, inside block {cut}"
 
     def _sure_end(self, number: int) -> int:
         """Return the end of the block as an offset in the file.  Raises ``DamagedBlockError`` if it is unknown."""
