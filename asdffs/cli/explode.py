@@ -14,8 +14,10 @@ from asdffs.cli.places import places_of
 from asdffs.cli.saying import say
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
+from asdffs.document.saves.places import DRAFT
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.mount_table import filesystem_of
 from asdffs.storage.new_file import default_mode
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.exploding import stem_of
@@ -42,7 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_elsewhere(arguments: argparse.Namespace, document: Document) -> None:
-    """Refuse the directory of the file, where ``STEM.asdf`` is the file itself.  Raises ``NotPermittedError``."""
+    """Refuse the tree of a mount, and the directory of the file, where ``STEM.asdf`` is the file itself.
+
+    Raises ``NotPermittedError``.
+    """
+    if os.path.basename(document.path) == DRAFT and filesystem_of(document.path) == "fuse.asdffs":
+        sentence = "is only the tree of a mounted file; give the ASDF file, whose name 'asdffs ls' shows"
+        raise NotPermittedError(sentence, path=document.path)
     if os.path.realpath(arguments.directory) == os.path.dirname(document.path):
         words = shlex.join(["asdffs", "explode", arguments.file, stem_of(document.path)])
         sentence = f"the exploded form would replace the file itself; run: {words}"

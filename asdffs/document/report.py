@@ -58,7 +58,7 @@ class Report:
 
     Absolute paths: ``conflict``, of copies kept beside the file because another program changed it; ``rejected``, of
     refused drafts, in the spool; ``history``, of trees that were committed, the oldest first; ``kept``, of copies
-    kept beside the file at the end.  Parts of ``rejected``: ``invalid``, those that no file could have as its tree;
+    kept beside the file at the end.  Parts of ``rejected``: ``correctable``, those that a later save corrects;
     ``corrected``, those that a later save replaced.  ``superseded``: where the corrected drafts were kept.
 
     ``cut``: those of ``warnings`` that came when a block was made smaller.  ``strict``: these are errors at the end.
@@ -78,7 +78,7 @@ class Report:
     rejected: list[str] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    invalid: set[str] = field(default_factory=set)
+    correctable: set[str] = field(default_factory=set)
     corrected: set[str] = field(default_factory=set)
     superseded: list[str] = field(default_factory=list)
     unkept: list[int] = field(default_factory=list)
@@ -89,12 +89,12 @@ class Report:
     def note_saved(self, *, other: bool) -> None:
         """Note that a save succeeded, and clear the last refusal.
 
-        ``other``: the new tree differs from the one before, so invalid drafts count as corrected.  A program that
+        ``other``: the new tree differs from the one before, so correctable drafts count as corrected.  A program that
         only saves the old tree again corrects nothing.
         """
         self.error = ""
         if other:
-            self.corrected |= self.invalid
+            self.corrected |= self.correctable
 
     def note_served_again(self, conflict: str) -> None:
         """Note that the file can be read again after another program changed it.

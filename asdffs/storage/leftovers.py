@@ -40,7 +40,10 @@ def find_leftovers(folder: Folder, backend: Backend) -> list[Leftover]:
     ]
     kept = re.compile(re.escape(name) + r"\.(rejected-\d+\.yaml|(conflict|unsaved)-\d+\..*|leftover(-\d+)?)")
     found += [
-        Leftover(f"{folder.path(other)} holds a change that could not be committed", kept=True)
+        Leftover(
+            f"{folder.path(other)} keeps a save that is not in the file; remove it when you no longer need it",
+            kept=True,
+        )
         for other in names
         if kept.fullmatch(other)
     ]

@@ -116,7 +116,7 @@ def test_what_cannot_be_stored_is_kept_beside_the_file(tmp_path: Path) -> None:
         with opened(path) as found:
             assert found["data"][:].tobytes() == DATA
         assert (
-            "unsaved-1.block-0000.bin holds a change that could not be committed"
+            "unsaved-1.block-0000.bin keeps a save that is not in the file; remove it when you no longer need it"
             in asdffs("check", path, environment=mount.environment).stdout
         )
 

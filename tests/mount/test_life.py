@@ -156,6 +156,14 @@ def test_umount_takes_the_file_as_well(file: Path) -> None:
     assert not os.path.ismount(points[1])
 
 
+def test_the_tree_of_a_mount_is_not_exploded(file: Path) -> None:
+    """It would be a tree without blocks."""
+    with mounted(file) as mount:
+        done = asdffs("explode", mount.tree, file.parent / "parts", environment=mount.environment)
+        assert (done.returncode, "is only the tree of a mounted file" in done.stderr) == (2, True)
+        assert not (file.parent / "parts").exists()
+
+
 def test_a_truncated_file_is_told(file: Path) -> None:
     size = file.read_bytes().index(b"#ASDF BLOCK INDEX") - 5
     os.truncate(file, size)

@@ -83,6 +83,20 @@ def test_growth_by_a_new_file_of_a_hard_linked_one_is_refused(tmp_path: Path) ->
     assert path.read_bytes() == before
 
 
+def test_a_save_for_which_there_was_no_room_is_corrected_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file())
+    os.link(path, tmp_path / "other")
+    with mounted(path, "-o", "growth=copy") as mount:
+        text = mount.tree.read_bytes()
+        with pytest.raises(OSError, match="File too large"):
+            mount.tree.write_bytes(text.replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * 5000 + b"\n"))
+        mount.tree.write_bytes(text.replace(b"value: 1\n", b"value: 2\n"))
+    assert "a save that was refused, and corrected later, is kept" in mount.umount.stderr
+    assert b"long: xxx" in (tmp_path / "data.asdf.rejected-1.yaml").read_bytes()
+    check_saved(path, 2)
+
+
 def test_killed_writer_does_not_commit(file: Path) -> None:
     before = file.read_bytes()
     with mounted(file, code=7) as mount:

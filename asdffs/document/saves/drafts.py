@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
 from asdffs.document.saves.history import History
-from asdffs.errors import AsdffsError, InvalidTreeError
+from asdffs.errors import AsdffsError, InvalidTreeError, NoRoomError
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +55,16 @@ class Drafts:
             self._document.commit_tree(text)
         except (AsdffsError, OSError) as err:
             self._document.report.refuse(err)
-            self.keep(text, invalid=isinstance(err, InvalidTreeError))
+            self.keep(text, correctable=isinstance(err, (InvalidTreeError, NoRoomError)))
             raise
         self._document.report.note_saved(other=changed)
 
-    def keep(self, text: bytes, *, invalid: bool = False) -> None:
+    def keep(self, text: bytes, *, correctable: bool = False) -> None:
         """Keep ``text`` durably, unless it is empty, the committed one, or kept already.
 
-        ``invalid``: it could not be the tree of any file, so a later save counts as its correction.  If the copy
-        fails, this is logged; the text is still in the spool file of the draft, which outlives the process.
+        ``correctable``: the program that saved it was told so, and its next save counts as the correction: the text
+        is not valid, or there was no room for it in the file.  If the copy fails, this is logged; the text is still
+        in the spool file of the draft, which outlives the process.
         """
         kept = self._document.report.rejected
         if not text or text == self._document.tree.text() or any(_read(path) == text for path in kept):
@@ -81,8 +82,8 @@ class Drafts:
                 os.unlink(path)
             return
         kept.append(path)
-        if invalid:
-            self._document.report.invalid.add(path)
+        if correctable:
+            self._document.report.correctable.add(path)
 
 
 def _read(path: str) -> bytes:
