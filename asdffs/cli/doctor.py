@@ -216,7 +216,7 @@ def _plugin_trouble(kind: registry.Kind, name: str) -> str:
 
 def _system() -> Iterator[Diagnosis]:
     home = state_home()
-    advice = "it is a temporary one, because there is no other; set XDG_STATE_HOME to one that stays"
+    advice = "it is for temporary files, and may be emptied; set XDG_STATE_HOME to a directory that stays"
     yield _one("state directory", home, good=not home.startswith(tempfile.gettempdir()), advice=advice)
     count = _count(_WATCHES)
     sentence = f"{count} instances for each user; it tells of changes by other programs"

@@ -216,7 +216,7 @@ def _check_mountpoint(path: str, *, nonempty: bool) -> str:
     except NotADirectoryError as err:
         raise MountError("the mount point is not a directory", path=path) from err
     except FileNotFoundError as err:
-        raise MountError(f"the mount point does not exist; create it with 'mkdir {path}'", path=path) from err
+        raise MountError(f"the mount point does not exist; run: mkdir -p {shlex.quote(path)}", path=path) from err
     except OSError as err:
         raise MountError(f"the mount point cannot be used: {err.strerror}", path=path) from err
     return real

@@ -92,7 +92,7 @@ def test_a_link_in_a_circle(place: Place) -> None:
 
 
 def test_mount_point_missing(place: Place) -> None:
-    place.refused(6, "does not exist; create it with 'mkdir", point=place.folder / "nowhere")
+    place.refused(6, "does not exist; run: mkdir -p", point=place.folder / "nowhere")
 
 
 def test_mount_point_is_a_file(place: Place) -> None:

@@ -44,7 +44,7 @@ fstab:
 systemd: docs/howto.md, and the unit asdffs@.service
 """
     parser = add_command(commands, "mount", "show FILE as a directory", epilog)
-    parser.add_argument("file", help="the ASDF file")
+    parser.add_argument("file", metavar="FILE", help="the ASDF file")
     parser.add_argument("mountpoint", metavar="MNT", help="an empty directory to mount on")
     parser.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground until unmounted")
     parser.add_argument("-d", "--debug", action="store_true", help="stay in the foreground and log everything")
