@@ -18,6 +18,7 @@ from asdffs.cli.logs import told_here
 from asdffs.cli.places import Held
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
+from asdffs.cli.several_files import Answer, for_each
 from asdffs.cli.signals import EndedError
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
@@ -38,18 +39,22 @@ _TAKE_LINE: Final = frozenset({"vi", "vim", "nvim", "view", "nano", "emacs", "em
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Edit until the tree is committed, or kept beside the file.  Raises ``AsdffsError``, ``OSError``."""
+    """Edit each file until its tree is committed, or kept beside it.  Raises ``AsdffsError``, ``OSError``."""
     editor = _editor()
     if arguments.schema:
         check_available()
     told_here("asdffs.document.report")
+    return for_each(arguments, [(file, None) for file in arguments.files], lambda one: _edit(one, editor))
+
+
+def _edit(arguments: argparse.Namespace, editor: list[str]) -> Answer:
     settings = Settings(strict=arguments.strict, schema=arguments.schema)
     with opened_to_write(arguments.file, "edit", settings, typing=True) as (document, held):
         changed = _Session(document, held, editor).edit()
         for warning in document.report.warnings if changed else ():
             logger.warning("%s: %s", document.path, warning)
-    say(f"{arguments.file}: {'the tree is saved' if changed else 'nothing was changed'}")
-    return 0
+    sentence = f"{arguments.file}: {'the tree is saved' if changed else 'nothing was changed'}"
+    return Answer({}, lambda: say(sentence))
 
 
 def _editor() -> list[str]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.file_errors import failed
 from asdffs.cli.saying import say
-from asdffs.cli.value_errors import failed
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
 from asdffs.tree.lookups import Values, for_json, plain
@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the values; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
     paths = [parse_path(path) for path in (arguments.path, *arguments.paths)]
     condition = _condition(arguments.where)
-    rows, codes = [], []
+    rows: list[Row] = []
+    codes: list[int] = []
     for file in arguments.files:
         try:
             row = _row(file, paths, condition, arguments)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.file_errors import failed
 from asdffs.cli.saying import say
-from asdffs.cli.value_errors import failed
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
 from asdffs.tree.conditions import LONGEST_VALUE, compile_pattern

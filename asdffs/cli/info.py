@@ -1,9 +1,8 @@
-"""``asdffs info FILE``: what is in an ASDF file, without reading its blocks."""
+"""``asdffs info FILE...``: what is in ASDF files, without reading their blocks."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 from asdffs.cli.file_map import render
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
+from asdffs.cli.several_files import Answer, for_each
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
@@ -25,21 +25,26 @@ from asdffs.workflows.external import External, find_externals
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the description.  Raises ``AsdffsError``, ``OSError``."""
+    """Print the descriptions.  Raises ``AsdffsError``, ``OSError``."""
+    return for_each(arguments, [(file, None) for file in arguments.files], _describe)
+
+
+def _describe(arguments: argparse.Namespace) -> Answer:
     with closing(open_document(arguments.file, writable=False)) as document:
         if arguments.map and not arguments.json:
             document.verify_index()
-            _print(render(document, _width()))
-            return 0
+            drawn = render(document, _width())
+            return Answer({}, lambda: _print(drawn))
         facts = describe(document)
-    if arguments.json:
-        print(json.dumps(facts, indent=2))
-    elif sys.stdout.isatty():
+    return Answer(facts, lambda: _show(facts))
+
+
+def _show(facts: dict[str, Any]) -> None:
+    if sys.stdout.isatty():
         say(*_head(facts))
         _print(_pretty(facts))
     else:
         say(*_head(facts), *_table(facts["blocks"], _users(facts)), *map(_external_line, facts["external"]))
-    return 0
 
 
 def _width() -> int:

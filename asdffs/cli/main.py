@@ -10,13 +10,12 @@ import os
 import sys
 from typing import Any
 
-from asdffs.cli.exit_codes import ExitCode, exit_code_of
+from asdffs.cli.file_errors import failed
 from asdffs.cli.parser import COMMANDS, build_parser
-from asdffs.cli.remedies import told
-from asdffs.cli.saying import SafeFormatter, say
+from asdffs.cli.saying import SafeFormatter
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
 from asdffs.cli.standard import forget_output, open_standard_streams
-from asdffs.errors import AsdffsError, UsageError
+from asdffs.errors import AsdffsError
 from asdffs.scheduling import check_ranks
 
 _MOUNT_WORDS = 2
@@ -51,21 +50,8 @@ def _main(argv: list[str] | None) -> int:
         forget_output()
         return 141  # 128 + SIGPIPE, as shells count
     except (AsdffsError, OSError) as err:
-        code = _told(err, getattr(arguments, "file", None))
+        code = failed(getattr(arguments, "file", None), err)
         return int(getattr(command, "TROUBLE", code))
-
-
-def _told(err: AsdffsError | OSError, file: str | None) -> ExitCode:
-    """Print the error about ``file`` and the next step; return the exit code."""
-    if isinstance(err, AsdffsError):
-        if not isinstance(err, UsageError):
-            err.path = err.path or file
-        say(f"asdffs: {told(err)}", file=sys.stderr)
-        return exit_code_of(err)
-    if err.filename is None:
-        err.filename = file
-    say(f"asdffs: {told(err)}", file=sys.stderr)
-    return ExitCode.UNFINISHED
 
 
 def _imported(module: str, *, alone: bool) -> Any:

@@ -1,9 +1,8 @@
-"""``asdffs repack FILE [OUT]``: write a file anew."""
+"""``asdffs repack FILE [OUT]``, or ``FILE... DIRECTORY``: write files anew."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 from contextlib import ExitStack, closing
@@ -12,6 +11,7 @@ from typing import Any
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import alignment_of, padding_of, write_out
 from asdffs.cli.saying import say
+from asdffs.cli.several_files import Answer, for_each, with_outputs
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
@@ -24,7 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the new file.  Raises ``AsdffsError``, ``OSError``."""
+    """Write the new files.  Raises ``AsdffsError``, ``OSError``."""
+    return for_each(arguments, with_outputs(arguments.files), _repack)
+
+
+def _repack(arguments: argparse.Namespace) -> Answer:
     room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
     path = os.path.join(*resolve(arguments.file))
     in_place = arguments.out is None or os.path.realpath(arguments.out) == path
@@ -46,8 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     target = path if in_place else os.path.realpath(arguments.out)
     dropped = sorted(set(range(repacking.count)) - set(repacking.kept))
     facts = {"file": target, "size_before": before, "size": os.path.getsize(target), "dropped": dropped}
-    _tell(arguments, facts, repacking)
-    return 0
+    for note in repacking.notes:
+        logger.warning("%s: %s", arguments.file, note)
+    return Answer({**facts, "notes": repacking.notes}, lambda: _show(facts))
 
 
 def _write(
@@ -60,12 +65,7 @@ def _write(
         write_out(arguments, repacking.write)
 
 
-def _tell(arguments: argparse.Namespace, facts: dict[str, Any], repacking: Repacking) -> None:
-    for note in repacking.notes:
-        logger.warning("%s: %s", arguments.file, note)
-    if arguments.json:
-        print(json.dumps({**facts, "notes": repacking.notes}, indent=2))
-        return
+def _show(facts: dict[str, Any]) -> None:
     dropped = ", ".join(map(str, facts["dropped"]))
     say(
         f"{facts['file']}: {facts['size_before']} -> {facts['size']} bytes"

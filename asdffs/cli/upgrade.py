@@ -1,10 +1,9 @@
-"""``asdffs upgrade FILE OUT``: bring a file of the drafts to ASDF 1.6.0."""
+"""``asdffs upgrade FILE OUT``, or ``FILE... DIRECTORY``: bring files of the drafts to ASDF 1.6.0."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import padding_of, write_out
 from asdffs.cli.saying import say
+from asdffs.cli.several_files import Answer, for_each, with_outputs
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
@@ -26,7 +26,12 @@ logger = logging.getLogger(__name__)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the new file, or say what would change.  Raises ``AsdffsError``, ``OSError``."""
+    """Write the new files, or say what would change.  Raises ``AsdffsError``, ``OSError``."""
+    files = [(file, None) for file in arguments.files] if arguments.check else with_outputs(arguments.files)
+    return for_each(arguments, files, _upgrade)
+
+
+def _upgrade(arguments: argparse.Namespace) -> Answer:
     room = RoomPolicy(padding_of(arguments.padding))
     if arguments.out is None and not arguments.check:
         raise UsageError("give OUT, the name of the new file, or --check")
@@ -39,16 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
         for note in upgrading.notes:
             logger.warning("%s: %s", arguments.file, note)
         if arguments.check:
-            _show(arguments, document, upgrading)
-            return 0
+            return _difference_of(arguments, document, upgrading)
         with shown(document.report.progress.facts, f"upgrading {arguments.file}"), workers.waiting():
             path = write_out(arguments, upgrading.write)
         facts = _facts(document, upgrading)
-    if arguments.json:
-        print(json.dumps({"file": path, **facts}, indent=2))
-    else:
-        say(f"{arguments.out}: ASDF 1.6.0, {upgrading.count} blocks, {os.path.getsize(path)} bytes")
-    return 0
+    sentence = f"{arguments.out}: ASDF 1.6.0, {upgrading.count} blocks, {os.path.getsize(path)} bytes"
+    return Answer({"file": path, **facts}, lambda: say(sentence))
 
 
 def _now() -> datetime:
@@ -73,16 +74,12 @@ def _facts(document: Document, upgrading: Upgrading) -> dict[str, Any]:
     return {"dialect": document.dialect.name, "blocks": blocks, "notes": upgrading.notes}
 
 
-def _show(arguments: argparse.Namespace, document: Document, upgrading: Upgrading) -> None:
+def _difference_of(arguments: argparse.Namespace, document: Document, upgrading: Upgrading) -> Answer:
     """The text that would change, as diff(1) writes it, and the blocks."""
     lines = list(_difference(arguments, document.tree.text(), upgrading.text))
-    if arguments.json:
-        facts = {"file": document.path, **_facts(document, upgrading), "text": "".join(lines)}
-        print(json.dumps(facts, indent=2))
-        return
-    say(*(line.rstrip("\n") for line in lines))
-    for change in upgrading.changes:
-        say(f"block {change.number}: {change.was} -> {change.will_be}")
+    blocks = [f"block {change.number}: {change.was} -> {change.will_be}" for change in upgrading.changes]
+    facts = {"file": document.path, **_facts(document, upgrading), "text": "".join(lines)}
+    return Answer(facts, lambda: say(*(line.rstrip("\n") for line in lines), *blocks))
 
 
 def _difference(arguments: argparse.Namespace, old: bytes, new: bytes) -> Iterator[str]:

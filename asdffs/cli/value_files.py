@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.saying import say
-from asdffs.cli.value_errors import sentence_and_code
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError
 from asdffs.tree.conditions import parse_condition

@@ -178,6 +178,7 @@ def test_refusals(tmp_path: Path, call: Call) -> None:
     assert (done.code, "several names" in done.sentence) == (8, True)
     os.unlink(tmp_path / "other")
     (tmp_path / "out").mkdir()
+    (tmp_path / "out/data.asdf").mkdir()
     assert call("repack", path, tmp_path / "out").code == 3
     with mounted(path) as mount:
         done = call("repack", path)

@@ -42,6 +42,18 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="ASDF file")
 
 
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """The files that a command takes one after the other."""
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
+
+
+def add_outputs(parser: argparse.ArgumentParser, alone: str) -> None:
+    """``FILE [OUT]``, or ``FILE... DIRECTORY``; ``alone``: what FILE alone means."""
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help=f"FILE and the new file OUT, or FILE... and a directory; {alone}"
+    )
+
+
 def add_json(parser: argparse._ActionsContainer, what: str = "one JSON object") -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help=f"print {what} (docs/cli.md)")

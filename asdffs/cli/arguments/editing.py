@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import SCHEMA, add_command, add_file, add_json, add_output
+from asdffs.cli.arguments.base import SCHEMA, add_command, add_file, add_files, add_json, add_output, add_outputs
 
 
 def add_recover(commands: Any) -> argparse.ArgumentParser:
@@ -38,7 +38,7 @@ can go on editing; otherwise it is saved beside the file and the exit code is 7.
 error (':cq' in vim) changes nothing.
 """
     parser = add_command(commands, "edit", "edit the tree in $EDITOR, without a mount", epilog)
-    add_file(parser)
+    add_files(parser)
     parser.add_argument("--strict", action="store_true", help="refuse arrays that do not fit their blocks")
     parser.add_argument("--schema", action="store_true", help=SCHEMA)
     return parser
@@ -75,6 +75,7 @@ def add_repack(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs repack data.asdf                                  drop slack, write an index
   asdffs repack --compression zstd data.asdf small.asdf
+  asdffs repack --compression zstd night/*.asdf small/     into a directory
   asdffs repack --padding 64K --align 4096 data.asdf       room for the tree; blocks at page starts
   asdffs repack --drop-unreferenced data.asdf              print what is dropped, renumber the sources
 
@@ -84,8 +85,7 @@ blocks in their own way; then --drop-unreferenced is refused, and --force insist
 belong to no block.
 """
     parser = add_command(commands, "repack", "rewrite a file: compression, padding, alignment, index", epilog)
-    add_file(parser)
-    parser.add_argument("out", metavar="OUT", nargs="?", help="new file (default: replace FILE)")
+    add_outputs(parser, "alone, FILE is replaced")
     parser.add_argument(
         "--compression", metavar="NAME", default="keep", help="compress all blocks like this (default: keep each)"
     )
@@ -93,7 +93,7 @@ belong to no block.
     parser.add_argument("--align", metavar="SIZE", help="start the content of blocks at multiples of SIZE")
     parser.add_argument("--drop-unreferenced", action="store_true", help="drop blocks that no array uses")
     add_output(parser, "OUT if it exists; drop blocks that only unknown objects may use")
-    add_json(parser)
+    add_json(parser, "one JSON object, of several files an array")
     return parser
 
 
@@ -103,17 +103,16 @@ def add_upgrade(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs upgrade --check old.asdf          show the changes of tree and blocks
   asdffs upgrade old.asdf new.asdf
-  for f in archive/*.asdf; do asdffs upgrade "$f" new/"$(basename "$f")"; done
+  asdffs upgrade archive/*.asdf new/
 
 For files of the drafts of 2014 and 2015 ('#ASDF 0.1.0', '%ASDF 0.1.0'), which no other library opens.  The
 tree keeps its comments.  References to other files are not changed: upgrade those files into the same
 directory.  The history of the new tree records how blocks were encoded, and the time ($SOURCE_DATE_EPOCH if set).
 """
     parser = add_command(commands, "upgrade", "convert a file of the drafts (0.1.0) to ASDF 1.6.0", epilog)
-    add_file(parser)
-    parser.add_argument("out", metavar="OUT", nargs="?", help="new file; not needed with --check")
+    add_outputs(parser, "with --check, only files")
     parser.add_argument("--check", action="store_true", help="only show the changes")
     parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
     add_output(parser, "OUT if it exists")
-    add_json(parser)
+    add_json(parser, "one JSON object, of several files an array")
     return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import SCHEMA, add_command, add_file, add_json
+from asdffs.cli.arguments.base import SCHEMA, add_command, add_files, add_json
 
 
 def add_info(commands: Any) -> argparse.ArgumentParser:
@@ -14,13 +14,14 @@ def add_info(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs info --json data.asdf | jq '.blocks[] | {index, data_size}'
   asdffs info --map data.asdf      draw the file layout to scale
+  asdffs info --json *.asdf | jq -r '.[] | select(.truncated != "") | .file'
 
-Sizes and offsets are in bytes.  The file may be mounted meanwhile.
+Sizes and offsets are in bytes.  The files may be mounted meanwhile.
 """
     parser = add_command(commands, "info", "list header, tree, padding, blocks, arrays and index", epilog)
-    add_file(parser)
+    add_files(parser)
     parser.add_argument("--map", action="store_true", help="draw the file layout to scale")
-    add_json(parser)
+    add_json(parser, "one JSON object, of several files an array")
     return parser
 
 
@@ -35,7 +36,7 @@ findings, or only notes; 9: warnings; 4: errors.  Only --repair changes anything
 change and writes the block index, and says so first.
 """
     parser = add_command(commands, "check", "validate files", epilog)
-    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
+    add_files(parser)
     parser.add_argument("--deep", action="store_true", help="also decode compressed blocks")
     parser.add_argument("--schema", action="store_true", help=SCHEMA)
     parser.add_argument("--repair", action="store_true", help="make only lossless repairs")

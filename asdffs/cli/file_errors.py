@@ -1,0 +1,31 @@
+"""Says that one file, perhaps of many, could not be read or changed."""
+
+from __future__ import annotations
+
+import sys
+
+from asdffs.cli.exit_codes import ExitCode, exit_code_of
+from asdffs.cli.remedies import told
+from asdffs.cli.saying import say
+from asdffs.errors import AsdffsError, UsageError
+
+
+def name_file(err: AsdffsError | OSError, file: str | None) -> None:
+    """Have the error name ``file``, if it names none; an error about the command line is about no file."""
+    if isinstance(err, OSError):
+        err.filename = err.filename or file
+    elif not isinstance(err, UsageError):
+        err.path = err.path or file
+
+
+def sentence_and_code(file: str | None, err: AsdffsError | OSError) -> tuple[str, ExitCode]:
+    """Return the error about ``file`` as users read it, and its exit code."""
+    name_file(err, file)
+    return told(err), exit_code_of(err) if isinstance(err, AsdffsError) else ExitCode.UNFINISHED
+
+
+def failed(file: str | None, err: AsdffsError | OSError) -> ExitCode:
+    """Print the error about ``file`` and the next step; return its exit code."""
+    sentence, code = sentence_and_code(file, err)
+    say(f"asdffs: {sentence}", file=sys.stderr)
+    return code

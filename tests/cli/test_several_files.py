@@ -1,0 +1,76 @@
+"""``info``, ``edit``, ``repack`` and ``upgrade`` of several files: one that fails is told and stops nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support.commands import Done, command
+from support.drafts import block_36, draft
+from support.mounts import environment_in
+from support.samples import check_saved, odd_file
+
+Call = Callable[..., Done]
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    return partial(command, environment={**environment_in(tmp_path), "VISUAL": "sed -i 's/^value: 1$/value: 2/'"})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three, of which the second is no ASDF file."""
+    names = [tmp_path / name for name in ("a.asdf", "b.asdf", "c.asdf")]
+    for name in names:
+        name.write_bytes(odd_file())
+    names[1].write_bytes(b"no")
+    return names
+
+
+def test_info(files: list[Path], call: Call) -> None:
+    done = call("info", *files)
+    assert (done.code, done.out.count("ASDF 1, file format 1.0.0")) == (4, 2)
+    assert f"{files[1]}: offset 0: not an ASDF file" in done.err
+    found = json.loads(call("info", "--json", *files).out)
+    assert [one["file"] for one in found] == [str(files[0]), str(files[2])]
+    assert json.loads(call("info", "--json", files[0]).out) == found[0]
+    assert call("info", "--map", files[0], files[2]).out.count("tree") >= 2
+
+
+def test_edit(files: list[Path], call: Call) -> None:
+    done = call("edit", *files)
+    assert (done.code, done.out) == (4, f"{files[0]}: the tree is saved\n{files[2]}: the tree is saved\n")
+    check_saved(files[0], 2)
+    check_saved(files[2], 2)
+
+
+def test_repack_into_a_directory(files: list[Path], tmp_path: Path, call: Call) -> None:
+    (tmp_path / "new").mkdir()
+    done = call("repack", "--json", "--compression", "zlib", *files, tmp_path / "new")
+    assert done.code == 4
+    assert [one["file"] for one in json.loads(done.out)] == [f"{tmp_path}/new/a.asdf", f"{tmp_path}/new/c.asdf"]
+    assert files[0].read_bytes() == odd_file()
+    found = call("info", "--json", tmp_path / "new/c.asdf").json["blocks"]
+    assert {block["compression"] for block in found} == {"zlib"}
+
+
+def test_upgrade_into_a_directory(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "new").mkdir()
+    old = [tmp_path / "a.asdf", tmp_path / "b.asdf"]
+    for path in old:
+        path.write_bytes(draft(b"a: 1\n", block_36(b"plain")))
+    assert call("upgrade", "--check", *old).code == 0
+    done = call("upgrade", *old, tmp_path / "new")
+    assert (done.code, done.out.count("ASDF 1.6.0, 1 blocks")) == (0, 2)
+    assert [call("get", "a", tmp_path / "new" / path.name).out for path in old] == ["1\n", "1\n"]
+
+
+def test_several_files_need_a_directory(files: list[Path], tmp_path: Path, call: Call) -> None:
+    for words in (("repack", *files), ("upgrade", *files, tmp_path / "new")):
+        done = call(*words)
+        assert (done.code, "is no directory, and there are several files" in done.sentence) == (2, True)
+    assert files[2].read_bytes() == odd_file()
