@@ -131,7 +131,7 @@ def test_a_slow_encode_holds_nobody_up(
         with open(mount.block(1), "r+b", buffering=0) as file:
             file.write(b"others are written")
     assert slow.ended - begin > seconds * 0.9
-    assert len(waits) >= 100
+    assert len(waits) >= 20  # on a machine with much else to do; one or two if the encode held the others up
     check_worst(waits)
     assert mount.block(2).read_bytes() == content
     assert mount.block(4).read_bytes() == bytes(300_000)
