@@ -35,7 +35,13 @@ def identity_of(path: str) -> str:
 
 def note_replacement(path: str, new: str) -> None:
     """The file at ``path`` is about to be replaced by ``new``, which is the same file to its user."""
-    _note(top_of(path), identity_of(new))
+    if has_state(path):
+        _note(top_of(path), identity_of(new))
+
+
+def has_state(path: str) -> bool:
+    """Return whether the file at ``path`` has a state directory, here or under an earlier name."""
+    return os.path.lexists(top_of(path)) or StateOwner(path).elsewhere() is not None
 
 
 class StateOwner:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 
 from asdffs.cli.value_files import change_files, wanted_by
+from asdffs.errors import UsageError
 from asdffs.tree.paths import split_assignment
 from asdffs.tree.snippets import parse_value, text_value
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
@@ -12,6 +15,9 @@ from asdffs.workflows.value_changes import Kind, Rules, ValueChange
 
 def run(arguments: argparse.Namespace) -> int:
     """Set the values in each file; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
+    for word in arguments.files:
+        if "=" in word and not os.path.lexists(word):
+            raise UsageError(f"{word} is not a file; another value is set by -p {shlex.quote(word)}")
     changes = [_change(word, string=arguments.string) for word in (arguments.change, *arguments.changes)]
     rules = Rules(create=arguments.create, shared=arguments.shared)
     return change_files(arguments, arguments.files, wanted_by(arguments, changes, rules))

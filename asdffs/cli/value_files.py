@@ -159,7 +159,7 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
     from asdffs.document.opening import Settings
 
     settings = Settings(schema=wanted.schema)
-    with opened_to_write(path, wanted.command, settings) as (document, _):
+    with opened_to_write(path, wanted.command, settings, stateless=True) as (document, _):
         new, notes = _edited(path, document.tree.text(), wanted, result)
         if result.edits:
             _record(wanted, path, state="begun", notes=notes)
@@ -230,7 +230,7 @@ def _sentence(path: str, old: str, new: str) -> str:
 
 
 def _short(text: str) -> str:
-    words = " ".join(text.split())
+    words = " ".join(text.split()).removeprefix(",").strip()  # in flow style an item is added with its comma
     return words if len(words) <= _SHORT else f"{words[: _SHORT - 3]}..."
 
 

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from asdffs import interrupts
-from asdffs.cli.identity import note_replacement
+from asdffs.cli.identity import has_state, note_replacement
 from asdffs.cli.past import tell_the_past
-from asdffs.cli.places import Held, places_of
+from asdffs.cli.places import Held, places_in, places_of, top_of
 from asdffs.cli.remedies import told
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
+from asdffs.document.saves.places import Places
 from asdffs.document.scanning import resolve
 
 logger = logging.getLogger(__name__)
@@ -22,27 +23,33 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def opened_to_write(
-    path: str, command: str, settings: Settings | None = None, *, typing: bool = False
+    path: str, command: str, settings: Settings | None = None, *, typing: bool = False, stateless: bool = False
 ) -> Iterator[tuple[Document, Held]]:
     """The document, and where its command may keep drafts and spool; closed, and these emptied, at the end.
 
-    ``typing``: something may be typed meanwhile, and these are emptied only if the command says ``release``.  Others
-    are told that ``command`` holds the file.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
+    ``typing``: something may be typed meanwhile, and these are emptied only if the command says ``release``.
+    ``stateless``: the command keeps no drafts and decodes no block; no state directory is made for it.  Others are
+    told that ``command`` holds the file.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
     """
+    real = os.path.join(*resolve(path))
+    places = places_in(top_of(real)) if stateless else places_of(real)
+    chosen = settings or Settings(spool=None if stateless else places.spool)
     with interrupts.critical():
-        yield from _opened(os.path.join(*resolve(path)), command, settings, typing=typing)
+        yield from _opened(real, command, chosen, places, typing=typing)
 
 
-def _opened(real: str, command: str, settings: Settings | None, *, typing: bool) -> Iterator[tuple[Document, Held]]:
-    places = places_of(real)
-    chosen = replace(
-        settings or Settings(spool=places.spool), replacing=lambda new: note_replacement(real, new), tell=told
-    )
-    document = open_document(real, writable=True, settings=chosen)
+def _opened(
+    real: str, command: str, settings: Settings, places: Places, *, typing: bool
+) -> Iterator[tuple[Document, Held]]:
+    settings = replace(settings, replacing=lambda new: note_replacement(real, new), tell=told)
+    document = open_document(real, writable=True, settings=settings)
     held = Held(places)
     try:
-        for sentence in tell_the_past(document, places).sentences:
-            logger.warning("%s: %s", document.path, sentence)
+        if has_state(real):  # under the lock, which whoever left something has given away
+            for sentence in tell_the_past(document, places).sentences:
+                logger.warning("%s: %s", document.path, sentence)
+        elif document.report.recovery:
+            logger.warning("%s: %s", document.path, document.report.recovery)
         document.note_owner({"pid": os.getpid(), "command": command})
         if not typing:
             held.release()

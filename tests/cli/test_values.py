@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import yaml
 from support.commands import Done, command
-from support.mounts import environment_in, mounted
+from support.mounts import environment_in, lazily_unmount, mounted
+from support.processes import wait_for
 from support.samples import odd_file
 
 Call = Callable[..., Done]
@@ -172,6 +173,7 @@ def test_a_shared_value_is_refused(call: Call, tmp_path: Path) -> None:
         (["rename", "meta", "items"], 4, "items already exists"),
         (["rename", "meta.observer", "items.x"], 2, "is in another mapping"),
         (["set", "--where", "number >", "number=1"], 2, "character"),
+        (["set", "number=1", "meta.observer=Eve"], 2, "is not a file; another value is set by -p meta.observer=Eve"),
         (["set", "--jobs", "0", "number=1"], 2, "--jobs 0: give a number of processes from 1 on"),
     ],
 )
@@ -271,6 +273,37 @@ def test_killed_in_the_middle(tmp_path: Path, call: Call) -> None:
         assert {one["file"] for one in values if one["value"] != "Ada Lovelace"} >= done
         call("undo", record)
         assert [text_of(path) for path in files] == before
+
+
+def test_no_state_directory_is_made(tmp_path: Path, call: Call) -> None:
+    """A change of one value keeps no drafts, also where the file grows into a new one."""
+    files = many(tmp_path, 2)
+    assert call("set", "meta.observer=" + "x" * 20_000, "--create", "-p", "a.b=1", *files).code == 0
+    assert call("get", "a.b", files[1]).out == "1\n"
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.mount
+def test_what_a_killed_mount_left_is_kept_before_a_value_is_set(night: Path, call: Call) -> None:
+    point = night.parent / "mnt"
+    point.mkdir()
+    assert call("mount", night, point).code == 0
+    try:
+        pid = json.loads((point / ".asdffs/status.json").read_text())["pid"]
+        (point / "notes").write_text("remember")
+        os.kill(pid, signal.SIGKILL)
+        wait_for(pid)
+    finally:
+        lazily_unmount(point)
+    done = call("set", "number=5", night)
+    assert done.code == 0
+    assert "kept from the last mount: " in done.err
+    assert (night.parent / "night.asdf.leftover/notes").read_text() == "remember"
+
+
+def test_an_item_of_a_flow_mapping_is_told_without_its_comma(night: Path, call: Call) -> None:
+    assert call("set", "meta.more={a: 1}", night).code == 0
+    assert call("set", "meta.more.b=2", night).out == f"{night}: meta.more.b: added b: 2\n"
 
 
 def test_read_only_file(night: Path, call: Call) -> None:
