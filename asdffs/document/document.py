@@ -184,10 +184,16 @@ class Document(ForPrograms):
             self.fit.note(warnings)
 
     def check_shrunk(self) -> None:
-        """Check the tree again if blocks were made smaller since the last check, and note arrays that do not fit."""
+        """Check the tree again if blocks were made smaller since the last check, and note arrays that do not fit.
+
+        The change itself is done, so a tree that cannot be read is only logged.
+        """
         if self.fit.shrunk_anew():
             before = {*self.report.warnings}
-            self.check_tree()
+            try:
+                self.check_tree()
+            except OSError as err:
+                logger.warning("%s: the tree could not be checked: %s", self.path, err.strerror)
             self.report.note_cut(before)
 
     def repair_index(self) -> bool:
