@@ -6,6 +6,7 @@ A file that cannot be changed stops nothing; it is named, and decides the exit c
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import json
 import os
@@ -121,18 +122,28 @@ def _results(files: Sequence[str], wanted: Wanted, jobs: int) -> Iterator[Result
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(files)), context, initializer=_leave_signals) as pool:
+    with ProcessPoolExecutor(min(jobs, len(files)), context) as pool:
         try:
-            yield from pool.map(change_file, files, [wanted] * len(files))
+            with _signals_held():  # map starts all processes
+                results = pool.map(change_file, files, [wanted] * len(files))
+            yield from results
         except BaseException:  # an interrupt, too: each process completes its file, and begins no other
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _leave_signals() -> None:
-    """Leave signals for the whole group, such as Ctrl-C, to the process that started this one."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold signals back inside the block.
+
+    The processes that are started there hold them back for ever, from their first instruction on.  So signals for the
+    whole group, such as Ctrl-C, are left to this process.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def change_file(path: str, wanted: Wanted) -> Result:

@@ -318,7 +318,7 @@ BAD_MOUNTS = {
     "empty file": (["empty", "mnt"], 4, "not an ASDF file"),
     "no tree end": (["cut", "mnt"], 4, "the tree has no end"),
     "other version": (["future", "mnt"], 4, "2.0.0"),
-    "no mount point": (["data.asdf", "nowhere"], 6, "does not exist; create it"),
+    "no mount point": (["data.asdf", "nowhere"], 6, "does not exist; run: mkdir -p"),
     "mount point not empty": (["data.asdf", "full"], 6, "not empty"),
     "mount point is a file": (["data.asdf", "text"], 6, "not a directory"),
     "unknown option": (["data.asdf", "mnt", "-o", "ro,sparkle"], 2, "unknown mount option 'sparkle'"),
