@@ -125,7 +125,11 @@ class InvalidTreeError(AsdffsError):
     """A text is not valid as the tree, so it cannot be committed; ``line`` and ``column`` are the place."""
 
 
-class SharedValueError(InvalidTreeError):
+class ValueRefusedError(InvalidTreeError):
+    """An edit of a value is refused.  The tree is valid and stays as it is; ``line`` is the place in it."""
+
+
+class SharedValueError(ValueRefusedError):
     """A value cannot be changed alone, because an alias or a merge key uses it in other places of the tree too."""
 
 

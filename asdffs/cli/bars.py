@@ -63,4 +63,7 @@ def title(one: dict[str, Any]) -> str:
 
 def _first(running: list[dict[str, Any]]) -> str:
     one = running[0] if running else None
-    return f"({title(one)}, {one['done']} of {one['total']} {one.get('unit', 'bytes')})" if one else ""
+    if one is None:
+        return ""
+    name = f"{title(one)}, " if title(one) else ""
+    return f"({name}{one['done']} of {one['total']} {one.get('unit', 'bytes')})"

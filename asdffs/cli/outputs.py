@@ -43,6 +43,15 @@ def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], N
     ``OSError``, and what ``fill`` raises.
     """
     path: str = os.path.realpath(arguments.out)
+    try:
+        _write(path, arguments, fill)
+    except OSError as err:
+        err.filename = err.filename or path  # else it would be told of the file that is read
+        raise
+    return path
+
+
+def _write(path: str, arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None]) -> None:
     directory, name = os.path.split(path)
     if not os.path.isdir(directory):
         raise MissingFileError("is no directory; create it first", path=directory)
@@ -63,4 +72,3 @@ def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], N
         ):  # what a crash left beside it goes; no ASDF file leaves nothing
             open_document(path, writable=True).close()
         write_over(folder, name, lambda backend: fill(folder, backend))
-    return path

@@ -39,7 +39,7 @@ WORDS: Final = {
 ADVICE: Final = {
     errno.ENOSPC: "; make room, and try again",
     errno.EDQUOT: "; make room, and try again",
-    errno.EACCES: "; a file that is changed must be writable, and so must its directory",
+    errno.EACCES: "; a change needs the right to write the file and its directory",
     errno.EPERM: "; it belongs to another user, or must not be changed",
     errno.EMFILE: "; close some files, or raise the limit with 'ulimit -n'",
 }

@@ -25,4 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _change(word: str, *, string: bool) -> ValueChange:
     path, value = split_assignment(word)
+    if not (string or value.strip()):
+        raise UsageError(
+            f"{word}: the value is empty; write null, or \"''\" for empty text; 'asdffs unset' removes it"
+        )
     return ValueChange(Kind.SET, path, text_value(value) if string else parse_value(value))

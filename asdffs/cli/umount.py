@@ -72,11 +72,11 @@ def _take_away(given: str) -> int:
         raise UsageError("the name of the mount point is empty")
     mountpoint = resolved(given)
     found = topmost(mountpoint)
-    if found is None and os.path.isfile(given):  # not asked of a mount point, whose daemon may not answer
+    if found is None and not os.path.isdir(given):  # not asked of a mount point, whose daemon may not answer
         mountpoint = _mountpoint_of(given)
         found = topmost(mountpoint)
     if found is None or found.kind != "fuse.asdffs":
-        raise MountError("no asdffs mount is there; 'asdffs ls' lists them", path=given)
+        raise _not_mounted(given)
     if os.geteuid() == 0 and found.owner:  # root itself may not look into it
         return as_user(found, lambda: _take_away_or_say(given))
     status = _status(found, given)
@@ -100,7 +100,11 @@ def _mountpoint_of(file: str) -> str:
         return points[0]
     if points:
         raise UsageError(f"is mounted in several places; give one of them: {shlex.join(points)}", path=file)
-    raise MountError("is a file that is not mounted; 'asdffs ls' lists the mounts", path=file)
+    raise _not_mounted(file)
+
+
+def _not_mounted(given: str) -> MountError:
+    return MountError("no asdffs mount is there; 'asdffs ls' lists them", path=given)
 
 
 def _tell(path: str, report: str) -> ExitCode:
@@ -206,7 +210,7 @@ def _unmount(mountpoint: str) -> None:
             return
         if time.monotonic() > until:
             users = f"to see who uses it, run: fuser -vm {shlex.quote(mountpoint)}"
-            sentence = f"the file is finished, but not unmounted: {done.stderr.strip()}; {users}"
+            sentence = f"the file is finished, but not unmounted: {done.stderr.strip().rstrip('.')}; {users}"
             raise InUseError(sentence, path=mountpoint)
         time.sleep(_LOOK)
 

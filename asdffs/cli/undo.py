@@ -6,7 +6,7 @@ import argparse
 import json
 
 from asdffs.cli.value_files import Wanted, change_files
-from asdffs.errors import UsageError
+from asdffs.errors import MissingFileError, UsageError
 from asdffs.workflows.value_changes import Note, from_facts
 
 
@@ -18,9 +18,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _read(record: str) -> dict[str, list[Note]]:
-    """Return the notes of each file, in the order in which they were made.  Raises ``UsageError``, ``OSError``."""
+    """Return the notes of each file, in the order in which they were made.
+
+    Raises ``UsageError``, ``MissingFileError``, ``OSError``.
+    """
     found: dict[str, list[Note]] = {}
-    with open(record, encoding="utf-8") as file:
+    try:
+        file = open(record, encoding="utf-8")  # noqa: SIM115  # closed below
+    except FileNotFoundError as err:
+        raise MissingFileError("cannot be opened: there is no such record", path=record) from err
+    with file:
         for number, line in enumerate(file, 1):
             try:
                 facts = json.loads(line)

@@ -97,11 +97,19 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
         for result in _results(files, wanted, arguments.jobs):
             results.append(result)
             _print(arguments, result, alone=len(files) == 1)
+    _remove_empty(wanted.record)
     if arguments.json:
         print(json.dumps([asdict(result) for result in results], indent=2))
     elif len(files) > 1:
         say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
     return exit_code(result.code for result in results)
+
+
+def _remove_empty(record: str) -> None:
+    """Remove a record without a change, so that the command can be given again."""
+    with contextlib.suppress(OSError):
+        if record and os.path.getsize(record) == 0:
+            os.unlink(record)
 
 
 def exit_code(codes: Iterable[int]) -> int:
@@ -111,7 +119,7 @@ def exit_code(codes: Iterable[int]) -> int:
 
 
 def _progress(done: int, total: int) -> dict[str, Any]:
-    return {"operation": "files", "block": None, "done": done, "total": total, "unit": "files"}
+    return {"operation": "", "block": None, "done": done, "total": total, "unit": "files"}
 
 
 def _results(files: Sequence[str], wanted: Wanted, jobs: int) -> Iterator[Result]:
@@ -188,8 +196,9 @@ def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str
         raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
     if wanted.notes is not None:
         notes = wanted.notes[path]
-        result.edits = [_shown(note.path, note.new, note.old) for note in notes]
-        return take_back(old, notes), []
+        new = take_back(old, notes)
+        result.edits = [_shown(note.path, note.new, note.old) for note in notes if new != old]
+        return new, []
     changed = change_values(old, wanted.changes, wanted.rules, noted=bool(wanted.record))
     result.edits = [_shown(format_path(edit.path), edit.old, edit.new) for edit in changed.edits]
     return changed.text, changed.notes

@@ -17,6 +17,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.DamagedFileError: errno.EIO,
     errors.DamagedBlockError: errno.EIO,
     errors.MissingValueError: errno.ENOENT,
+    errors.ValueRefusedError: errno.EBADMSG,
     errors.SharedValueError: errno.EBADMSG,
     errors.InvalidTreeError: errno.EBADMSG,  # EINVAL misleads emacs and mv
     errors.InvalidArrayError: errno.EIO,

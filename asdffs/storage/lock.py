@@ -69,7 +69,8 @@ def _holder(owner: dict[str, Any]) -> str:
     if not owner:
         return "another asdffs is writing this file; unmount it first"
     if "command" in owner:
-        return f"'asdffs {owner['command']}' (process {owner.get('pid')}) is changing this file; wait until it ends"
+        who = f"'asdffs {owner['command']}' (process {owner.get('pid')})"
+        return f"{who} is changing this file; wait until it ends, or end it"
     point = str(owner.get("mountpoint"))
     return (
         f"already mounted for writing at {point} by process {owner.get('pid')} ({owner.get('state')}); "

@@ -164,7 +164,7 @@ class _Reader:
             self.special_scalar(event)
             return
         if value[:1] in _NUMBERS_BEGIN or len(value) > _SHORT:
-            _check_scalar(event)
+            check_scalar(event)
         frame = self.stack[-1]
         if frame.mapping and frame.key is None:
             frame.key = value
@@ -182,7 +182,7 @@ class _Reader:
         frame = self.stack[-1] if self.stack else None
         if frame is None and event.value:
             raise _invalid("the tree must be a mapping, and this is a scalar", event.start_mark)
-        _check_scalar(event)
+        check_scalar(event)
         if event.anchor and self.unique:
             self.named[event.anchor] = _key_value(event)
         if frame is not None and frame.wants_key:
@@ -365,7 +365,7 @@ def _kind_of_scalar(event: Any) -> str:
     return "tagged" if event.tag and event.tag != "!" and not event.tag.startswith(_YAML) else "scalar"
 
 
-def _check_scalar(event: Any) -> None:
+def check_scalar(event: Any) -> None:
     """Refuse scalars that YAML takes for a number or a date but cannot construct: asdf could not open the file."""
     tag = event.tag
     if not tag and event.implicit[0]:

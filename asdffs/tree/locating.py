@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import yaml
 
-from asdffs.errors import InvalidTreeError
+from asdffs.errors import InvalidTreeError, MissingValueError
 from asdffs.format.header import as_yaml
 from asdffs.tree.paths import Path
 
@@ -101,7 +101,7 @@ class Location:
 def locate(text: str, path: Path) -> Location:
     """Return where the value at ``path`` is in ``text`` (header, comments and tree), or what of the path is missing.
 
-    Raises ``InvalidTreeError`` for a text that is not YAML, and where the path goes through a scalar.
+    Raises ``InvalidTreeError`` for a text that is not YAML, ``MissingValueError`` if the path goes through a scalar.
     """
     try:
         return _Locator(text, path).locate()
@@ -174,7 +174,7 @@ class _Locator:
         if depth == len(self._path):
             return self._target(event, container, key)
         if isinstance(event, _Scalar):
-            raise InvalidTreeError(
+            raise MissingValueError(
                 "the path goes on here, and this is not a mapping or a sequence", line=event.start_mark.line + 1
             )
         return self._mapping(event, depth) if isinstance(event, _MappingStart) else self._items(event, depth)
@@ -241,7 +241,7 @@ class _Locator:
         step = self._path[depth]
         if isinstance(step, str):
             if not re.fullmatch(r"-?\d{1,18}", step):
-                raise InvalidTreeError(f"this is a sequence, so {step!r} is not a part of it", line=box.line)
+                raise MissingValueError(f"this is a sequence, so {step!r} is not a part of it", line=box.line)
             step = int(step)
         if step < 0:
             step += self._count(depth)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.errors import InvalidTreeError
+from asdffs.errors import InvalidTreeError, MissingValueError
 from asdffs.tree.locating import locate
 from asdffs.tree.paths import Path
 from asdffs.tree.values import ValueNode, read_values, scalar_node
@@ -65,7 +65,7 @@ class Values:
         """Return the value if it is a scalar; None if the whole tree must be read."""
         try:
             found = locate(self._decoded(), path)
-        except InvalidTreeError:
+        except (InvalidTreeError, MissingValueError):
             return None
         return None if found.missing or found.kind != "scalar" else scalar_node(found.event)
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import yaml
 
-from asdffs.errors import InvalidTreeError, UsageError
+from asdffs.errors import InvalidTreeError, UsageError, ValueRefusedError
+from asdffs.tree.events import check_scalar
 from asdffs.tree.values import ValueNode, key_name, read_events, scalar_node
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -54,6 +55,9 @@ def parse_value(typed: str) -> NewValue:
     """Return the value that the YAML text ``typed`` means.  Raises ``UsageError`` if it is not one YAML value."""
     try:
         node = read_node(_as_item(typed))
+        for event in yaml.parse(_as_item(typed), Loader=_Loader):
+            if isinstance(event, yaml.ScalarEvent):
+                check_scalar(event)
     except (InvalidTreeError, yaml.YAMLError) as err:
         raise UsageError(f"the value {typed!r} is not valid YAML; use --string for text") from err
     if not isinstance(node.value, list) or len(node.value) != 1:
@@ -97,7 +101,7 @@ def write_value(new: NewValue, place: Place, *, style: str | None = None) -> str
     for text in _candidates(new, place, style):
         if _holds(text, new, place):
             return text
-    raise InvalidTreeError("YAML has no way to write this value")
+    raise ValueRefusedError("YAML has no way to write this value")
 
 
 def write_key(key: str) -> str:
@@ -111,7 +115,7 @@ def write_key(key: str) -> str:
         plain = isinstance(name, yaml.ScalarEvent) and name.implicit[0]
         if len(events) == 8 and name.value == key and (not plain or _is_plain_key(key)):
             return text
-    raise InvalidTreeError(f"YAML has no way to write the key {key!r}")
+    raise ValueRefusedError(f"YAML has no way to write the key {key!r}")
 
 
 def read_node(text: str) -> ValueNode:
@@ -229,7 +233,7 @@ def _write_name(name: str) -> str:
                 return text
         except (InvalidTreeError, yaml.YAMLError):
             continue
-    raise InvalidTreeError(f"YAML has no way to write the key {name!r}")
+    raise ValueRefusedError(f"YAML has no way to write the key {name!r}")
 
 
 def _is_plain_key(key: str) -> bool:

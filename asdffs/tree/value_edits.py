@@ -1,7 +1,7 @@
 """Edits of single values in the text of a tree: set, add, remove, rename.
 
 Only the bytes of the value change: comments, order, quotes, anchors, tags and every other byte stay.  An edit is
-refused (``InvalidTreeError``) when it would change more than the caller named, because an alias shares the value.
+refused (``ValueRefusedError``) when it would change more than the caller named, because an alias shares the value.
 Pure functions; offsets count characters.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from asdffs.errors import InvalidTreeError, MissingValueError, Remedy, SharedValueError
+from asdffs.errors import MissingValueError, Remedy, SharedValueError, ValueRefusedError
 from asdffs.tree.locating import Container, Location, behind_properties, locate
 from asdffs.tree.paths import Path, format_path
 from asdffs.tree.snippets import NewValue, Place, read_text, same, write_key, write_value
@@ -45,13 +45,13 @@ def set_value(text: str, path: Path, new: NewValue, *, create: bool = False, sha
 
     A missing key of a mapping, or the item behind the last one of a sequence, is added.  ``create``: also add missing
     mappings on the way.  ``shared``: change the value even if aliases share it.
-    Raises ``MissingValueError`` if the parent is missing, else ``InvalidTreeError``.
+    Raises ``MissingValueError`` if the parent is missing, else ``ValueRefusedError``, ``InvalidTreeError``.
     """
     found = locate(text, path)
     if found.missing:
         return _added(text, found, path, new, create=create, shared=shared)
     if not path:
-        raise InvalidTreeError("the root of the tree cannot be replaced; set the values in it")
+        raise ValueRefusedError("the root of the tree cannot be replaced; set the values in it")
     if _has_already(text, found, new):
         return None
     _check_shared(found, path, shared=shared)
@@ -62,7 +62,7 @@ def set_value(text: str, path: Path, new: NewValue, *, create: bool = False, sha
 def unset_value(text: str, path: Path, *, shared: bool = False) -> Edit:
     """Return the edit that removes the value at ``path``, with its key and the comment on its line.
 
-    Raises ``MissingValueError``, ``InvalidTreeError``.
+    Raises ``MissingValueError``, ``ValueRefusedError``, ``InvalidTreeError``.
     """
     found = _existing(text, path)
     _check_shared(found, path, shared=shared, removes=True)
@@ -73,15 +73,15 @@ def unset_value(text: str, path: Path, *, shared: bool = False) -> Edit:
 def rename_value(text: str, path: Path, key: str, *, shared: bool = False) -> Edit:
     """Return the edit that gives the value at ``path`` another key in its mapping.
 
-    Raises ``MissingValueError``, and ``InvalidTreeError`` when the mapping has that key already.
+    Raises ``MissingValueError``, and ``ValueRefusedError`` if the mapping has that key already.
     """
     found = _existing(text, path)
     if found.key is None:
-        raise InvalidTreeError(f"{format_path(path)} is an item of a sequence, and has no key", line=found.line)
+        raise ValueRefusedError(f"{format_path(path)} is an item of a sequence, and has no key", line=found.line)
     _check_shared(found, path[:-1], shared=shared, parent=True)
     other = locate(text, (*found.path[:-1], key))
     if not other.missing:
-        raise InvalidTreeError(f"{format_path((*path[:-1], key))} already exists", line=other.line)
+        raise ValueRefusedError(f"{format_path((*path[:-1], key))} already exists", line=other.line)
     start, end = found.key
     return Edit((*found.path[:-1], key), start, text[start:end], write_key(key), found.line)
 
@@ -91,7 +91,7 @@ def _existing(text: str, path: Path) -> Location:
     if found.missing:
         raise missing(path, found)
     if not path:
-        raise InvalidTreeError("the root of the tree cannot be removed or renamed")
+        raise ValueRefusedError("the root of the tree cannot be removed or renamed")
     if found.container is None:
         raise _shared_error(found, path, None)
     return found
@@ -113,24 +113,26 @@ def _step(step: str | int) -> str:
 
 
 def _check_shared(found: Location, path: Path, *, shared: bool, removes: bool = False, parent: bool = False) -> None:
-    """Raise ``InvalidTreeError`` if the edit would change more than the value at ``path``.
+    """Raise ``ValueRefusedError`` if the edit would change more than the value at ``path``.
 
     ``removes``: the value is removed.  ``parent``: ``path`` is the mapping of the edited key.
     """
     if removes and found.anchor and found.kind != "alias":
         own = [line for line in found.aliases if line > found.line]
         if own:
-            raise InvalidTreeError(f"{format_path(path)} has the anchor '&{found.anchor}', and {_lines(own)} uses it")
+            raise ValueRefusedError(
+                f"{format_path(path)} has the anchor '&{found.anchor}', and {_lines(own)} uses it"
+            )
     if found.inner and not parent:
         one = found.inner[0]
         sentence = f"{format_path(path)} has the anchor '&{one.anchor}' in it, and line {one.line} uses that"
-        raise InvalidTreeError(sentence, line=one.anchor_line)
+        raise ValueRefusedError(sentence, line=one.anchor_line)
     if shared or not (found.through or found.aliases):
         return
     raise _shared_error(found, path, Remedy.CHANGE_SHARED)
 
 
-def _shared_error(found: Location, path: Path, remedy: Remedy | None) -> InvalidTreeError:
+def _shared_error(found: Location, path: Path, remedy: Remedy | None) -> SharedValueError:
     if found.through:
         last = found.through[-1]
         sentence = f"{format_path(path)} is shared: '*{last.anchor}' means the value of line {last.anchor_line}"
@@ -234,7 +236,7 @@ def newline_of(text: str, place: int) -> str:
 def _added(text: str, found: Location, path: Path, new: NewValue, *, create: bool, shared: bool) -> Edit:
     box = found.container
     if box is None:
-        raise InvalidTreeError("the file has no tree to add a value to")
+        raise ValueRefusedError("the file has no tree to add a value to")
     first, *rest = found.missing
     wrong = isinstance(first, str) != box.mapping or (not box.mapping and first != box.count)
     if wrong or (rest and not create) or any(isinstance(step, int) for step in rest):
@@ -294,7 +296,7 @@ def _extent(text: str, found: Location) -> tuple[int, int, str]:
     if found.key is None:
         start = _dash(text, found)
     elif text[:start].rstrip(" ").endswith("?"):
-        raise InvalidTreeError("its key is written with '?'; remove it in an editor", line=found.line)
+        raise ValueRefusedError("its key is written with '?'; remove it in an editor", line=found.line)
     if box.count == 0 and box.next_start is None:
         return (
             start,
@@ -335,4 +337,4 @@ def _dash_before(text: str, place: int, column: int) -> int:
         if at == column and _NOTHING.fullmatch(text, dash + 1, place):
             return dash
         dash = text.rfind("-", 0, dash)
-    raise InvalidTreeError("the item is written in a way that cannot be edited alone; use an editor")
+    raise ValueRefusedError("the item is written in a way that cannot be edited alone; use an editor")

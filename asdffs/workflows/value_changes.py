@@ -11,7 +11,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from asdffs.errors import InvalidTreeError, MissingValueError
+from asdffs.errors import InvalidTreeError, MissingValueError, ValueRefusedError
 from asdffs.tree.locating import Location, locate
 from asdffs.tree.paths import Path, format_path, parse_path
 from asdffs.tree.snippets import NewValue
@@ -77,7 +77,8 @@ class Changed(NamedTuple):
 def change_values(text: str, changes: Sequence[ValueChange], rules: Rules, *, noted: bool = False) -> Changed:
     """Return ``text`` with the changes; a value that is as wanted needs no edit.
 
-    ``noted``: also return notes, which takes as long again.  Raises ``MissingValueError``, ``InvalidTreeError``.
+    ``noted``: also return notes, which takes as long again.
+    Raises ``MissingValueError``, ``ValueRefusedError``, ``InvalidTreeError``.
     """
     edits, notes = [], []
     for change in changes:
@@ -94,17 +95,38 @@ def change_values(text: str, changes: Sequence[ValueChange], rules: Rules, *, no
 def take_back(text: str, notes: Sequence[Note]) -> str:
     """Return ``text`` with the edits of ``notes`` taken back, the last first.
 
-    Raises ``InvalidTreeError`` if a value is not what the edit wrote.
+    An edit that is taken back already is passed over.  Raises ``ValueRefusedError`` if a value is neither what the
+    edit wrote nor what was there before.
     """
     for note in reversed(notes):
         start = _start(text, note)
-        end = start + len(note.new)
-        before = text[max(0, start - len(note.before)) : max(0, start)]
-        around = before == note.before and text.startswith(note.after, end)
-        if start < 0 or text[start:end] != note.new or not (note.new.strip() or around):
-            raise InvalidTreeError(f"{note.path} is not what was set; it was changed since, so it stays")
-        text = text[:start] + note.old + text[end:]
+        if _is_there(text, start, note.new, note):
+            text = text[:start] + note.old + text[start + len(note.new) :]
+        elif not _is_undone(text, start, note):
+            raise ValueRefusedError(f"{note.path} is not what was set; it was changed since, so it stays")
     return text
+
+
+def _is_there(text: str, start: int, written: str, note: Note) -> bool:
+    """Return whether ``written`` is at ``start``; if it is empty, what is around it must be as the note says."""
+    end = start + len(written)
+    before = text[max(0, start - len(note.before)) : max(0, start)]
+    around = before == note.before and text.startswith(note.after, end)
+    return start >= 0 and text[start:end] == written and bool(written.strip() or around)
+
+
+def _is_undone(text: str, start: int, note: Note) -> bool:
+    """Return whether the text is as it was before the edit."""
+    if note.old.strip():
+        return _is_there(text, start, note.old, note) and text.startswith(note.after, start + len(note.old))
+    return bool(note.new.strip()) and _is_missing(text, note.path)
+
+
+def _is_missing(text: str, path: str) -> bool:
+    try:
+        return bool(locate(text, parse_path(path)).missing)
+    except MissingValueError:
+        return True
 
 
 def _edit(text: str, change: ValueChange, rules: Rules) -> Edit | None:
@@ -149,7 +171,7 @@ def _start(text: str, note: Note) -> int:
     """Return where the edit of ``note`` begins, or -1 if its anchor is missing."""
     try:
         found = locate(text, parse_path(note.anchor) if note.anchor != "." else ())
-    except InvalidTreeError:
+    except (InvalidTreeError, MissingValueError):
         return -1
     return -1 if found.missing else found.start + note.distance
 
