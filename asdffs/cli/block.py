@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import logging
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from typing import BinaryIO, Final
 
 from asdffs.cli.bars import shown
 from asdffs.cli.logs import told_here
+from asdffs.cli.outputs import compression_notes
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.block import Block
@@ -25,6 +27,8 @@ from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError
 from asdffs.scheduling import CHUNK
+
+logger = logging.getLogger(__name__)
 
 _STDIN: Final = "-"
 _LONGEST_NUMBER: Final = 18
@@ -117,14 +121,16 @@ def _change(arguments: argparse.Namespace, document: Document, source: BinaryIO 
         document.blocks[number].remove(force=arguments.force)
         return
     if source is not None:
-        _write(document, number, source, append=arguments.replace is None)
+        _write(document, number, source, append=arguments.replace is None, force=arguments.force)
     if arguments.compression is not None:
         document.blocks[number].set_compression(arguments.compression)
+        for note in compression_notes(arguments.compression):
+            logger.warning("%s: %s", document.path, note)
     if arguments.number == "new":
         print(number)
 
 
-def _write(document: Document, number: int, source: BinaryIO, *, append: bool) -> None:
+def _write(document: Document, number: int, source: BinaryIO, *, append: bool, force: bool) -> None:
     size = source.seek(0, os.SEEK_END)
 
     def read(offset: int, length: int) -> bytes:
@@ -136,6 +142,8 @@ def _write(document: Document, number: int, source: BinaryIO, *, append: bool) -
     elif append:
         _append(document, document.blocks[number], content)
     else:
+        if not (force or document.blocks[number].header.streamed):
+            document.fit.check_cut(number, size)
         document.blocks[number].replace(content)
 
 

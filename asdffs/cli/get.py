@@ -102,8 +102,8 @@ def _print_json(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequ
     if len(arguments.files) > 1:
         found: Any = [{"file": row.file, "value": one} for row, one in zip(rows, objects, strict=True)]
         print(json.dumps(found, indent=2))
-    elif objects:
-        print(json.dumps(objects[0], indent=2))
+    else:  # null if the condition does not hold, or the file cannot be read
+        print(json.dumps(objects[0] if objects else None, indent=2))
 
 
 def _print_text(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:

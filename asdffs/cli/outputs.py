@@ -16,6 +16,8 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import default_mode, write_new, write_over
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
+#: Compressions that the asdf library does not know by itself.
+_OF_A_PACKAGE: Final = ("blsc", "lz4f", "zstd")
 
 
 def padding_of(text: str | None) -> Padding:
@@ -26,6 +28,13 @@ def padding_of(text: str | None) -> Padding:
             f"--padding {text}: give bytes such as 64K, or a part of the tree such as 20% (at most 1000%)"
         )
     return policy
+
+
+def compression_notes(name: str) -> list[str]:
+    """Return what to tell about a new compression: which readers need a package for it."""
+    if name not in _OF_A_PACKAGE:
+        return []
+    return [f"the asdf library reads {name} only with the package asdf-compression; zlib, bzp2 and lz4 need none"]
 
 
 def alignment_of(text: str | None) -> int:
@@ -62,7 +71,7 @@ def _write(path: str, arguments: argparse.Namespace, fill: Callable[[Folder, Bac
     elif not os.path.isfile(path):
         raise MissingFileError("is no regular file; nothing is written over it", path=path)
     elif not arguments.force:
-        raise NameExistsError("is there already; choose another name, or use --force", path=arguments.out)
+        raise NameExistsError("already exists; choose another name, or use --force", path=arguments.out)
     else:
         from asdffs.document.opening import open_document  # slow to import, and seldom needed
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from asdffs.cli.bars import shown
-from asdffs.cli.outputs import alignment_of, padding_of, write_out
+from asdffs.cli.outputs import alignment_of, compression_notes, padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each, with_outputs
 from asdffs.cli.writing import opened_to_write
@@ -50,9 +50,10 @@ def _repack(arguments: argparse.Namespace) -> Answer:
     target = path if in_place else os.path.realpath(arguments.out)
     dropped = sorted(set(range(repacking.count)) - set(repacking.kept))
     facts = {"file": target, "size_before": before, "size": os.path.getsize(target), "dropped": dropped}
-    for note in repacking.notes:
+    notes = [*repacking.notes, *compression_notes(arguments.compression)]
+    for note in notes:
         logger.warning("%s: %s", arguments.file, note)
-    return Answer({**facts, "notes": repacking.notes}, lambda: _show(facts))
+    return Answer({**facts, "notes": notes}, lambda: _show(facts))
 
 
 def _write(

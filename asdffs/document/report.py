@@ -118,6 +118,11 @@ class Report:
         self.failures += failures
         self.superseded += superseded
 
+    def check_cut(self) -> None:
+        """Raise ``CutBlockError`` if a block was made too small for its arrays and ``strict`` is set."""
+        if self.strict and self.cut:
+            raise CutBlockError(_told_cut([*self.cut]))
+
     @property
     def outcome(self) -> Outcome:
         """The outcome of the mount so far."""
@@ -176,9 +181,7 @@ def _counted(kept: list[str]) -> str:
             if count == 1
             else f"{count} edits were rejected; your texts are in"
         )
-    return (
-        f"{count} file{'s' * (count > 1)} of the mount {'is' if count == 1 else 'are'} not in the ASDF file; kept in"
-    )
+    return f"{count} file{'s' * (count > 1)} {'is' if count == 1 else 'are'} not in the ASDF file; kept in"
 
 
 def told_places(paths: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.document.extensions import Hidden, find_hidden
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
-from asdffs.errors import InUseError, InvalidTreeError, Remedy
+from asdffs.errors import InUseError, InvalidTreeError, NotPermittedError, Remedy
 from asdffs.scheduling import Scheduler
 from asdffs.tree.arrays import look_at_arrays
 from asdffs.tree.ndarrays import Ndarray
@@ -88,6 +88,22 @@ class TreeFit:
             why = "" if force else hidden.may_refer(number)
             if why:
                 raise InUseError(why, block=number, remedy=Remedy.FORCE_REMOVE)
+
+    def check_cut(self, number: int, size: int) -> None:
+        """Raise ``NotPermittedError`` if an array fits block ``number`` now, and would not in ``size`` bytes."""
+        try:
+            with self._scheduler.waiting():
+                arrays = self._tree.arrays()
+        except InvalidTreeError:  # nothing is known to need the bytes
+            return
+        count, now = self._contents.count, self._contents.stated_size(number)
+        for array in arrays:
+            if array.block_in(count) != number or fault_in_block(array, count, lambda _: now):
+                continue
+            fault = fault_in_block(array, count, lambda _: size)
+            if fault:
+                sentence = f"the new content is too small: line {array.line}: {array.name}: {fault}"
+                raise NotPermittedError(sentence, block=number, remedy=Remedy.FORCE_REPLACE)
 
     def check_unnumbered(self) -> None:
         """Raise ``InUseError`` if an object of a known extension (zarr) refers to blocks by their numbers."""

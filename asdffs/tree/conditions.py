@@ -15,6 +15,7 @@ ever evaluated as Python.  Pure functions.
 
 from __future__ import annotations
 
+import datetime
 import operator
 import re
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from asdffs.tree.paths import Path, format_path, parse_prefix
 
 #: What a lookup returns for a path that is not in the tree.
 MISSING: Final = object()
+_TIME: Final = re.compile(r"(?<=^\d{4}-\d\d-\d\d) +(?=\d)")
 #: Bounds of a search: one pattern on one value must not take seconds.
 _LONGEST_PATTERN: Final = 200
 LONGEST_VALUE: Final = 1000
@@ -133,10 +135,12 @@ class _Comparison(NamedTuple):
 def compare(name: str, value: Any, literal: Any) -> bool:
     """Return the result of the operator ``name`` on a value of the tree and a literal.
 
-    A number equals a number whatever its type; dates are compared as text.
+    A number equals a number whatever its type.  Dates and times are compared as text in ISO 8601, with a ``T``.
     """
     if value is MISSING:
         return name == "!="
+    if isinstance(value, datetime.date):
+        value, literal = value.isoformat(), _iso(literal)
     if name == "=~":
         return isinstance(value, str) and literal.search(value[:LONGEST_VALUE]) is not None
     if name == "in":
@@ -146,6 +150,13 @@ def compare(name: str, value: Any, literal: Any) -> bool:
     value = value if isinstance(value, (bool, int, float, str)) else str(value)
     same_kind = isinstance(value, str) == isinstance(literal, str) and not isinstance(value, bool)
     return same_kind and isinstance(literal, (int, float, str)) and _ORDER[name](value, literal)
+
+
+def _iso(literal: Any) -> Any:
+    """Return a literal with a ``T`` between date and time; lists item by item, anything else as it is."""
+    if isinstance(literal, str):
+        return _TIME.sub("T", literal, count=1)
+    return [_iso(item) for item in literal] if isinstance(literal, (list, tuple)) else literal
 
 
 def _equal(value: Any, literal: Any) -> bool:

@@ -56,10 +56,19 @@ class Values:
         return condition.holds(lookup)
 
     def written(self, path: Path) -> str | None:
-        """Return the text of the value as it is written, with tag and anchor; None if it is missing."""
+        """Return the text of the value as it is written, with tag and anchor; None if it is missing.
+
+        The lines of a block mapping or sequence without a tag or anchor lose their common indentation.
+        """
         text = self._decoded()
         found = locate(text, path)
-        return None if found.missing else text[found.start : found.end]
+        if found.missing:
+            return None
+        written = text[found.start : found.end]
+        if found.kind not in ("mapping", "sequence") or found.flow or found.content != found.start:
+            return written
+        indent = " " * (found.start - text.rfind("\n", 0, found.start) - 1)
+        return "\n".join(line.removeprefix(indent) for line in written.split("\n"))
 
     def _located(self, path: Path) -> ValueNode | None:
         """Return the value if it is a scalar; None if the whole tree must be read."""

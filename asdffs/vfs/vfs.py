@@ -360,6 +360,8 @@ class Vfs:
                 refused = refused or err
         self.document.finish()
         self.document.check_shrunk()
+        if refused is None and not final:
+            self.document.report.check_cut()
         if refused is not None:
             raise refused
 

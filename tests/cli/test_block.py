@@ -60,7 +60,7 @@ def test_replace(tmp_path: Path, call: Call, stored: Callable[[bytes], bytes], s
     new.write_bytes(bytes(range(256)) * (size // 256 + 1))
     content = new.read_bytes()[:size]
     new.write_bytes(content)
-    assert call("block", path, 0, "--replace", new).code == 0
+    assert call("block", path, 0, "--replace", new, "--force").code == 0
     assert printed(path, 0) == content
     assert call("check", path).out.count("checksum") == 0
     block = call("info", "--json", path).json["blocks"][0]
@@ -91,7 +91,13 @@ def test_a_replacement_that_is_too_short_is_told(tmp_path: Path, call: Call) -> 
     path = tmp_path / "data.asdf"
     path.write_bytes(odd_file())
     (tmp_path / "new").write_bytes(DATA[:50])
-    done = call("block", path, 0, "--replace", tmp_path / "new")
+    before = path.read_bytes()
+    for name in (tmp_path / "new", "/dev/null"):  # a producer that failed
+        done = call("block", path, 0, "--replace", name)
+        assert (done.code, path.read_bytes()) == (2, before)
+        assert "block 0: the new content is too small: line " in done.sentence
+        assert done.sentence.endswith(", or use --force")
+    done = call("block", path, 0, "--replace", tmp_path / "new", "--force")
     assert (done.code, done.out) == (0, "")
     assert "a block was made smaller, and an array no longer fits: line" in done.sentence
     assert "data: it needs bytes 0 to 100 of block 0, which has 50" in done.sentence

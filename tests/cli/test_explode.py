@@ -241,7 +241,7 @@ def test_nothing_is_written_over_without_force(tmp_path: Path, call: Call, real:
     (tmp_path / "out.asdf").write_bytes(b"mine")
     os.chmod(tmp_path / "out.asdf", 0o640)
     done = call("implode", tmp_path / "parts/real.asdf", tmp_path / "out.asdf")
-    assert (done.code, "is there already" in done.sentence) == (2, True)
+    assert (done.code, "already exists" in done.sentence) == (2, True)
     assert (tmp_path / "out.asdf").read_bytes() == b"mine"
     assert call("implode", tmp_path / "parts/real.asdf", tmp_path / "out.asdf", "--force").code == 0
     check_real(tmp_path / "out.asdf")

@@ -38,7 +38,7 @@ def night(tmp_path: Path) -> Path:
 def test_the_text_is_as_it_is_in_the_file(call: Call, night: Path) -> None:
     text = night.read_bytes().partition(b"\n...\n")[0].decode()
     assert call("tree", night).out == f"{text}\n...\n"
-    assert call("tree", night, "meta.exposure").out == "steps: [1, 2]\n    type: WFI_IMAGE\n"
+    assert call("tree", night, "meta.exposure").out == "steps: [1, 2]\ntype: WFI_IMAGE\n"
 
 
 def test_other_forms(call: Call, night: Path) -> None:

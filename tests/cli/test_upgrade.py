@@ -363,7 +363,7 @@ def test_refusals(tmp_path: Path) -> None:
     for arguments, code, sentence in (
         ((old,), 2, "give OUT"),
         ((old, old), 2, "is the file itself"),
-        ((old, new), 2, "is there already"),
+        ((old, new), 2, "already exists"),
         ((new, tmp_path / "x.asdf"), 2, "is already ASDF 1; there is nothing to upgrade"),
         ((new, "--check"), 2, "is already ASDF 1"),
         ((tmp_path / "no.asdf", tmp_path / "x.asdf"), 3, "No such file"),

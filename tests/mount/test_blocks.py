@@ -266,6 +266,9 @@ def test_a_block_that_is_cut_by_mistake_is_told(tmp_path: Path) -> None:
         mount.block(0).write_bytes(whole)
         assert mount.status["warnings"] == standing
         os.truncate(mount.block(0), 8)
+        done = run("sync", mount.point)
+        assert (done.returncode, "Input/output error" in done.stderr) == (1, True)
+        assert "a block was made smaller" in mount.error
     assert f"a block was made smaller, and an array no longer fits: {warning}" in mount.umount.stderr
     with mounted(path) as mount:
         os.truncate(mount.block(0), 4)

@@ -17,6 +17,7 @@ VALUES = {
     ("n",): None,
     ("l", 0): 2.5,
     ("day",): datetime.date(2027, 6, 1),
+    ("time",): datetime.datetime(2027, 6, 1, 12, 30),
 }
 
 
@@ -40,6 +41,8 @@ def look_up(path: tuple[str | int, ...]) -> Any:
         "b.c in ['x', 'WFI_IMAGE']",
         '"a" == 1',
         'day == "2027-06-01" and day > "2027-05-31"',
+        'time == "2027-06-01T12:30:00" and time == "2027-06-01 12:30:00" and time =~ "^2027-06-01T12"',
+        'time in ["2027-06-01 12:30:00"] and time < "2027-06-01 13:00:00"',
     ],
 )
 def test_it_holds(text: str) -> None:

@@ -52,7 +52,7 @@ example:
   asdffs block data.asdf 0 --replace new.bin               replace it, atomically
   instrument | asdffs block data.asdf 1 --append -         '-' is the standard input
   asdffs block data.asdf new --replace more.bin            a new block; its number is printed
-  asdffs block data.asdf 1 --compression zstd
+  asdffs block data.asdf 1 --compression lz4
 
 The number after the last one also means a new block.  The tree is not changed.
 """
@@ -64,8 +64,16 @@ The number after the last one also means a new block.  The tree is not changed.
     what.add_argument("--append", metavar="FROM", help="append the file FROM")
     what.add_argument("--remove", action="store_true", help="remove the last block, if no array uses it")
     what.add_argument("--stored", action="store_true", help="print the stored bytes without decoding them")
-    parser.add_argument("--compression", metavar="NAME", help="recompress: none, zlib, bzp2, lz4, zstd ...")
-    parser.add_argument("--force", action="store_true", help="remove it even if objects of unknown tags may use it")
+    parser.add_argument(
+        "--compression",
+        metavar="NAME",
+        help="recompress: none, zlib, bzp2, lz4, or zstd, blsc, lz4f, which other readers may not know",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace or remove it even if arrays, or objects of unknown tags, need it",
+    )
     return parser
 
 
@@ -74,8 +82,8 @@ def add_repack(commands: Any) -> argparse.ArgumentParser:
     epilog = """\
 example:
   asdffs repack data.asdf                                  drop slack, write an index
-  asdffs repack --compression zstd data.asdf small.asdf
-  asdffs repack --compression zstd night/*.asdf small/     into a directory
+  asdffs repack --compression lz4 data.asdf small.asdf
+  asdffs repack --compression lz4 night/*.asdf small/     into a directory
   asdffs repack --padding 64K --align 4096 data.asdf       room for the tree; blocks at page starts
   asdffs repack --drop-unreferenced data.asdf              print what is dropped, renumber the sources
 

@@ -33,8 +33,9 @@ def add_implode(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs implode parts/data.asdf whole.asdf
 
-Every local file that an array's source names becomes a block; so does a numbered file between these that no
-array uses.  OUT appears only when it is complete.
+Every local file that an array's source names becomes a block.  A numbered file between these becomes one too,
+even if no array uses it.  Checksums are copied: 'asdffs check OUT' names a block that was edited in its file.
+OUT appears only when it is complete.
 """
     parser = add_command(commands, "implode", "join an exploded form into one file", epilog)
     parser.add_argument("file", metavar="DIR/STEM.asdf", help="file with the tree")

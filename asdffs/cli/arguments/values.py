@@ -10,6 +10,7 @@ from asdffs.cli.arguments.base import SCHEMA, add_command, add_json
 _WHERE = """--where selects files by a condition on their values:
   'roman.meta.instrument.name == "WFI" and roman.meta.exposure.time > 100'
   'exists roman.meta.cal_step', 'meta.filter in ["F158", "F184"]', 'meta.title =~ "^Survey"', not, or, (...)
+A comparison with a missing value, or with one of another type, is false; with != it is true.
 """
 _PATHS = """A path is roman.meta.exposure.type, items[0].name, items[-1], "odd.key".x, or a JSON Pointer (/a/b/0).
 """
@@ -50,7 +51,8 @@ example:
   asdffs set --dry-run --where 'meta.version < 2' meta.version=2 *.asdf
   asdffs set --record changes.jsonl meta.version=2 *.asdf; asdffs undo changes.jsonl
 
-VALUE is YAML: 107.5, true, null, [1, 2].  Only the bytes of the value change: comments, order, quotes, tags
+VALUE is YAML 1.1: 107.5, true, null, [1, 2].  There yes is true, 012 is 10, and 2027-01-31 is a date; --string
+takes VALUE as text.  Only the bytes of the value change: comments, order, quotes, tags
 and everything else stay.  A new key goes behind its siblings.
 
 {_PATHS}
