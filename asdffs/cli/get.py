@@ -23,10 +23,11 @@ _MISSING: Final = object()
 
 
 class Row(NamedTuple):
-    """The values of one file, as they are printed; ``_MISSING`` for one that is missing."""
+    """The values of one file, as they are printed; ``_MISSING`` for one that is missing.  ``values``: all of them."""
 
     file: str
     cells: list[Any]
+    values: Values
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,7 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
             rows.append(row)
             codes.append(_missing(row, paths, arguments))
     (_print_json if arguments.json else _print_text)(arguments, paths, rows)
-    return max(codes, default=0)
+    if not codes:
+        say("asdffs: the condition holds for no file", file=sys.stderr)
+        return int(ExitCode.NOT_FOUND)
+    return max(codes)
 
 
 def _condition(text: str | None) -> Condition | None:
@@ -62,7 +66,7 @@ def _row(file: str, paths: Sequence[Path], condition: Condition | None, argument
     values = Values(read_text(file))
     if condition is not None and not values.hold(condition):
         return None
-    return Row(file, [_cell(values, path, arguments) for path in paths])
+    return Row(file, [_cell(values, path, arguments) for path in paths], values)
 
 
 def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
@@ -90,7 +94,7 @@ def _missing(row: Row, paths: Sequence[Path], arguments: argparse.Namespace) -> 
         if arguments.default is not None:
             row.cells[number] = arguments.default
         else:
-            say(f"asdffs: {row.file}: {format_path(path)}: there is no such value", file=sys.stderr)
+            say(f"asdffs: {row.file}: {row.values.missing(path)}", file=sys.stderr)
             code = int(ExitCode.NOT_FOUND)
     return code
 

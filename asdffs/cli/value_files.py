@@ -102,6 +102,8 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
         print(json.dumps([asdict(result) for result in results], indent=2))
     elif len(files) > 1:
         say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
+    if not arguments.json:
+        _tell_notes(results)
     return exit_code(result.code for result in results)
 
 
@@ -197,15 +199,15 @@ def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str
     if wanted.notes is not None:
         notes = wanted.notes[path]
         new = take_back(old, notes)
-        result.edits = [_shown(note.path, note.new, note.old) for note in notes if new != old]
+        result.edits = [_shown(note.path, note.new, note.old, "") for note in notes if new != old]
         return new, []
     changed = change_values(old, wanted.changes, wanted.rules, noted=bool(wanted.record))
-    result.edits = [_shown(format_path(edit.path), edit.old, edit.new) for edit in changed.edits]
+    result.edits = [_shown(format_path(edit.path), edit.old, edit.new, edit.note) for edit in changed.edits]
     return changed.text, changed.notes
 
 
-def _shown(path: str, old: str, new: str) -> dict[str, str]:
-    return {"path": path, "old": old, "new": new}
+def _shown(path: str, old: str, new: str, note: str) -> dict[str, str]:
+    return {"path": path, "old": old, "new": new, "note": note}
 
 
 def _record(wanted: Wanted, path: str, *, state: str, notes: Sequence[Note] = ()) -> None:
@@ -242,7 +244,17 @@ def _print(arguments: argparse.Namespace, result: Result, *, alone: bool) -> Non
         say(*(f"{result.file}: {_sentence(**edit)}" for edit in result.edits))
 
 
-def _sentence(path: str, old: str, new: str) -> str:
+def _tell_notes(results: Sequence[Result]) -> None:
+    """Print the first note, and how many values have one."""
+    noted = [(one.file, edit) for one in results for edit in one.edits if edit["note"]]
+    if noted:
+        file, edit = noted[0]
+        more = f" (and {len(noted) - 1} more)" if len(noted) > 1 else ""
+        advice = "; --string takes VALUE as text" if "text" in edit["note"] else ""
+        say(f"asdffs: {file}: {edit['path']} {edit['note']}{more}{advice}", file=sys.stderr)
+
+
+def _sentence(path: str, old: str, new: str, note: str) -> str:
     was, is_ = _short(old), _short(new)
     if not was:
         return f"{path}: added {is_}"

@@ -5,7 +5,6 @@ The caller holds the main lock; other requests are served while the arrays are c
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 from collections.abc import Callable
@@ -144,13 +143,15 @@ class TreeFit:
         return anew
 
     def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[str, ...]:
-        """Return the warnings about ``text``, which was the committed tree; none if it is not valid YAML.
+        """Return the warnings about ``text``, which was the committed tree.
 
         The caller does not hold the main lock.  Raises ``StoppedError`` soon after ``go_on()`` returns False.
         """
         judge = _Judge(self._contents.count, self._size_or_none)
-        with contextlib.suppress(InvalidTreeError):
+        try:
             look_at_arrays(text, self._tree.dialect, judge.take, go_on, anew=judge.warnings.clear)
+        except InvalidTreeError as err:
+            return (f"the tree is not valid: {err}",)
         return tuple(judge.warnings)
 
     def note(self, warnings: tuple[str, ...]) -> None:

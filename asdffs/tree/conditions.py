@@ -184,6 +184,8 @@ class _Parser:
 
     def end(self) -> None:
         self._space()
+        if self._text[self._at : self._at + 1] == "=":
+            raise self._wrong("write '==' to compare")
         if self._at < len(self._text):
             raise self._wrong("'and', 'or' or the end is expected here")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.errors import InvalidTreeError, MissingValueError
 from asdffs.tree.locating import locate
-from asdffs.tree.paths import Path
+from asdffs.tree.paths import Path, format_path
 from asdffs.tree.values import ValueNode, read_values, scalar_node
 
 if TYPE_CHECKING:
@@ -69,6 +69,15 @@ class Values:
             return written
         indent = " " * (found.start - text.rfind("\n", 0, found.start) - 1)
         return "\n".join(line.removeprefix(indent) for line in written.split("\n"))
+
+    def missing(self, path: Path) -> str:
+        """Return a sentence about ``path``, which leads to nothing: where it ends."""
+        from asdffs.tree.value_edits import missing  # seldom needed, and slow to import
+
+        try:
+            return missing(path, locate(self._decoded(), path)).sentence
+        except (InvalidTreeError, MissingValueError):  # it goes through a scalar
+            return f"{format_path(path)}: there is no such value"
 
     def _located(self, path: Path) -> ValueNode | None:
         """Return the value if it is a scalar; None if the whole tree must be read."""

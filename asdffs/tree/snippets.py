@@ -62,6 +62,8 @@ def parse_value(typed: str) -> NewValue:
         raise UsageError(f"the value {typed!r} is not valid YAML; use --string for text") from err
     if not isinstance(node.value, list) or len(node.value) != 1:
         raise UsageError(f"the value {typed!r} is more than one YAML value; use --string for text")
+    if re.search(r"\s#", typed) and typed[:1] not in "\"'[{|>":
+        raise UsageError(f"the value {typed!r} has a comment; use --string, or quote it, to have '#' in the text")
     (value,) = node.value
     one_line = "\n" not in typed and not re.match(r"(?:- |\? )|[^\"'\[{]*: ", typed)
     text = value.value if isinstance(value.value, str) and not value.tag and isinstance(value.text, str) else None

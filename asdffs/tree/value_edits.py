@@ -14,7 +14,7 @@ from asdffs.errors import MissingValueError, Remedy, SharedValueError, ValueRefu
 from asdffs.tree.locating import Container, Location, behind_properties, locate
 from asdffs.tree.paths import Path, format_path
 from asdffs.tree.snippets import NewValue, Place, read_text, same, write_key, write_value
-from asdffs.tree.values import ValueNode
+from asdffs.tree.values import ValueNode, scalar_node
 
 #: What may follow a value on its line, and its line end.
 _TAIL: Final = re.compile(r"[ \t]*(?:#[^\r\n]*)?")
@@ -27,13 +27,17 @@ _STEP: Final = 2
 
 
 class Edit(NamedTuple):
-    """Characters ``old`` from ``start`` on become ``new``.  ``path``: of the value, with numbers of items as ints."""
+    """Characters ``old`` from ``start`` on become ``new``.  ``path``: of the value, with numbers of items as ints.
+
+    ``note``: what the user may not have meant, such as text that becomes a number; else empty.
+    """
 
     path: Path
     start: int
     old: str
     new: str
     line: int
+    note: str = ""
 
     def apply(self, text: str) -> str:
         """Return ``text`` with the edit."""
@@ -56,7 +60,31 @@ def set_value(text: str, path: Path, new: NewValue, *, create: bool = False, sha
         return None
     _check_shared(found, path, shared=shared)
     edit = _replaced(text, found, new)
-    return edit if edit.old != edit.new else None
+    return edit._replace(note=_note(found, new)) if edit.old != edit.new else None
+
+
+def _note(found: Location, new: NewValue) -> str:
+    """Return a note if text or an array is replaced by something else; ``null`` is meant."""
+    kind = _kind(new.node.value)
+    if found.kind == "scalar" and isinstance(scalar_node(found.event).value, str) and kind not in ("text", "null"):
+        return f"was text, and is {kind} now"
+    if found.kind == "mapping" and "core/ndarray" in (found.tag or "") and kind != "a mapping":
+        return f"was an array, and is {kind} now"
+    return ""
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    kinds = {
+        str: "text",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        dict: "a mapping",
+        list: "a sequence",
+    }
+    return kinds.get(type(value), "a date")
 
 
 def unset_value(text: str, path: Path, *, shared: bool = False) -> Edit:

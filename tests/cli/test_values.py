@@ -96,7 +96,8 @@ def test_what_is_missing_is_named_and_the_rest_printed(call: Call, tmp_path: Pat
     files = many(tmp_path, 2)
     assert call("set", "only=1", files[1]).code == 0
     done = call("get", "only", *files)
-    assert (done.code, done.sentence) == (1, f"{files[0]}: only: there is no such value")
+    sentence = f"{files[0]}: only: there is no such value; the tree has no key 'only'"
+    assert (done.code, done.sentence) == (1, sentence)
     assert done.out == f"{files[0]}\t\n{files[1]}\t1\n"
     done = call("get", "only", files[1], tmp_path / "gone.asdf")
     assert (done.code, done.sentence) == (
@@ -173,6 +174,11 @@ def test_a_shared_value_is_refused(call: Call, tmp_path: Path) -> None:
         (["rename", "meta", "items"], 2, "items already exists"),
         (["rename", "meta.observer", "items.x"], 2, "is in another mapping"),
         (["set", "--where", "number >", "number=1"], 2, "character"),
+        (["set", "meta.observer=N # 2"], 2, "has a comment; use --string, or quote it"),
+        (["get", "--where", "number = 1", "number"], 2, "write '==' to compare"),
+        (["get", "--where", "number > 99", "number"], 1, "the condition holds for no file"),
+        (["get", "observer"], 1, "observer: there is no such value; the tree has no key 'observer'"),
+        (["get", "meta.observer.x"], 1, "meta.observer.x: there is no such value"),
         (["set", "meta.observer="], 2, "the value is empty; write null"),
         (["set", "meta.observer=2020-13-45"], 2, "the value '2020-13-45' is not valid YAML; use --string for text"),
         (["set", "number=1", "meta.observer=Eve"], 2, "is not a file; another value is set by -p meta.observer=Eve"),
@@ -290,6 +296,37 @@ def test_killed_in_the_middle(tmp_path: Path, call: Call) -> None:
         assert {one["file"] for one in values if one["value"] != "Ada Lovelace"} >= done
         call("undo", record)
         assert [text_of(path) for path in files] == before
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ("meta.observer=012", "meta.observer was text, and is a number now; --string takes VALUE as text"),
+        ("meta.observer=2027-06-02", "meta.observer was text, and is a date now; --string takes VALUE as text"),
+        (
+            "meta.observer=N. N.: visitor",
+            "meta.observer was text, and is a mapping now; --string takes VALUE as text",
+        ),
+        ("data=5", "data was an array, and is a number now"),
+        ("meta.observer=null", ""),
+        ("meta.observer='012'", ""),
+        ("meta.exposure.time=1", ""),
+    ],
+)
+def test_a_change_that_may_not_be_meant_is_told(call: Call, tmp_path: Path, change: str, note: str) -> None:
+    files = many(tmp_path, 2)
+    done = call("set", change, files[0])
+    assert (done.code, done.err) == (0, f"asdffs: {files[0]}: {note}\n" if note else "")
+    (edit,) = call("set", "--json", change, files[1]).json[0]["edits"]
+    assert note.startswith(f"{edit['path']} {edit['note']}" if edit["note"] else "")
+    assert bool(edit["note"]) == bool(note)
+
+
+def test_notes_about_many_files_are_one(call: Call, tmp_path: Path) -> None:
+    files = many(tmp_path, 3)
+    done = call("set", "meta.observer=yes", *files)
+    note = "meta.observer was text, and is a boolean now (and 2 more); --string takes VALUE as text"
+    assert done.err == f"asdffs: {files[0]}: {note}\n"
 
 
 def test_no_state_directory_is_made(tmp_path: Path, call: Call) -> None:

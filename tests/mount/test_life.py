@@ -164,6 +164,13 @@ def test_the_tree_of_a_mount_is_not_exploded(file: Path) -> None:
         assert not (file.parent / "parts").exists()
 
 
+def test_a_tree_that_is_not_valid_is_told(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"value: 1\n", b"value: [\n"))
+    with mounted(file, "-o", "ro") as mount:
+        (warning,) = mount.status["warnings"]
+        assert warning.startswith("the tree is not valid: line ")
+
+
 def test_a_truncated_file_is_told(file: Path) -> None:
     size = file.read_bytes().index(b"#ASDF BLOCK INDEX") - 5
     os.truncate(file, size)

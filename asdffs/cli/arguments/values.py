@@ -32,7 +32,9 @@ each file, columns separated by tabs unless the output is a terminal.  Exit code
     parser = add_command(commands, "get", "print values of the tree", epilog)
     parser.add_argument("path", metavar="PATH", help="the value to print")
     parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
-    parser.add_argument("-p", "--path", dest="paths", metavar="PATH", action="append", default=[], help="one more")
+    parser.add_argument(
+        "-p", "--path", dest="paths", metavar="PATH", action="append", default=[], help="another value"
+    )
     how = parser.add_mutually_exclusive_group()
     add_json(how, "JSON: the value; of several files, an array")
     how.add_argument("--yaml", action="store_true", help="print YAML without tags")
@@ -60,7 +62,9 @@ and everything else stay.  A new key goes behind its siblings.
     parser = add_command(commands, "set", "set values of the tree, and keep every other byte", epilog)
     parser.add_argument("change", metavar="PATH=VALUE", help="the value to set")
     parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
-    parser.add_argument("-p", dest="changes", metavar="PATH=VALUE", action="append", default=[], help="one more")
+    parser.add_argument(
+        "-p", dest="changes", metavar="PATH=VALUE", action="append", default=[], help="another value to set"
+    )
     parser.add_argument("--string", action="store_true", help="take each VALUE as text, not as YAML")
     parser.add_argument("--create", action="store_true", help="make missing mappings on the way")
     _add_changing(parser)
@@ -81,7 +85,9 @@ The key and the comment on its line go with the value.
     parser = add_command(commands, "unset", "remove values from the tree", epilog)
     parser.add_argument("path", metavar="PATH", help="the value to remove")
     parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
-    parser.add_argument("-p", "--path", dest="paths", metavar="PATH", action="append", default=[], help="one more")
+    parser.add_argument(
+        "-p", "--path", dest="paths", metavar="PATH", action="append", default=[], help="another value"
+    )
     _add_missing_ok(parser)
     _add_changing(parser)
     return parser
