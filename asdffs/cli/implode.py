@@ -9,11 +9,13 @@ import os
 
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import padding_of, write_out
+from asdffs.cli.places import all_mirrors
 from asdffs.cli.saying import say
 from asdffs.document.progress import Progress
 from asdffs.errors import UsageError
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.imploding import read_exploded
+from asdffs.workflows.mirror_record import find_record
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +23,11 @@ logger = logging.getLogger(__name__)
 def run(arguments: argparse.Namespace) -> int:
     """Write the file.  Raises ``AsdffsError``, ``OSError``."""
     room = RoomPolicy(padding_of(arguments.padding))
-    exploded = read_exploded(arguments.file)
+    record = find_record(all_mirrors(), os.path.dirname(os.path.realpath(arguments.file)))
+    exploded = read_exploded(arguments.file, lambda path, now: record.was_edited(os.path.basename(path), now))
+    for piece in exploded.pieces:
+        if piece.edited:
+            logger.info("%s was edited after it was exploded, and gets a new checksum", piece.path)
     if os.path.realpath(arguments.out) in {exploded.path, *(piece.path for piece in exploded.pieces)}:
         raise UsageError("is a part of the exploded form; give OUT another name", path=arguments.out)
     for source in exploded.remote:

@@ -15,6 +15,7 @@ import pwd
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 
 from asdffs.document.report import Outcome
 from asdffs.document.saves.places import Places
@@ -89,6 +90,13 @@ def private_places(spool: str | None = None) -> Places:
     places = Places(os.path.join(top, "spool"), os.path.join(top, "rejected"), log=os.path.join(top, "log"))
     make(places)
     return places
+
+
+def all_mirrors() -> Iterator[str]:
+    """Yield the directories with the records of exploded forms, of all files."""
+    home = os.path.join(state_home(), "asdffs")
+    with contextlib.suppress(OSError):
+        yield from (places_in(os.path.join(home, name)).mirrors for name in os.listdir(home))
 
 
 def top_of(path: str) -> str:

@@ -11,17 +11,18 @@ either no number before it is missing, or the tree refers to a later number.  Fo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from asdffs.dialects.base import Dialect
+from asdffs.document.blocks.checksums import digest_of
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError, Remedy, StaleFileError
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.constants import STREAMED
+from asdffs.format.constants import NO_CHECKSUM, STREAMED
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.sharing import probe_name
 from asdffs.tree.branch import Outline
@@ -37,7 +38,8 @@ from asdffs.workflows.exploded_files import can_share, is_block_file, numbered
 class Piece:
     """Block ``number`` of the file ``path``, with ``length`` stored bytes.
 
-    ``signature``: that of the file when it was read.
+    ``signature``: that of the file when it was read.  ``edited``: the file was changed after it was exploded, so its
+    checksum may be that of the old bytes.
     """
 
     path: str
@@ -45,6 +47,7 @@ class Piece:
     signature: Signature
     header: BlockHeader
     length: int
+    edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,12 @@ class ExplodedForm:
             return can_share(folder, name, [document.contents.stored_stretch(largest.number)])
 
 
-def read_exploded(path: str) -> ExplodedForm:
+def read_exploded(
+    path: str, was_edited: Callable[[str, Signature], bool] = lambda _path, _now: False
+) -> ExplodedForm:
     """Read the exploded form with the tree in the file at ``path``.
 
+    ``was_edited(path, signature)`` returns whether a block file is known to have changed since it was exploded.
     Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
     """
     with closing(open_document(path, writable=False)) as main:
@@ -104,7 +110,7 @@ def read_exploded(path: str) -> ExplodedForm:
         files = _files(main, outline)
         numbers = {file: len(own) + place for place, file in enumerate(files)}
         numbers |= {main.path: 0} if own else {}
-        pieces = (*own, *map(_first_piece, files))
+        pieces = (*own, *(_first_piece(file, was_edited) for file in files))
         _check_forms(pieces, main)
         text = checked_sources(outline, _numbering(main, numbers, len(pieces)), main.dialect)
         remote = tuple(str(array.source) for array in _external(outline) if _target(main, array) is None)
@@ -164,11 +170,12 @@ def _files(main: Document, outline: Outline) -> list[str]:
     return [*found, *(path for path in wanted if path is not None and path not in known)]
 
 
-def _first_piece(path: str) -> Piece:
+def _first_piece(path: str, was_edited: Callable[[str, Signature], bool]) -> Piece:
     with closing(open_document(path, writable=False)) as document:
         if not len(document.blocks):
             raise DamagedBlockError("has no block, but an array of the tree has its bytes there", path=path)
-        return _piece(document, 0)
+        found = _piece(document, 0)
+        return replace(found, edited=found.header.verifiable and was_edited(found.path, found.signature))
 
 
 def _piece(document: Document, number: int) -> Piece:
@@ -202,4 +209,12 @@ def _part(piece: Piece, document: Document, *, last: bool) -> Part:
     if header.streamed and not last:  # section Block header: only the last block may be streamed
         plain = header.emptied()._replace(flags=header.flags & ~STREAMED, allocated_size=piece.length)
         header = plain.with_used(piece.length)
+    elif piece.edited:
+        header = header._replace(checksum=_digest(document, piece))
     return Part(header._replace(extra=b""), stretch)
+
+
+def _digest(document: Document, piece: Piece) -> bytes:
+    """Return the MD5 of the stored bytes of an edited block (section Block header)."""
+    block, size = document.blocks[piece.number], piece.header.used_size
+    return digest_of(block.read_stored, size, lambda: False, lambda _bytes: None) or NO_CHECKSUM

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,6 +43,10 @@ class MirrorRecord:
         """Return whether a file of the directory is unchanged since it was equal to the ASDF file."""
         return name in self.seen and _content(now) == _content(self.seen[name])
 
+    def was_edited(self, name: str, now: Signature) -> bool:
+        """Return whether a file of the directory was equal to the ASDF file once, and has changed since."""
+        return name in self.seen and not self.is_seen(name, now)
+
     def is_interrupted(self, text: bytes, differing: Mapping[str, Signature]) -> bool:
         """Return whether the ASDF file, with the tree ``text``, changed only by an interrupted copy.
 
@@ -70,6 +74,12 @@ class MirrorRecord:
         with open(f"{path}.new", "w") as file:
             json.dump(facts, file)
         os.replace(f"{path}.new", path)
+
+
+def find_record(places: Iterable[str], directory: str) -> MirrorRecord:
+    """Return the record of ``directory`` in any of ``places``; an empty one if there is none."""
+    found = (read_record(place, directory) for place in places)
+    return next((record for record in found if record.seen), MirrorRecord(directory))
 
 
 def read_record(place: str, directory: str) -> MirrorRecord:

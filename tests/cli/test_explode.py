@@ -221,6 +221,22 @@ def test_holes_stay_holes(tmp_path: Path, call: Call) -> None:
     assert (tmp_path / "out.asdf").stat().st_blocks * 512 < 1 << 20
 
 
+def test_a_block_that_was_edited_in_its_file_gets_a_new_checksum(tmp_path: Path, call: Call) -> None:
+    path, parts, out = tmp_path / "data.asdf", tmp_path / "parts", tmp_path / "out.asdf"
+    path.write_bytes(odd_file())
+    assert call("explode", path, parts).code == 0
+    block = parts / "data0000.asdf"
+    block.write_bytes(block.read_bytes().replace(DATA, DATA[::-1]))
+    assert call("implode", parts / "data.asdf", out).code == 0
+    assert call("check", out).out == f"{out}: nothing wrong\n"
+    assert call("info", "--json", out).json["blocks"][0]["has_checksum"]
+    shutil.copytree(parts, tmp_path / "copied")  # nothing is known about a copy, so checksums show what was edited
+    damaged = tmp_path / "copied/data0001.asdf"
+    damaged.write_bytes(damaged.read_bytes().replace(MASK, MASK[::-1]))
+    assert call("implode", "--force", tmp_path / "copied/data.asdf", out).code == 0
+    assert "block 1, offset" in call("check", out).out
+
+
 def test_nothing_is_written_over_without_force(tmp_path: Path, call: Call, real: Path) -> None:
     call("explode", real, tmp_path / "parts")
     (tmp_path / "parts/real0001.asdf").write_bytes(b"mine")

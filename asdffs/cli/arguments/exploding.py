@@ -34,8 +34,8 @@ example:
   asdffs implode parts/data.asdf whole.asdf
 
 Every local file that an array's source names becomes a block.  A numbered file between these becomes one too,
-even if no array uses it.  Checksums are copied: 'asdffs check OUT' names a block that was edited in its file.
-OUT appears only when it is complete.
+even if no array uses it.  A block file that was edited after 'asdffs explode' gets a new checksum; the other
+checksums are copied.  OUT appears only when it is complete.
 """
     parser = add_command(commands, "implode", "join an exploded form into one file", epilog)
     parser.add_argument("file", metavar="DIR/STEM.asdf", help="file with the tree")
