@@ -136,7 +136,7 @@ def test_two_at_once(file: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = (file.parent / "out").read_text()
     assert "'asdffs edit' (process " in said
-    assert said.endswith("is changing this file; wait until it ends\n5\n")
+    assert said.endswith("is changing this file; wait until it ends, or end it\n5\n")
     with mounted(file):
         assert edit(file, FIX).returncode == 5
 
