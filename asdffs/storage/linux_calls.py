@@ -6,9 +6,9 @@ crash (docs/design/journal.md).  Stateless.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
+import functools
 import os
 import struct
 from typing import Any, Final
@@ -35,12 +35,6 @@ _NO_ADDRESS: Final = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400
 _BATCH: Final = 512
 _WHOLE: Final = (1 << 64) - 1
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_fallocate: Any = getattr(_libc, "fallocate64", None) or getattr(_libc, "fallocate", None)
-if _fallocate is not None:
-    _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-
-
 # linux/stat.h: struct statx, the offset of the birth time in it, and the mask that requests it
 _STATX_BTIME: Final = 0x800
 _STATX_SIZE: Final = 256
@@ -49,9 +43,37 @@ _STATX_BORN: Final = struct.Struct("=80xqI")
 _AT_FDCWD: Final = -100
 
 
+@functools.cache
+def _libc() -> Any:
+    """Return the C library.  Commands that only read a tree never need it, and ctypes takes long to import."""
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@functools.cache
+def _fallocate() -> Any:
+    """Return fallocate(2) with offsets of 64 bits; None on other systems."""
+    import ctypes
+
+    call = getattr(_libc(), "fallocate64", None) or getattr(_libc(), "fallocate", None)
+    if call is not None:
+        call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return call
+
+
+def _errno() -> int:
+    """Return the error of the last call of this thread."""
+    import ctypes
+
+    return ctypes.get_errno()
+
+
 def birth_ns(path: str) -> int:
     """Return when the file at ``path`` was created, in ns; 0 if the system or the file system does not know."""
-    statx = getattr(_libc, "statx", None)
+    import ctypes
+
+    statx = getattr(_libc(), "statx", None)
     facts = ctypes.create_string_buffer(_STATX_SIZE)
     if statx is None or statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, facts) != 0:
         return 0
@@ -66,21 +88,22 @@ def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
 
     Raises ``OSError``, with EOPNOTSUPP on other systems.
     """
-    if _fallocate is None:
+    call = _fallocate()
+    if call is None:
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-    while _fallocate(fd, mode, offset, length) != 0:
-        code = ctypes.get_errno()
+    while call(fd, mode, offset, length) != 0:
+        code = _errno()
         if code != errno.EINTR:
             raise OSError(code, os.strerror(code))
 
 
 def syncfs(directory: str) -> None:
     """Flush everything written on the file system of ``directory``; raises ``OSError``."""
-    call = getattr(_libc, "syncfs", None)
+    call = getattr(_libc(), "syncfs", None)
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if call is not None and call(fd) != 0:
-            code = ctypes.get_errno()
+            code = _errno()
             raise OSError(code, os.strerror(code))
     finally:
         os.close(fd)

@@ -109,7 +109,7 @@ def test_what_is_missing_is_named_and_the_rest_printed(call: Call, tmp_path: Pat
 def test_get_starts_fast(night: Path, tmp_path: Path) -> None:
     script = (
         "import sys; from asdffs.cli.main import main; main(['get', 'meta.observer', sys.argv[1]]);"
-        "print([name for name in ('numpy', 'rich', 'asdf', 'multiprocessing') if name in sys.modules])"
+        "print([name for name in ('numpy', 'rich', 'asdf', 'ctypes', 'multiprocessing') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, night], env=environment_in(tmp_path), capture_output=True, check=True
