@@ -32,7 +32,7 @@ from asdffs import interrupts
 from asdffs.mount.caller import is_dying
 from asdffs.mount.fair_lock import FairLock
 from asdffs.mount.request import FUSE_WRITE, opcode_of, process_of
-from asdffs.mount.request_queue import SIGNALS, NoShortcut, RequestQueue, Shortcut, ended_by_signals
+from asdffs.mount.request_queue import SIGNALS, NoShortcut, RequestQueue, Shortcut
 from asdffs.mount.session import Session
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,8 @@ class Loop:
     def stop(self) -> None:
         """Complete the current requests and serve no more.  Any thread and signal handlers may call it."""
         self._stopping = True
-        self._nudge()
+        if self._queue is not None:
+            self._queue.end()
 
     # -- Scheduler -------------------------------------------------------------
 
@@ -178,7 +179,7 @@ class Loop:
         self._session = session
         interval = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH)
-        with ended_by_signals(self.stop):
+        with self._queue.ended_by_signals(self.stop):
             if interrupts.is_noted():  # a signal came during the set-up of the mount
                 self.stop()
             try:
@@ -216,7 +217,8 @@ class Loop:
                 self.stop()
             else:
                 busy = False
-                queue.wait(poller)
+                if not queue.wait(poller):
+                    self.stop()
 
     def _answer(self, session: Session, buffer: Any, shortcut: Shortcut, me: int) -> None:
         self._answering[me] = buffer
@@ -231,8 +233,10 @@ class Loop:
     def _lead(self, me: int) -> bool:
         """Become or stay the leader, and wait for that as an idle thread.  Return False if the thread should end."""
         if self._leader == me and not self._answering and not self._stopping:
-            self._busy_since = 0.0  # no other thread is at work, so none can take the lead
-            return True
+            self._busy_since = 0.0
+            # Asked last and in this order: another thread takes the lead only while ``_waiting`` stays above 0.
+            if not self._waiting and self._leader == me:
+                return True
         with self._state:
             self._idle += 1
             try:

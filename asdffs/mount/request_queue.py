@@ -50,12 +50,15 @@ class RequestQueue:
         os.set_blocking(session.fd, False)  # else receive would block if a request is withdrawn after the poll
         self._session = session
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # Nobody reads this pipe: a thread that emptied it would leave another one asleep for ever.
+        self._ended, self._end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def poller(self) -> select.poll:
         """Return a new poller, with which one thread waits."""
         poller = select.poll()
         poller.register(self._session.fd, select.POLLIN)
         poller.register(self._wake, select.POLLIN)
+        poller.register(self._ended, select.POLLIN)
         return poller
 
     def take(self, buffer: Any, *, busy: bool) -> bool:
@@ -66,12 +69,13 @@ class RequestQueue:
         """
         return self._session.receive(buffer) or (busy and any(self._session.receive(buffer) for _ in range(_LOOKS)))
 
-    def wait(self, poller: select.poll) -> None:
-        """Sleep until there is a request or another thread calls ``wake``."""
-        for fd, _ in poller.poll():
-            if fd == self._wake:
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._wake)
+    def wait(self, poller: select.poll) -> bool:
+        """Sleep until there is a request, another thread calls ``wake``, or the end.  Return False at the end."""
+        ready = [fd for fd, _ in poller.poll()]
+        if self._wake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._wake)
+        return self._ended not in ready
 
     def wake(self) -> None:
         """Wake the sleeping thread.  Any thread and signal handlers may call it, even after the end.
@@ -80,13 +84,23 @@ class RequestQueue:
         """
         os.eventfd_write(self._wake, 1)
 
+    def end(self) -> None:
+        """Wake every sleeping thread, now and from now on.  Any thread and signal handlers may call it."""
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, so there is something to read
+            os.write(self._end, b"\0")
 
-@contextlib.contextmanager
-def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Make the signals that end a mount call ``stop`` inside the block.  Runs in the main thread."""
-    before = {number: signal.signal(number, lambda *_: stop()) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    @contextlib.contextmanager
+    def ended_by_signals(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Make the signals that end a mount call ``stop`` and ``end`` inside the block.  Runs in the main thread.
+
+        Python calls ``stop`` only when the main thread computes.  A signal that comes just before the main thread
+        sleeps would wait for its next request, perhaps for ever.  The pipe is written at once.
+        """
+        handlers = {number: signal.signal(number, lambda *_: stop()) for number in SIGNALS}
+        before = signal.set_wakeup_fd(self._end, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
