@@ -1,1 +1,1 @@
-"""The command line: the only floor that reads argv and the environment."""
+"""The command line.  Only this floor reads argv and the environment."""

@@ -1,4 +1,4 @@
-"""Work on a mount of another user, done by root with that user's rights and nothing more."""
+"""Lets root work on the mount of another user, with that user's rights and no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STILL = 15.0
 def as_user(found: Mount, work: Callable[[], int]) -> int:
     """Run ``work`` with only the rights of the user who made the mount ``found``; return its value.
 
-    That user may be anybody: a process that waits for a mount that does not answer any more is left behind.
+    The work runs in a process of its own.  If the mount never answers, that process is left behind.
     """
     user, group = found.owner or 0, found.group or 0
     reader, writer = os.pipe()

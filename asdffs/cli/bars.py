@@ -1,7 +1,7 @@
 """Progress bars on the terminal, for work that takes longer than a second.
 
-Where the error output is no terminal, one line says what is waited for.  ``rich`` is imported when the first second
-is over.
+If the error output is no terminal, one line says what the command waits for.  ``rich`` is imported after the first
+second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``asdffs check FILE...``: is everything as it should be; with ``--repair`` what loses nothing is put right."""
+"""``asdffs check FILE...``: checks files.  ``--repair`` mends what can be mended without losing anything."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The command line as data: what man pages and completions are made of.
+"""Describes the command line as data, for man pages and completions.
 
-argparse tells what it has by attributes whose names begin with an underscore; only this module looks at them.  Light
-to import.
+Only private attributes of argparse have these data, and only this module reads them.  It is quick to import.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Argument:
 class Command:
     """``asdffs NAME``, or ``asdffs`` itself without a name.
 
-    ``actions``: names of the commands that it has itself; their arguments are among its own.
+    ``actions``: the names of its subcommands.  Their arguments are part of ``arguments``.
     """
 
     name: str

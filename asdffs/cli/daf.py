@@ -1,6 +1,6 @@
 """``asdffs daf pack|unpack|check|init``: FilesDaf stores as ASDF files.
 
-Each action imports what it needs: to pack a store is to copy files, and takes not much longer.
+Each action imports only what it needs, so that packing a store takes little longer than copying its files.
 """
 
 from __future__ import annotations

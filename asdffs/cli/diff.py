@@ -1,6 +1,6 @@
-"""``asdffs diff A B``: what differs between two files.
+"""``asdffs diff A B``: compares two files.
 
-Its exit codes are those of diff, cmp, h5diff and fitsdiff.
+The exit codes are those of diff, cmp, h5diff and fitsdiff.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``asdffs edit FILE``: the tree in an editor, checked and committed as the mount does."""
+"""``asdffs edit FILE``: opens the tree in an editor, and checks and commits it as a mount does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes of every command: a promise (README, docs/semantics.md).
+"""The exit codes of all commands.  README and docs/semantics.md promise them.
 
 A test fails when a class of ``asdffs.errors`` is missing here.
 """

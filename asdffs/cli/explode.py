@@ -1,4 +1,4 @@
-"""``asdffs explode FILE DIR``: the tree, and a file for each block."""
+"""``asdffs explode FILE DIR``: writes the tree, and a file for each block."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_elsewhere(arguments: argparse.Namespace, document: Document) -> None:
-    """Refuse the tree of a mount, and the directory of the file, where ``STEM.asdf`` is the file itself.
+    """Refuse the tree of a mount.  Refuse the file's own directory: ``STEM.asdf`` there is the file itself.
 
     Raises ``NotPermittedError``.
     """

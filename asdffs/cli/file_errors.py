@@ -1,4 +1,4 @@
-"""Says that one file, perhaps of many, could not be read or changed."""
+"""Reports that a file, perhaps one of many, could not be read or changed."""
 
 from __future__ import annotations
 

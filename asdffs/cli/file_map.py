@@ -1,7 +1,7 @@
-"""``asdffs info --map``: a picture of a file, drawn to scale, and its legend.
+"""``asdffs info --map``: draws a file to scale, with a legend.
 
-Every cell stands for as many bytes and shows what most of them are; what is smaller than a cell gets one all the
-same, so that nothing is left out.  Blocks that follow each other are drawn in two shades.
+All cells stand for the same number of bytes.  A cell shows what most of its bytes are.  A part smaller than a cell
+gets a whole one, so that nothing is left out.  Neighbouring blocks have two different shades.
 """
 
 from __future__ import annotations

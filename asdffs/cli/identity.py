@@ -1,8 +1,8 @@
-"""Which file a state directory belongs to, so that drafts stay with a file after a rename.
+"""Records which file a state directory belongs to, so that drafts stay with a file after a rename.
 
-A state directory has its name from the path of the file.  ``identity`` in it says which file that was: inode and time
-of birth, a line for each that it had, because a growth may replace the file by a new one.  ``files/INODE-BIRTH``
-beside the state directories leads from a file to its directory, which has the name of the path that it had last.
+The name of a state directory is made of the path of the file.  ``identity`` in it has the inode and the time of birth
+of the file.  It has a line for each that the file ever had, because a growth may replace the file by a new one.
+``files/INODE-BIRTH`` beside the state directories leads from a file to its directory, also after a rename.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _LASTING = ("history", "mirrors")
 
 
 def identity_of(path: str) -> str:
-    """What tells the file at ``path`` from all others, whatever its name is.  Raises ``OSError``.
+    """Return the inode and time of birth of the file at ``path``.  Raises ``OSError``.
 
-    Where the file system does not tell the time of birth: the device, whose number another mount may change.
+    If the file system does not record the time of birth, the number of the device stands for it.  Another mount of
+    the file system may change that number.
     """
     status = os.stat(path)
     born = birth_ns(path)
@@ -72,7 +73,7 @@ class StateOwner:
     def _copy_records(self, aside: str) -> None:
         """Copy the records of exploded forms back.  ``explode`` may have written one for this file, without a lock.
 
-        Each record has the signature of its file, so that those of the other file do no harm here.
+        Each record has the signature of its file, so the records of the other file do no harm here.
         """
         with contextlib.suppress(FileNotFoundError):
             shutil.copytree(places_in(aside).mirrors, places_in(self._top).mirrors)

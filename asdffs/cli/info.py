@@ -1,4 +1,4 @@
-"""``asdffs info FILE...``: what is in ASDF files, without reading their blocks."""
+"""``asdffs info FILE...``: describes ASDF files without reading their blocks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Finds the current mounts and reads the state of each.
 
-Any user may mount something that calls itself asdffs, never answers, or says anything.  So each mount is asked in a
-process of its own, which is left behind when it takes too long: a thread that waits for a mount keeps a process from
-ending.  What is answered is hostile input: bounded in size, and checked before anybody uses it.
+Any user may make a mount that calls itself asdffs and never answers, or answers nonsense.  So a process of its own
+reads each mount, and is left behind when it takes too long.  (A thread would keep this process from ending.)  The
+answer is hostile input: its size is bounded, and it is checked before use.
 """
 
 from __future__ import annotations

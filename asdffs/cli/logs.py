@@ -22,8 +22,8 @@ _TEXT: Final[dict[str, Any]] = {"encoding": "utf-8", "errors": "backslashreplace
 class _BoundedLog(logging.FileHandler):
     """A log file that is rotated at 1 MiB: the previous one stays as ``NAME.1``.
 
-    A file that the user chose is left to the user's own rotation (logrotate).  ``logging.handlers`` has such a class,
-    and imports sockets and pickles for others, which takes longer than a mount may.
+    A file that the user chose is not rotated: logrotate does that.  ``logging.handlers`` has such a class, but also
+    imports sockets and pickle, which takes too long for a mount.
     """
 
     def __init__(self, place: str) -> None:
@@ -57,9 +57,9 @@ def check_log(place: str) -> None:
 
 
 def log_to(place: str, *, keep: bool, also: bool = False) -> None:
-    """From now on into the file ``place``, or the system's log; without ``keep`` the file begins anew.
+    """Log to the file ``place``, or to the system's log.  Without ``keep`` the file is emptied first.
 
-    ``also``: as well as where it goes now.  Raises ``OSError``.
+    ``also``: keep logging to the present place, too.  Raises ``OSError``.
     """
     root = logging.getLogger()
     handler: logging.Handler

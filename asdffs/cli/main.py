@@ -55,10 +55,10 @@ def _main(argv: list[str] | None) -> int:
 
 
 def _imported(module: str, *, alone: bool) -> Any:
-    """The module of a command.  ``alone``: in a process of its own, where what is imported stays until the end.
+    """Return the module of a command.  ``alone``: the process runs only this command.
 
-    Nothing of that is ever garbage, so the collector need not look at it: neither now nor, which takes as long, at
-    the end, nor in a daemon, whose memory it would have copied.
+    What is imported then lives until the process ends.  So the garbage collector is told to ignore it: to look at it
+    costs time now and at the end, and in a daemon it would copy the memory shared with the parent.
     """
     if not alone:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""``asdffs mount FILE MNT``: check, open, serve."""
+"""``asdffs mount FILE MNT``: checks the arguments, opens the file, serves the mount."""
 
 from __future__ import annotations
 

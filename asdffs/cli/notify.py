@@ -1,6 +1,6 @@
-"""Tells systemd how a mount is doing: sd_notify(3), ``READY=1`` on the socket that ``NOTIFY_SOCKET`` names.
+"""Tells systemd that a mount is ready: sd_notify(3) sends ``READY=1`` to the socket named by ``NOTIFY_SOCKET``.
 
-Does nothing where nobody listens.
+Does nothing if that is not set.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a command writes a new file, and how."""
+"""Writes the new file of a command, completely or not at all."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def alignment_of(text: str | None) -> int:
 
 
 def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None]) -> str:
-    """Have ``fill(folder, store)`` write ``arguments.out``, made of ``arguments.file``; its path.
+    """Write ``arguments.out``, made of ``arguments.file``, by ``fill(folder, store)``; return its path.
 
-    Raises ``NameExistsError`` when it is there and ``--force`` is not given, ``LockedError``, ``MissingFileError``,
+    Raises ``NameExistsError`` if it exists and ``--force`` is not given, ``LockedError``, ``MissingFileError``,
     ``OSError``, and what ``fill`` raises.
     """
     path: str = os.path.realpath(arguments.out)

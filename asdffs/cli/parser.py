@@ -1,7 +1,7 @@
-"""The command line of every command: what ``--help`` says.
+"""Builds the parser of all commands, which prints ``--help``.
 
-Light on purpose: ``asdffs --help`` imports nothing of the floors below.  The arguments of a command are in
-``cli/arguments``; its module, ``asdffs/cli/NAME.py``, has ``run(arguments)`` and is imported when it is asked for.
+``asdffs --help`` imports no floor below this one, so that it starts fast.  The arguments of a command are in
+``cli/arguments``.  Its module, ``asdffs/cli/NAME.py``, has ``run(arguments)`` and is imported when the command runs.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ class Past(NamedTuple):
 
 
 def tell_the_past(document: Document, places: Places) -> Past:
-    """Keep drafts and scratch of earlier mounts beside the file, and return what to tell.  Under the lock.
+    """Save drafts and scratch of earlier mounts beside the file; return the sentences to print.
 
-    Raises ``UnfinishedError`` when something cannot be kept, or ``OSError``.
+    The caller has the lock of the file.  Raises ``UnfinishedError`` if something cannot be saved, ``OSError``.
     """
     kept: list[str] = []
     return Past(list(_told(document, places, kept)), kept)

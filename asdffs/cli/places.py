@@ -1,8 +1,8 @@
-"""Where a mount keeps drafts, scratch, log and report: under the user's state directory.
+"""Says where a mount keeps drafts, scratch, log and report: under the user's state directory.
 
-``$XDG_STATE_HOME/asdffs/ID`` (default ``~/.local/state``), ID a hash of the file's path, so that the next command on
-the same file finds what a daemon left.  The history of trees stays there when the mount ends.  Falls back to the
-system's temporary directory where there is no home.
+The directory is ``$XDG_STATE_HOME/asdffs/ID`` (default of the first part: ``~/.local/state``).  ID is a hash of the
+file's path, so the next command on the same file finds what a daemon left.  The history of trees stays there after
+the mount.  Without a home directory, the system's temporary directory is used.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _REPORT = "report.json"
 
 
 def places_of(path: str, spool: str | None = None) -> Places:
-    """The places of the writing mount of the file at ``path``; created.  Raises ``OSError``.
+    """Make and return the places of the writing mount of the file at ``path``.  Raises ``OSError``.
 
-    ``spool``: another directory to put scratch and decoded blocks in.
+    ``spool``: another directory for scratch and decoded blocks.
     """
     top = top_of(path)
     places = places_in(top)
@@ -125,8 +125,8 @@ def make(places: Places) -> None:
 class Held:
     """The places of a file, for the process that has its lock.
 
-    What is in them is somebody's work.  ``close`` empties them only if ``release`` was called: then all of it is in
-    the file, or beside it.
+    They hold work of the user.  ``close`` empties them only after ``release`` was called, which means that all of it
+    is in the file, or saved beside it.
     """
 
     def __init__(self, places: Places) -> None:
@@ -165,10 +165,10 @@ def take_report(path: str) -> Outcome | None:
 
 
 def state_home() -> str:
-    """Where the user wants state: ``$XDG_STATE_HOME``, else ``~/.local/state``; absolute, and maybe not there.
+    """Return the directory for state: ``$XDG_STATE_HOME``, else ``~/.local/state``; absolute, and perhaps missing.
 
-    The first that this user may have; mount(8) starts us with the home of root, or without one.  Relative values mean
-    nothing, as the XDG specification says.  Where there is none: a temporary directory.
+    The first of them that this user may use: mount(8) starts a mount with the home directory of root, or without one.
+    A relative value is ignored, as the XDG specification says.  If there is none, a temporary directory.
     """
     homes = [os.environ.get("HOME", ""), _home_of_user()]
     wanted = [os.environ.get("XDG_STATE_HOME", ""), *(os.path.join(home, ".local/state") for home in homes if home)]

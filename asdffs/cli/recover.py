@@ -1,4 +1,4 @@
-"""``asdffs recover FILE``: finish what a crash interrupted, without a mount."""
+"""``asdffs recover FILE``: completes what a crash interrupted, without a mount."""
 
 from __future__ import annotations
 

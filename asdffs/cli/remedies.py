@@ -1,4 +1,4 @@
-"""The next step for each ``errors.Remedy``, as commands and options that a user can type."""
+"""States the next step for each ``errors.Remedy``: commands and options that a user can type."""
 
 from __future__ import annotations
 

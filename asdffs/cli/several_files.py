@@ -1,6 +1,6 @@
-"""Runs a command on several files, one after the other: one that fails is told, and stops nothing.
+"""Runs a command on several files, one after the other.  An error in one is printed, and the others go on.
 
-New files go into a directory, which is named last, as with cp(1).
+New files go into a directory, which is the last operand, as with cp(1).
 """
 
 from __future__ import annotations

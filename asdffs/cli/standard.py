@@ -1,7 +1,6 @@
-"""The standard streams, as whoever started us left them.
+"""Opens standard streams that the caller closed.
 
-A descriptor 0, 1 or 2 that is closed would be given to the next file that is opened: to the ASDF file, into which
-libfuse would then write its messages.
+Else the ASDF file would be opened as descriptor 0, 1 or 2, and libfuse would write its messages into it.
 """
 
 from __future__ import annotations

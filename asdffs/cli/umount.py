@@ -1,4 +1,4 @@
-"""``asdffs umount MNT``: finish the file, unmount, wait for the daemon, tell the result; ``-a``: for all mounts."""
+"""``asdffs umount MNT``: completes the file, unmounts, waits for the daemon.  ``-a``: all mounts."""
 
 from __future__ import annotations
 
@@ -150,9 +150,9 @@ def _status(found: Mount, given: str) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def _watched(status: dict[str, Any], owner: int) -> Iterator[int | None]:
-    """A descriptor that tells when the daemon, of the user ``owner``, is gone.
+    """Return a descriptor that becomes readable when the daemon of user ``owner`` ends.
 
-    None when it lives in another PID namespace, or is none of that user's.
+    None if the daemon is in another PID namespace, or belongs to another user.
     """
     pid = status["pid"]
     try:
@@ -216,9 +216,9 @@ def _unmount(mountpoint: str) -> None:
 
 
 def _run_helper(mountpoint: str, *, lazily: bool = False) -> subprocess.CompletedProcess[str]:
-    """Have the system's program unmount; ``lazily``: also what is in use.
+    """Unmount by the system's program; ``lazily``: also a mount that is in use.
 
-    Raises ``MountError`` where there is no such program.
+    Raises ``MountError`` if the system has no such program.
     """
     helpers = ["umount"] if os.geteuid() == 0 else ["fusermount3", "fusermount"]
     helper = next((name for name in helpers if shutil.which(name)), None)

@@ -1,4 +1,4 @@
-"""``asdffs undo RECORD``: take back what set, unset and rename recorded."""
+"""``asdffs undo RECORD``: takes back the changes that set, unset and rename recorded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Removes old, unused state directories that hold no unsaved edits.
 
-Each file that is ever mounted or edited gets a state directory (``places``).  It has the log and the history of trees
-when the mount is over, and nothing else.  Looked for once a day, at the end of a mount.
+Each file that is mounted or edited gets a state directory (``places``).  After the mount it has only the log and the
+history of trees.  Old ones are looked for once a day, at the end of a mount.
 """
 
 from __future__ import annotations

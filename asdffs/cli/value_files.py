@@ -1,6 +1,6 @@
-"""Changes values in many files: one after the other or in several processes, each file atomically.
+"""Changes values in many files, one after the other or in several processes.  Each file is changed atomically.
 
-A file that cannot be changed stops nothing; it is named, and decides the exit code.
+If a file cannot be changed, it is named and decides the exit code, and the others go on.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ _SHORT = 60
 
 
 class Wanted(NamedTuple):
-    """What to do with each file.  It is sent to other processes.
+    """What to do with each file.  Other processes get a copy.
 
-    ``notes``: take these back, instead of making ``changes``.  ``record``: file to append the notes to, or empty.
+    ``notes``: changes to take back, instead of making ``changes``.  ``record``: the file to append notes to, or
+    empty.
     """
 
     command: str

@@ -1,8 +1,8 @@
-"""``asdffs watch DIR FILE``: carry what is saved into an exploded form into the ASDF file, without FUSE.
+"""``asdffs watch DIR FILE``: copies what is saved in an exploded form into the ASDF file, without FUSE.
 
-The main thread does the work; watches and signals only wake it.  A file is carried when its writer has closed it or
-renamed it into place; where nothing tells of that (maps, other systems, full queues), once it has been the same for
-two looks, a second apart.
+The main thread does the work; watches and signals only wake it.  A file is copied when its writer has closed it or
+renamed it into place.  If the system does not report that (maps, other systems, full queues), it is copied when two
+looks, a second apart, find it unchanged.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _News:
-    """What watches and signals tell the main thread, through a pipe: a signal's handler must not wait for a lock.
+    """Passes on to the main thread, through a pipe, what watches and signals report.
 
-    It may have interrupted the main thread while that has the lock.
+    A signal handler must not wait for a lock, because it may have interrupted the main thread, which has the lock.
     """
 
     def __init__(self) -> None:
@@ -227,7 +227,7 @@ class _Watching:
     def _ready(self, closed: set[str]) -> list[str]:
         """Return the files that their writers closed, and those that have not changed for a while.
 
-        One that was closed may have other bytes and the same times: a map was stored into again.
+        A closed file may have other bytes and the same times, if a program stored into a map of it.
         """
         mirror, clock = self._mirror, time.monotonic()
         waiting = mirror.waiting()
@@ -239,9 +239,9 @@ class _Watching:
         return [*released, *whole]
 
     def _look(self) -> bool:
-        """Whether files can be carried: the directory has what others did to the ASDF file.
+        """Return whether files can be copied now: the directory has the changes that others made to the ASDF file.
 
-        Raises ``StaleFileError`` when that is gone.
+        Raises ``StaleFileError`` if the ASDF file is gone.
         """
         try:
             if self._mirror.look():

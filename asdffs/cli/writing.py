@@ -1,4 +1,4 @@
-"""Opens a file for a command that changes it: locked, recovered, with the reports of earlier mounts."""
+"""Opens a file for a command that changes it: locks it, recovers it, prints the reports of earlier mounts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 def opened_to_write(
     path: str, command: str, settings: Settings | None = None, *, typing: bool = False, stateless: bool = False
 ) -> Iterator[tuple[Document, Held]]:
-    """The document, and where its command may keep drafts and spool; closed, and these emptied, at the end.
+    """Open the document, and the places for its drafts and spool; at the end close it, and empty them.
 
-    ``typing``: something may be typed meanwhile, and these are emptied only if the command says ``release``.
-    ``stateless``: the command keeps no drafts and decodes no block; no state directory is made for it.  Others are
-    told that ``command`` holds the file.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
+    ``command``: named to others who find the file locked.  ``typing``: the user may type meanwhile, so the places
+    are emptied only if the command calls ``release``.  ``stateless``: the command keeps no drafts and decodes no
+    block, so no state directory is made.  Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
     """
     real = os.path.join(*resolve(path))
     places = places_in(top_of(real)) if stateless else places_of(real)

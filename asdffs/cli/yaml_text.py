@@ -1,4 +1,4 @@
-"""Writes plain values as YAML: without tags, anchors and aliases, in the order that they have."""
+"""Writes plain values as YAML, without tags, anchors and aliases, in their order."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kinds of virtual files: one module each.  ``base`` says what a view is; the registry finds them."""
+"""The kinds of virtual files, a module for each.  ``base`` defines what a view is; the registry finds the modules."""

@@ -44,9 +44,9 @@ Maker = Callable[[FileState, Callable[[], Branch]], ArrayFile]
 
 
 class _Entry(NamedTuple):
-    """An entry of a listing: a file that ``maker`` makes of the array at ``path``; without ``maker`` a directory.
+    """An entry of a listing: a file, made by ``maker`` from the array at ``path``; without ``maker`` a directory.
 
-    ``document``: the file that it is in.
+    ``document``: the file that has the array.
     """
 
     document: FileState
@@ -55,10 +55,10 @@ class _Entry(NamedTuple):
 
 
 class _Listing(NamedTuple):
-    """The entries of a directory by name.  ``keys``: of children at the same place of the tree, nearly all.
+    """The entries of a directory by name.
 
-    ``others``: what else there is; ``until``: when these are looked for again (monotonic seconds); None: in the next
-    tree.
+    ``keys``: children at the same place of the tree, which are nearly all.  ``others``: the rest.  ``until``: when
+    the rest is looked for again, in monotonic seconds; None: in the next tree.
     """
 
     keys: dict[str, str | int]
@@ -143,8 +143,8 @@ def _missing(name: str, plugin: ArrayFormat) -> str | None:
 class ArrayDirectory(ReadOnlyDirectory):
     """The arrays below ``path`` of the tree of ``document``.
 
-    ``formats``: in which arrays are shown; ``far``: how many times a ``$ref`` to another file was followed on the way
-    here.
+    ``formats``: the formats in which arrays are shown.  ``far``: how many times a ``$ref`` to another file was
+    followed on the way here.
     """
 
     def __init__(self, document: FileState, path: Path, formats: Formats, *, far: int = 0) -> None:

@@ -18,9 +18,10 @@ from asdffs.storage.backend import Extent
 
 
 class Options(NamedTuple):
-    """The user's choices about views.  ``hidden``: names of the array formats to leave out.
+    """The user's choices about views.
 
-    ``layout``: the name of the view that is the root of the mount; empty: all of them are in it.
+    ``hidden``: names of the array formats to leave out.  ``layout``: the name of the view that becomes the root of
+    the mount; empty: the root has all views.
     """
 
     hidden: frozenset[str] = frozenset()
@@ -56,9 +57,10 @@ class ViewFile:
         return ()
 
     def version(self) -> int | None:
-        """Another number for other content; None: it never changes.
+        """Return a number that is another one for other content; None if the content never changes.
 
-        Of a file with ``subjects``: the time in ns at which it changed, 0 when it did not since the file was opened.
+        For a file with ``subjects``: the time of the change in ns, or 0 if it has not changed since the file was
+        opened.
         """
         return None
 
@@ -98,9 +100,9 @@ class ViewFile:
         """A copy onto the file has failed: take back what can be taken back."""
 
     def allocate(self, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
-        """Have room on the disk for these bytes (fallocate), or with ``zero`` make them zeros.
+        """Reserve room on the disk for these bytes (fallocate), or with ``zero`` make them zeros.
 
-        ``keep_size``: also when the file stays shorter.  Raises ``AsdffsError``, ``OSError``.
+        ``keep_size``: do not make the file longer.  Raises ``AsdffsError``, ``OSError``.
         """
         raise NotSupportedError("room cannot be reserved here")
 
@@ -150,9 +152,9 @@ class ViewDirectory(Protocol):
 
 
 class ChangeableDirectory:
-    """A directory of a view in which programs create, remove, rename and link as in any other.
+    """A directory of a view in which programs may create, remove, rename and link files.
 
-    Names are looked at by the caller: what is to be created is not there, what is to be removed is.
+    The caller checks names first: what is to be created is not there, and what is to be removed is.
     """
 
     identity: object = None
@@ -248,7 +250,7 @@ class ReadOnlyDirectory:
 class View(ViewDirectory, Protocol):
     """The top directory of a view; ``directory`` is its name in the root of the mount.
 
-    ``scratch``: whether unknown names may be created in it as scratch.
+    ``scratch``: whether programs may create unknown names in it, as scratch.
     """
 
     directory: str

@@ -1,4 +1,4 @@
-"""``.asdffs/``: what the mount has to say about itself, read-only.
+"""``.asdffs/``: the state of the mount, read-only.
 
 ``status.json`` (document, draft, warnings, serving process), ``error`` (the last refusal),
 ``committed.yaml`` (the tree in the file), ``rejected/`` (drafts that were refused), ``history/``

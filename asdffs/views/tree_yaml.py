@@ -1,4 +1,4 @@
-"""The committed text of the file as a read-only file."""
+"""Shows the committed text of the tree as a read-only file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the command line of each command is.  Light: nothing of the floors below is imported for ``--help``."""
+"""The arguments of each command.  ``--help`` imports no floor below this one, so that it starts fast."""

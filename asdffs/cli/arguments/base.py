@@ -1,4 +1,4 @@
-"""How a command is added to the parser."""
+"""Adds a command to the parser."""
 
 from __future__ import annotations
 

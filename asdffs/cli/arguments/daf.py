@@ -1,4 +1,4 @@
-"""The command about FilesDaf stores, which has commands of its own."""
+"""The arguments of ``asdffs daf`` and its subcommands, which work on FilesDaf stores."""
 
 from __future__ import annotations
 

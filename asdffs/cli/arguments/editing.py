@@ -1,4 +1,4 @@
-"""The commands that change a file in place."""
+"""The arguments of the commands that change a file in place."""
 
 from __future__ import annotations
 

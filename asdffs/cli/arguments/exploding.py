@@ -1,4 +1,4 @@
-"""The commands about the exploded form (section Exploded form): a tree, and a file for each block."""
+"""The arguments of the commands for the exploded form (section Exploded form): a tree, and a file for each block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that look at files and change nothing, or only with ``--repair``."""
+"""The arguments of the commands that only read files.  Only ``check --repair`` changes one."""
 
 from __future__ import annotations
 

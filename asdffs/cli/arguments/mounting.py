@@ -1,4 +1,4 @@
-"""The commands that mount and unmount."""
+"""The arguments of the commands that mount and unmount."""
 
 from __future__ import annotations
 

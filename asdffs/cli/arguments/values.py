@@ -1,4 +1,4 @@
-"""The commands that look up and change single values, in one file or in many."""
+"""The arguments of the commands that look up and change single values, in one file or in many."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Formats of the files in ``arrays/``: ``npy``, and ``fits``, imported when it is wanted."""
+"""The formats of files in ``arrays/``: ``npy`` and ``fits``.  ``fits`` is imported when it is needed."""

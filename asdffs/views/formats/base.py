@@ -25,7 +25,7 @@ PREFIX: Final = "user.asdf."
 class ArrayFile(ViewFile):
     """A file that shows the array at a path of the tree, or the last one that was there.
 
-    ``find()`` is the branch of the array: asked at each use, because a commit may change it.
+    ``find()`` returns the branch of the array.  It is called at each use, because a commit may change the array.
     """
 
     #: What the array is.

@@ -7,8 +7,8 @@
 | ``core/table``, astropy's ``table``          | the same, a column each                                         |
 | ``fits/fits``: a list of header/data units   | these units, with exactly the headers that are stated           |
 
-Sizes follow from the tree alone, so that listing a directory computes nothing: a header has room for every card
-that metadata might give.  Needs the extra ``fits`` (astropy, for the cards).
+Sizes follow from the tree alone, so that a listing computes no data: a header has room for every card that metadata
+might need.  Needs the extra ``fits`` (astropy, for the cards).
 """
 
 from __future__ import annotations

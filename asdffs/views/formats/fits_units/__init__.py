@@ -1,1 +1,1 @@
-"""What a .fits file is made of: cards of headers, and data units."""
+"""Makes the parts of a .fits file: cards of headers, and data units."""

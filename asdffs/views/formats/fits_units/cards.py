@@ -1,4 +1,4 @@
-"""Cards of FITS headers: formatted by astropy, and which metadata of a tree become cards.
+"""Makes the cards of FITS headers from metadata of a tree.  astropy formats them.
 
 Scalars beside an array, and those of the nearest ``meta``, are shown where they fit a card of 80 characters: under
 their own name where that can be a keyword, else as ``HIERARCH meta.instrument.name``.  A ``wcsinfo`` mapping with the
@@ -52,9 +52,9 @@ def blocks(cards: int) -> int:
 
 
 def format_header(cards: Iterable[Card], offered: Iterable[Card], size: int) -> bytes:
-    """A header of ``size`` bytes: ``cards``, those of ``offered`` that fit, blank cards, and END.
+    """Return a header of ``size`` bytes: ``cards``, those of ``offered`` that fit, blank cards, and END.
 
-    Raises ``InvalidArrayError`` when one of ``cards`` cannot be.
+    Raises ``InvalidArrayError`` if one of ``cards`` is not possible in FITS.
     """
     images = [_stated_image(card) for card in cards]
     images += [image for card in offered if (image := _image(card, strict=True)) is not None and len(image) == _CARD]
