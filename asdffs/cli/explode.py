@@ -10,14 +10,13 @@ import shlex
 from contextlib import closing
 
 from asdffs.cli.bars import shown
+from asdffs.cli.outputs import check_whole
 from asdffs.cli.places import places_of
 from asdffs.cli.saying import say
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.document.saves.places import DRAFT
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.mount_table import filesystem_of
 from asdffs.storage.new_file import default_mode
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.exploding import stem_of
@@ -26,6 +25,7 @@ from asdffs.workflows.mirror_record import MirrorRecord
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files.  Raises ``AsdffsError``, ``OSError``."""
+    check_whole(arguments.file)
     with closing(open_document(arguments.file, writable=False)) as document:
         _check_elsewhere(arguments, document)
         make_directory(arguments.directory)
@@ -44,13 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_elsewhere(arguments: argparse.Namespace, document: Document) -> None:
-    """Refuse the tree of a mount.  Refuse the file's own directory: ``STEM.asdf`` there is the file itself.
-
-    Raises ``NotPermittedError``.
-    """
-    if os.path.basename(document.path) == DRAFT and filesystem_of(document.path) == "fuse.asdffs":
-        sentence = "is only the tree of a mounted file; give the ASDF file, whose name 'asdffs ls' shows"
-        raise NotPermittedError(sentence, path=document.path)
+    """Refuse the file's own directory, where ``STEM.asdf`` is the file itself.  Raises ``NotPermittedError``."""
     if os.path.realpath(arguments.directory) == os.path.dirname(document.path):
         words = shlex.join(["asdffs", "explode", arguments.file, stem_of(document.path)])
         sentence = f"the exploded form would replace the file itself; run: {words}"

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Final
 
 from asdffs import interrupts
-from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, UsageError
+from asdffs.document.saves.places import DRAFT
+from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, NotPermittedError, UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.mount_table import filesystem_of
 from asdffs.storage.new_file import default_mode, write_new, write_over
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
@@ -43,6 +45,13 @@ def alignment_of(text: str | None) -> int:
     if size is None or size > _LARGEST_ALIGNMENT:
         raise UsageError(f"--align {text}: give bytes such as 4096 or 2M, at most 64M")
     return size
+
+
+def check_whole(path: str) -> None:
+    """Refuse the tree of a mount, which is a file without its blocks.  Raises ``NotPermittedError``."""
+    if os.path.basename(os.path.realpath(path)) == DRAFT and filesystem_of(path) == "fuse.asdffs":
+        sentence = "is only the tree of a mounted file; give the ASDF file, whose name 'asdffs ls' shows"
+        raise NotPermittedError(sentence, path=path)
 
 
 def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None]) -> str:

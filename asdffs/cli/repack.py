@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from asdffs.cli.bars import shown
-from asdffs.cli.outputs import alignment_of, compression_notes, padding_of, write_out
+from asdffs.cli.outputs import alignment_of, check_whole, compression_notes, padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each, with_outputs
 from asdffs.cli.writing import opened_to_write
@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _repack(arguments: argparse.Namespace) -> Answer:
     room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
+    check_whole(arguments.file)
     path = os.path.join(*resolve(arguments.file))
     in_place = arguments.out is None or os.path.realpath(arguments.out) == path
     workers = WorkerThreads()

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from asdffs.cli.bars import shown
-from asdffs.cli.outputs import padding_of, write_out
+from asdffs.cli.outputs import check_whole, padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each, with_outputs
 from asdffs.document.document import Document
@@ -37,6 +37,7 @@ def _upgrade(arguments: argparse.Namespace) -> Answer:
         raise UsageError("give OUT, the name of the new file, or --check")
     if arguments.out is not None and os.path.realpath(arguments.out) == os.path.realpath(arguments.file):
         raise UsageError("is the file itself, which stays as it is; give OUT another name", path=arguments.out)
+    check_whole(arguments.file)
     workers = WorkerThreads()
     with ExitStack() as stack, workers.entered():  # it is closed when nobody holds the main lock
         document = stack.enter_context(closing(_opened(arguments, workers)))

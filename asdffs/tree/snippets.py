@@ -78,6 +78,7 @@ def text_value(text: str) -> NewValue:
 def python_value(value: Any) -> NewValue:
     """Return a plain Python value as a value to write: None, bool, int, float, str, date, or dicts and lists of them.
 
+    Numbers of numpy are such values, too: ``float32(0.1)`` is written as 0.10000000149011612, which is exactly it.
     Raises ``TypeError`` for other types.
     """
     if isinstance(value, str):
@@ -92,6 +93,8 @@ def python_value(value: Any) -> NewValue:
         return NewValue(ValueNode("", {_python_key(key): python_value(item).node for key, item in value.items()}))
     if isinstance(value, (list, tuple)):
         return NewValue(ValueNode("", [python_value(item).node for item in value]))
+    if getattr(value, "shape", None) == () and type(value.item()) is not type(value):  # a number of numpy: float32
+        return python_value(value.item())
     raise TypeError(f"{type(value).__name__} is not a plain value; use None, bool, int, float, str, list or dict")
 
 

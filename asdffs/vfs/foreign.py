@@ -28,7 +28,7 @@ from asdffs.vfs.staging import DraftState, Staging
 
 logger = logging.getLogger(__name__)
 
-_ADVICE = "its version was not overwritten: compare the two, then unmount and mount again"
+_ADVICE = "its version was not overwritten: compare the two; the next mount shows its version"
 _SENTENCES = {
     Foreign.CHANGED: f"another program changed the file; {_ADVICE}",
     Foreign.REPLACED: f"another program replaced the file; {_ADVICE}",

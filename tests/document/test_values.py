@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import os
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,25 @@ def test_one_commit(path: Path) -> None:
     with asdf.open(path) as found:
         assert found["meta"] == {"observer": "Grace", "exposure": {"time": 1, "done": True}}
         assert found["items"] == [[2, 3], {"x": "y"}, {"new": [1.5, None]}]
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (np.float32(0.1), 0.10000000149011612),
+        (np.int64(3), 3),
+        (np.bool_(True), True),
+        (np.array(2.5), 2.5),
+        (np.datetime64("2026-01-02T03:04:05"), datetime.datetime(2026, 1, 2, 3, 4, 5)),
+    ],
+    ids=str,
+)
+def test_values_of_numpy_are_written_exactly(path: Path, value: object, plain: object) -> None:
+    with asdffs.open(path, "r+") as document, document.edit():
+        document.values["meta"]["observer"] = value
+    with asdffs.open(path) as document:
+        assert document.values["meta"]["observer"] == plain
+        assert type(document.values["meta"]["observer"]) is type(plain)
 
 
 def test_an_exception_drops_the_changes(path: Path) -> None:

@@ -156,12 +156,15 @@ def test_umount_takes_the_file_as_well(file: Path) -> None:
     assert not os.path.ismount(points[1])
 
 
-def test_the_tree_of_a_mount_is_not_exploded(file: Path) -> None:
+@pytest.mark.parametrize("words", [("explode", "parts"), ("repack", "parts"), ("repack",), ("upgrade", "parts")])
+def test_the_tree_of_a_mount_is_not_written_anew(file: Path, words: tuple[str, ...]) -> None:
     """It would be a tree without blocks."""
     with mounted(file) as mount:
-        done = asdffs("explode", mount.tree, file.parent / "parts", environment=mount.environment)
+        (command, *out), before = words, mount.tree.read_bytes()
+        done = asdffs(command, mount.tree, *(file.parent / name for name in out), environment=mount.environment)
         assert (done.returncode, "is only the tree of a mounted file" in done.stderr) == (2, True)
         assert not (file.parent / "parts").exists()
+        assert mount.tree.read_bytes() == before
 
 
 def test_a_tree_that_is_not_valid_is_told(file: Path) -> None:
