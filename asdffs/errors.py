@@ -29,6 +29,7 @@ class Remedy(enum.Enum):
     FORCE_WITHOUT = enum.auto()
     IMPLODE = enum.auto()
     INIT_STORE = enum.auto()
+    INSTALL_FITS = enum.auto()
     LOOK = enum.auto()
     MORE_SPOOL = enum.auto()
     RECOMPRESS = enum.auto()

@@ -1,4 +1,4 @@
-"""The registry of plug-ins: codecs, dialects, views and array formats.
+"""The registry of plug-ins: codecs, dialects, containers, views and array formats.
 
 A plug-in is the object ``PLUGIN`` of a module ``asdffs/KIND/NAME.py``; for the kind ``formats``, the directory is
 ``asdffs/views/formats``.  The module ``base`` is not a plug-in, and neither are packages, which have helpers of
@@ -22,13 +22,14 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["codecs", "dialects", "views", "formats"]
+Kind = Literal["codecs", "dialects", "containers", "views", "formats"]
 T = TypeVar("T")
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 _PACKAGES: Final[dict[Kind, str]] = {
     "codecs": "asdffs.codecs",
     "dialects": "asdffs.dialects",
+    "containers": "asdffs.containers",
     "views": "asdffs.views",
     "formats": "asdffs.views.formats",
 }

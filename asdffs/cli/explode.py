@@ -10,7 +10,7 @@ import shlex
 from contextlib import closing
 
 from asdffs.cli.bars import shown
-from asdffs.cli.outputs import check_whole
+from asdffs.cli.outputs import check_alone, check_whole
 from asdffs.cli.places import places_of
 from asdffs.cli.saying import say
 from asdffs.document.document import Document
@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the files.  Raises ``AsdffsError``, ``OSError``."""
     check_whole(arguments.file)
     with closing(open_document(arguments.file, writable=False)) as document:
+        check_alone(document, "explode")
         _check_elsewhere(arguments, document)
         make_directory(arguments.directory)
         folder = FileFolder(os.path.realpath(arguments.directory))

@@ -6,11 +6,13 @@ import argparse
 import json
 import logging
 import os
+from contextlib import closing
 
 from asdffs.cli.bars import shown
-from asdffs.cli.outputs import padding_of, write_out
+from asdffs.cli.outputs import check_alone, padding_of, write_out
 from asdffs.cli.places import all_mirrors
 from asdffs.cli.saying import say
+from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.errors import UsageError
 from asdffs.workflows.assembling import RoomPolicy
@@ -23,6 +25,8 @@ logger = logging.getLogger(__name__)
 def run(arguments: argparse.Namespace) -> int:
     """Write the file.  Raises ``AsdffsError``, ``OSError``."""
     room = RoomPolicy(padding_of(arguments.padding))
+    with closing(open_document(arguments.file, writable=False)) as document:
+        check_alone(document, "implode")
     record = find_record(all_mirrors(), os.path.dirname(os.path.realpath(arguments.file)))
     exploded = read_exploded(arguments.file, lambda path, now: record.was_edited(os.path.basename(path), now))
     for piece in exploded.pieces:

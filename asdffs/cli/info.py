@@ -67,6 +67,7 @@ def describe(document: Document) -> dict[str, Any]:
     return {
         "file": document.path,
         "size": layout.size,
+        "inside": _inside(document),
         "dialect": document.dialect.name,
         "file_format": ".".join(map(str, layout.header.version)),
         "standard": standard_version(comments),
@@ -80,6 +81,12 @@ def describe(document: Document) -> dict[str, Any]:
         "truncated": document.table.truncation,
         "mount": _mount(document.path),
     }
+
+
+def _inside(document: Document) -> dict[str, Any] | None:
+    """Return the format and size of the file around the ASDF file, and where the ASDF file begins in it."""
+    found = document.embedded
+    return None if found is None else {"format": found.kind, "size": document.signature.size, "start": found.start}
 
 
 def _mount(path: str) -> dict[str, Any] | None:
@@ -129,7 +136,7 @@ def _index_state(document: Document) -> str:
 def _head(facts: dict[str, Any]) -> list[str]:
     tree = facts["tree"]
     return [
-        f"{facts['file']}: {facts['size']} bytes",
+        f"{facts['file']}: {_sizes(facts)}",
         f"{facts['dialect']}, file format {facts['file_format']}, standard {facts['standard'] or 'not stated'}, "
         f"{facts['newline']} newlines",
         f"tree      {tree['start']}..{tree['end']}" if tree else "tree      none",
@@ -137,6 +144,13 @@ def _head(facts: dict[str, Any]) -> list[str]:
         f"index     {facts['index']}",
         *([f"damage    {facts['truncated']}"] if facts["truncated"] else ()),
     ]
+
+
+def _sizes(facts: dict[str, Any]) -> str:
+    around, size = facts["inside"], f"{facts['size']} bytes"
+    if around is None:
+        return size
+    return f"{around['format']}, {around['size']} bytes; the ASDF file in it has {size}, from {around['start']} on"
 
 
 def _users(facts: dict[str, Any]) -> dict[int, list[str]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from asdffs import interrupts
+from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
 from asdffs.errors import AsdffsError, MissingFileError, NameExistsError, NotPermittedError, UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
@@ -52,6 +53,16 @@ def check_whole(path: str) -> None:
     if os.path.basename(os.path.realpath(path)) == DRAFT and filesystem_of(path) == "fuse.asdffs":
         sentence = "is only the tree of a mounted file; give the ASDF file, whose name 'asdffs ls' shows"
         raise NotPermittedError(sentence, path=path)
+
+
+def check_alone(document: Document, command: str) -> None:
+    """Refuse an ASDF file inside a file of another format.  Raises ``NotPermittedError``."""
+    if document.embedded is not None:
+        kind = document.embedded.kind
+        sentence = (
+            f"the ASDF file is inside a {kind} file, which 'asdffs {command}' does not take; its values can be "
+        )
+        raise NotPermittedError(sentence + "changed with 'asdffs set' or 'asdffs edit'", path=document.path)
 
 
 def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None]) -> str:

@@ -26,6 +26,7 @@ WORDS: Final = {
     Remedy.FORCE_WITHOUT: "or leave such out with --force",
     Remedy.IMPLODE: "'asdffs implode' makes another of what is in the directory",
     Remedy.INIT_STORE: "'asdffs daf init {file}' makes an empty one",
+    Remedy.INSTALL_FITS: "install it with: pip install 'asdffs[fits]'",
     Remedy.LOOK: "to look at it, mount it with -o ro, or run 'asdffs check {file}'",
     Remedy.MORE_SPOOL: "mount with a larger -o spool_max=, or with -o spool= elsewhere",
     Remedy.RECOMPRESS: "'asdffs block {file} {block} --compression zlib' stores them otherwise",

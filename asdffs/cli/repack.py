@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from asdffs.cli.bars import shown
-from asdffs.cli.outputs import alignment_of, check_whole, compression_notes, padding_of, write_out
+from asdffs.cli.outputs import alignment_of, check_alone, check_whole, compression_notes, padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each, with_outputs
 from asdffs.cli.writing import opened_to_write
@@ -44,6 +44,7 @@ def _repack(arguments: argparse.Namespace) -> Answer:
             document, _ = stack.enter_context(opened_to_write(path, "repack", settings))
         else:
             document = stack.enter_context(closing(open_document(path, writable=False, settings=settings)))
+        check_alone(document, "repack")
         before = document.layout.size
         repacking = Repacking(document, workers, options)
         with shown(document.report.progress.facts, f"repacking {arguments.file}"):

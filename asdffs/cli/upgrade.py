@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from asdffs.cli.bars import shown
-from asdffs.cli.outputs import check_whole, padding_of, write_out
+from asdffs.cli.outputs import check_alone, check_whole, padding_of, write_out
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each, with_outputs
 from asdffs.document.document import Document
@@ -41,6 +41,7 @@ def _upgrade(arguments: argparse.Namespace) -> Answer:
     workers = WorkerThreads()
     with ExitStack() as stack, workers.entered():  # it is closed when nobody holds the main lock
         document = stack.enter_context(closing(_opened(arguments, workers)))
+        check_alone(document, "upgrade")
         upgrading = Upgrading(document, workers, room, _now())
         for note in upgrading.notes:
             logger.warning("%s: %s", arguments.file, note)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from asdffs.daf.eltypes import Eltype
 from asdffs.document.arrays.array import Array
-from asdffs.document.arrays.elements import BlockElements, Elements
+from asdffs.document.arrays.base_elements import Elements
+from asdffs.document.arrays.elements import BlockElements
 from asdffs.document.document import Document
 from asdffs.errors import InvalidArrayError, InvalidStoreError, StaleFileError
 from asdffs.storage.backend import Extent, read_bytes

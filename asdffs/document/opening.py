@@ -16,7 +16,7 @@ from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.transaction import ChangePolicy, Transaction
 from asdffs.document.document import Document
 from asdffs.document.linked_files import LinkedFiles
-from asdffs.document.scanning import naming, resolve, scan, with_pending_record
+from asdffs.document.scanning import find_embedded, naming, resolve, scan, window_of, with_pending_record
 from asdffs.document.state import FileState, Parts, Setup
 from asdffs.format.padding import Padding
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
@@ -150,7 +150,8 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
         if writable:
             journal = _open_recovered(folder, backend, story, create=settings.journal)
         known = backend.signature()  # before the scan, so that a change during the scan is noticed
-        layout, dialect = scan(backend)
+        embedded = find_embedded(backend)
+        layout, dialect = scan(window_of(backend, embedded))
         if journal is not None:
             journal.reserve(2 * min(layout.padding.stop, _LARGEST_RESERVE) + _LEAST_RESERVE)
     except BaseException:  # also an interrupt: leave nothing open, then raise
@@ -159,24 +160,26 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
         backend.close()
         raise
     policy = ChangePolicy(writable, settings.growth, settings.replacing)
-    return Parts(Transaction(folder, backend, journal, settings.scheduler, policy, known), layout, dialect)
+    transaction = Transaction(folder, backend, journal, settings.scheduler, policy, known, embedded=embedded)
+    return Parts(transaction, layout, dialect)
 
 
 def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
     """Return the parts of a file that another program changed in place or replaced."""
-    backend: Backend = current.backend
+    backend: Backend = current.whole
     if not current.mode.writable:
         backend = with_pending_record(folder, folder.open(name, writable=False))
     elif folder.signature(name).inode != backend.signature().inode:
         backend = open_locked(folder, name, patience=0)
     try:
         known = backend.signature()
-        layout, dialect = scan(backend)
+        embedded = find_embedded(backend)
+        layout, dialect = scan(window_of(backend, embedded))
     except BaseException:  # as above
-        if backend is not current.backend:
+        if backend is not current.whole:
             backend.close()
         raise
-    return Parts(current.hand_over(backend, known), layout, dialect)
+    return Parts(current.hand_over(backend, known, embedded), layout, dialect)
 
 
 def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, create: bool) -> Journal | None:

@@ -1,4 +1,4 @@
-"""Finds out what a file is: its directory and name, layout, dialect and text, without opening it as a document.
+"""Finds out what a file is: its directory and name, container, layout, dialect and text, without opening a document.
 
 Light on purpose: commands that only read values import nothing more.
 """
@@ -9,8 +9,10 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
+from typing import Final
 
 from asdffs import registry
+from asdffs.containers.base import Container, Embedded
 from asdffs.dialects.base import Dialect
 from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, UsageError
 from asdffs.format.header import Header
@@ -19,6 +21,10 @@ from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal_name import journal_name
+from asdffs.storage.window import WindowBackend
+
+#: Bytes by which the format of a file is known.
+_HEAD: Final = 80
 
 
 def resolve(path: str) -> tuple[str, str]:
@@ -61,9 +67,30 @@ def read_text(path: str) -> bytes:
     with naming(path):
         backend = with_pending_record(folder, folder.open(name, writable=False))
         try:
-            return backend.read_at(0, scan(backend)[0].text_end)
+            part = window_of(backend, find_embedded(backend))
+            return part.read_at(0, scan(part)[0].text_end)
         finally:
             backend.close()
+
+
+def find_embedded(backend: Backend) -> Embedded | None:
+    """Return the ASDF file inside the file ``backend``; None if the file itself is one, or of no known format.
+
+    Raises ``NotAsdfError`` if a file of a known format has no ASDF file inside, ``DamagedFileError``, ``OSError``.
+    """
+    head = backend.read_at(0, _HEAD)
+    if head.startswith(b"#ASDF"):
+        return None
+    for name in registry.names("containers"):
+        found: Container | None = registry.find("containers", name)
+        if found is not None and _is_claimed(name, found, head):
+            return found.find(backend.read_at, backend.size())
+    return None
+
+
+def window_of(backend: Backend, embedded: Embedded | None) -> Backend:
+    """Return the ASDF file inside the file ``backend`` as a backend; ``backend`` itself if it has no other file."""
+    return backend if embedded is None else WindowBackend(backend, embedded.start, embedded.size)
 
 
 def scan(backend: Backend) -> tuple[Layout, Dialect]:
@@ -95,6 +122,10 @@ def with_pending_record(folder: Folder, backend: Backend) -> Backend:
 
 def _claims(name: str, dialect: Dialect, header: Header) -> bool:
     return registry.answer("dialects", name, lambda: dialect.claims(header), otherwise=False)
+
+
+def _is_claimed(name: str, container: Container, head: bytes) -> bool:
+    return registry.answer("containers", name, lambda: container.claims(head), otherwise=False)
 
 
 def _find_dialect(header: Header) -> Dialect:

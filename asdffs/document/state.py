@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from asdffs.codecs.base import Codec
+from asdffs.containers.base import Embedded, Region
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.contents import ChecksumPolicy, Contents
 from asdffs.document.blocks.foreign import Foreign
@@ -137,6 +138,23 @@ class FileState:
     def read_raw(self, offset: int, length: int) -> bytes:
         """Return bytes of the file from ``offset``, fewer at its end.  Raises ``OSError``."""
         return self._transaction.backend.read_at(offset, max(0, min(length, self.layout.size - offset)))
+
+    def region(self, source: int | str | None) -> Region | None:
+        """Return the data outside of the ASDF file, but in the same file, to which ``source`` of an array refers.
+
+        None if it does not refer to such data.  Raises ``InvalidArrayError`` if there are none there.
+        """
+        embedded = self._transaction.embedded
+        return embedded.region(source) if embedded is not None and isinstance(source, str) else None
+
+    def read_whole(self, offset: int, length: int) -> bytes | Extent:
+        """Return bytes of the whole file around the ASDF file, or their place.  Raises ``OSError``."""
+        return self._transaction.whole.extent(offset, length)
+
+    @property
+    def embedded(self) -> Embedded | None:
+        """Where the ASDF file is, if it is inside a file of another format, such as FITS."""
+        return self._transaction.embedded
 
     def descriptor(self) -> int:
         """Return the file descriptor of the open file; -1 if it is in memory.

@@ -98,7 +98,7 @@ class TreeEditor:
         layout = table.layout
         padding = self.padding_byte()
         with self._scheduler.waiting():  # comparing large texts takes a while
-            plan = plan_text(layout, old, padding, new, self._policy)
+            plan = self._transaction.fit(plan_text(layout, old, padding, new, self._policy))
         size = len(new)
         del old, new, draft  # they may have many megabytes, and the plan has its own copy
 

@@ -102,6 +102,10 @@ class ExplodedView(ReadOnlyDirectory):
         self._document = document
         self._stem = stem_of(document.path)
 
+    def present(self) -> bool:
+        """Not for an ASDF file inside a file of another format: its sources refer to that."""
+        return self._document.embedded is None
+
     def names(self) -> Iterator[str]:
         """The tree's file first."""
         yield f"{self._stem}.asdf"

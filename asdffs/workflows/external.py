@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
-from asdffs.errors import AsdffsError, reason_of
+from asdffs.errors import AsdffsError, InvalidArrayError, reason_of
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import fault_in_block
 from asdffs.tree.uris import resolve
@@ -36,7 +36,19 @@ class External:
 def find_externals(document: Document, arrays: Iterable[Ndarray]) -> list[External]:
     """Return the arrays with a URI as source.  Each file is opened once."""
     seen: dict[str, int | str] = {}
-    return [_look(document, array, array.source, seen) for array in arrays if isinstance(array.source, str)]
+    return [
+        _look(document, array, array.source, seen)
+        for array in arrays
+        if isinstance(array.source, str) and not _is_inside(document, array.source)
+    ]
+
+
+def _is_inside(document: Document, source: str) -> bool:
+    """Return whether a source refers to data of the file that the ASDF file is inside of, whether there or not."""
+    try:
+        return document.region(source) is not None
+    except InvalidArrayError:
+        return True
 
 
 def _look(document: Document, array: Ndarray, source: str, seen: dict[str, int | str]) -> External:

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from asdffs.document.arrays.elements import BlockElements, Elements, MadeElements, elements_of
+from asdffs.document.arrays.base_elements import Elements, MadeElements
+from asdffs.document.arrays.elements import BlockElements, elements_of
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.arrays.region import Selection, is_packed, packed_runs, select
 from asdffs.document.block import Block
@@ -210,6 +211,8 @@ class Array:
         """Return the facts on which the elements depend, besides the branch."""
         if branch.inline is not None or branch.array is None:
             return ()
+        if self._file.region(branch.array.source) is not None:
+            return (self._file.generation,)
         if isinstance(branch.array.source, str):
             other = self.file_of(branch.array.source)
             return other.generation, other.contents.size(0)

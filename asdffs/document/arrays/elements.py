@@ -6,6 +6,7 @@
 | strided in a block (views, slices, negative strides)     | gathered when they are read; read-only                 |
 | in the tree (inline data, a mask by value)               | made by numpy once per array; read-only                |
 | in another file, by a URI as source                      | read as those of an array there; read-only             |
+| in the FITS file that the ASDF file is inside of         | ``contained``                                          |
 
 Implements the schema core/ndarray: source, shape, strides, offset, datatype, data, mask.  The block of an array is
 looked up at each use, because blocks change.  numpy is imported only where elements are computed.
@@ -13,31 +14,23 @@ looked up at each use, because blocks change.  numpy is imported only where elem
 
 from __future__ import annotations
 
-import importlib
-import sys
-from typing import Any, Final
+from typing import Final
 
+from asdffs.document.arrays.base_elements import Elements, MadeElements
+from asdffs.document.arrays.contained import contained_elements
 from asdffs.document.arrays.gathering import gather
 from asdffs.document.changes import BLOCKS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
-from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.branch import Branch
-from asdffs.tree.datatypes import Descr, descr_of
+from asdffs.tree.datatypes import descr_of
 from asdffs.tree.inline import inline_array
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import Placement, block_of, place_in
 
 #: A larger element, in bytes, is not gathered as a whole.
 _LARGE_ITEM: Final = 1 << 12
-
-
-def import_numpy(scheduler: Scheduler) -> None:
-    """Import numpy.  The first import takes a tenth of a second, and other requests are served meanwhile."""
-    if "numpy" not in sys.modules:
-        with scheduler.waiting():
-            importlib.import_module("numpy")
 
 
 def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Placement:
@@ -51,31 +44,6 @@ def place(file: FileState, array: Ndarray, *, rows_first: bool = False) -> Place
     if obstacle:
         raise InvalidArrayError(obstacle)
     return place_in(array, number, file.contents.size(number), rows_first=rows_first)
-
-
-class Elements:
-    """The elements of one array; the base class is read-only.
-
-    ``size`` and offsets are in bytes of the elements as an ``.npy`` file has them, without its header.  ``descr``:
-    the numpy description of the dtype; ``fortran``: columns first; ``writable``: ``write`` works.
-    """
-
-    descr: Descr
-    shape: tuple[int, ...]
-    fortran = False
-    size: int
-    writable = False
-
-    def read(self, offset: int, length: int) -> bytes | Extent:
-        """Return ``length`` bytes from ``offset``, or their place; fewer at the end.
-
-        Raises ``AsdffsError``, ``OSError``.
-        """
-        raise NotImplementedError
-
-    def write(self, offset: int, payload: bytes | memoryview) -> None:
-        """Write ``payload`` within the array.  Raises ``NotPermittedError``, or as ``Block.write_at``."""
-        raise NotPermittedError("the elements of this array have no single place; write its block or edit the tree")
 
 
 class BlockElements(Elements):
@@ -137,22 +105,6 @@ class OtherElements(Elements):
         return self._inner.read(offset, length)
 
 
-class MadeElements(Elements):
-    """Elements that numpy made, of inline data or a mask.  ``array``: an ndarray in any memory order."""
-
-    def __init__(self, array: Any) -> None:
-        import numpy as np
-
-        self.descr = np.lib.format.dtype_to_descr(array.dtype)
-        self.shape = array.shape
-        self.size = array.nbytes
-        self._raw: bytes = array.tobytes()
-
-    def read(self, offset: int, length: int) -> bytes:
-        """See ``Elements``."""
-        return self._raw[offset : offset + length]
-
-
 def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) -> Elements:
     """Return the elements of the ndarray at ``branch``, by the table above.
 
@@ -164,6 +116,9 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
         outline = file.outlines.outline()
         with file.scheduler.waiting():
             return MadeElements(inline_array(outline, branch))
+    region = file.region(array.source)
+    if region is not None:
+        return contained_elements(file, array, region)
     if isinstance(array.source, str):
         return OtherElements(file.linked_files.find(array.source, file), array, rows_first=rows_first)
     return BlockElements(file, array, rows_first=rows_first)

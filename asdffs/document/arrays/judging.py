@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asdffs.document.arrays.elements import Elements, elements_of
+from asdffs.document.arrays.base_elements import Elements
+from asdffs.document.arrays.elements import elements_of
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.state import FileState
 from asdffs.errors import DamagedBlockError, InvalidArrayError
@@ -20,17 +21,32 @@ _MASK = "mask"
 
 
 def find_faults(file: FileState) -> Iterator[ArrayFault]:
-    """Yield the faults of all arrays in the committed tree, except for those with elements in other files.
+    """Yield the faults of all arrays in the committed tree, except for those with elements in other ASDF files.
 
     A damaged block is not a fault of its array.  Raises ``OSError``.
     """
     for branch in file.outlines.outline().arrays:
         array = branch.array
-        if array is None or isinstance(array.source, str):
+        if array is None:
             continue
-        sentence = _fault_of(file, branch, array)
+        sentence = (
+            _fault_in_container(file, branch) if isinstance(array.source, str) else _fault_of(file, branch, array)
+        )
         if sentence:
             yield ArrayFault(array, sentence)
+
+
+def _fault_in_container(file: FileState, branch: Branch) -> str:
+    """Return what is wrong with an array whose elements are in the file around the ASDF file; empty for others."""
+    try:
+        with array_errors(branch.line):
+            if branch.array is not None and file.region(branch.array.source) is not None:
+                elements_of(file, branch)
+    except InvalidArrayError as err:
+        return err.sentence
+    except OSError:
+        return ""
+    return ""
 
 
 def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:

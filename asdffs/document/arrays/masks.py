@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from asdffs.document.arrays.elements import Elements
+from asdffs.document.arrays.base_elements import Elements
 from asdffs.errors import AbandonedError, InvalidArrayError
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes

@@ -296,6 +296,7 @@ class BlockEditor:
     def _check_file_writable(self, number: int | None = None) -> None:
         if not self._transaction.mode.writable:
             raise ReadOnlyError("the file is open only for reading", block=number)
+        self._transaction.check_alone()
 
     def _begin(self, number: int) -> _Edit:
         """Return the pending change of a block that is about to be written.  Set its checksum in the file to zero."""

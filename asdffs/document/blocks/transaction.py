@@ -48,10 +48,11 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from asdffs import interrupts
+from asdffs.containers.base import Embedded
 from asdffs.document.blocks.foreign import Foreign, foreign_change_of
 from asdffs.document.blocks.pins import Pins
 from asdffs.document.blocks.steps import Step, fill, in_place, show_recovered
-from asdffs.errors import StorageError
+from asdffs.errors import NotPermittedError, StorageError
 from asdffs.format.plan import Plan
 from asdffs.scheduling import RankedLock, Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder, Signature
@@ -62,6 +63,7 @@ from asdffs.storage.open_file import OpenFile
 from asdffs.storage.payload import Payload, create_payload
 from asdffs.storage.replace import rewrite
 from asdffs.storage.strategy import Unsuitable
+from asdffs.storage.window import WindowBackend
 
 logger = logging.getLogger(__name__)
 
@@ -97,8 +99,13 @@ class Transaction:
         policy: ChangePolicy | None = None,
         known: Signature | None = None,
         mode: FileMode | None = None,
+        embedded: Embedded | None = None,
     ) -> None:
-        """``known``: the signature of the file as it was read, by default as it is now.  ``mode``: its mode."""
+        """``known``: the signature of the file as it was read, by default as it is now.  ``mode``: its mode.
+
+        ``embedded``: where the ASDF file is, if it is inside another file.
+        """
+        self._embedded = embedded
         self._policy = policy or ChangePolicy(writable=journal is not None)
         self.mode = mode or FileMode(folder.path(backend.name), writable=self._policy.writable)
         scheduler = scheduler or SingleThread()
@@ -112,8 +119,23 @@ class Transaction:
 
     @property
     def backend(self) -> Backend:
+        """The open ASDF file, perhaps inside another file.  Another one after a change of its size."""
+        found = self._embedded
+        return self.whole if found is None else WindowBackend(self.whole, found.start, found.size)
+
+    @property
+    def whole(self) -> Backend:
         """The open file.  Another one after a growth by a new file."""
         return self._file.backend
+
+    @property
+    def embedded(self) -> Embedded | None:
+        """Where the ASDF file is, if it is inside another file."""
+        return self._embedded
+
+    def fit(self, plan: Plan) -> Plan:
+        """Return a plan for the text with the size that the file around the ASDF file needs (``Embedded.fit``)."""
+        return plan if self._embedded is None or plan.empty else self._embedded.fit(plan, self.whole.unit())
 
     @property
     def known(self) -> Signature:
@@ -137,15 +159,26 @@ class Transaction:
         if plan.empty:
             adopt()
             return
-        if plan.move is not None:
+        self.mode.check_writable()
+        self._check_size(plan)
+        whole, after = (plan, None) if self._embedded is None else self._embedded.enclose(plan, self.whole.read_at)
+        if whole.move is not None:
             self.pins.check_all()
-        self._carry_out(plan, lambda: in_place(self._file, plan) if plan.move is None else self._grow(plan), adopt)
+
+        def adopt_all() -> None:
+            self._embedded = after
+            adopt()
+
+        self._carry_out(
+            whole, lambda: in_place(self._file, whole) if whole.move is None else self._grow(whole), adopt_all
+        )
 
     def fill(self, plan: Plan, payload: Payload, offset: int, adopt: Callable[[], None], step: Step) -> None:
         """Write ``payload`` at ``offset`` of the file, inside its new size, and carry out ``plan``, as ``commit``.
 
         ``step(bytes)`` is called after each part of the payload.  The caller discards the payload.
         """
+        self.check_alone()
         self._carry_out(plan, lambda: fill(self._file, plan, payload, offset, step), adopt)
 
     def _carry_out(self, plan: Plan, work: Callable[[], Backend | None], adopt: Callable[[], None]) -> None:
@@ -155,7 +188,7 @@ class Transaction:
         """
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
-        if plan.old_size != self.backend.size():
+        if plan.old_size != self.whole.size():
             raise self._file.stale()
         if self._resized:
             self.sync()  # invariant 11
@@ -186,6 +219,7 @@ class Transaction:
 
         If ``fill`` raises anything, the file is unchanged.  Raises ``StorageError`` if the file cannot be replaced.
         """
+        self.check_alone()
         self.pins.check_all()
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
@@ -205,6 +239,7 @@ class Transaction:
 
         They are durable only after ``sync``.  Raises as ``commit``; then a part may be written.
         """
+        self.check_alone()
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         file, size = self._file, self._file.signature.size
@@ -216,6 +251,7 @@ class Transaction:
 
     def allocate(self, offset: int, length: int) -> None:
         """Reserve disk space for ``length`` bytes at ``offset`` of the file.  Raises as ``commit``."""
+        self.check_alone()
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         with self._file.scheduler.waiting():
@@ -231,6 +267,7 @@ class Transaction:
 
     def truncate_stream(self, size: int) -> None:
         """Set the size of a file that ends with a streamed block, in bytes.  Raises as ``commit``."""
+        self.check_alone()
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         self.backend.truncate(size)
@@ -269,19 +306,20 @@ class Transaction:
         if self._file.journal is not None:
             self._file.journal.reserve(size)
 
-    def hand_over(self, backend: Backend, known: Signature) -> Transaction:
+    def hand_over(self, backend: Backend, known: Signature, embedded: Embedded | None = None) -> Transaction:
         """Return a transaction for the file as another program left it; do not use this object afterwards.
 
-        ``backend``: the open file; ``known``: its signature when it was read.  The new transaction has no pins,
-        because existing mappings show the old file.
+        ``backend``: the open file; ``known``: its signature when it was read; ``embedded``: as for the class.  The
+        new transaction has no pins, because existing mappings show the old file.
 
         Raises ``FailedFileError`` in the mode FAILED: the journal must stay for recovery at the next open.
         """
         self.mode.check_healthy()
-        if backend is not self.backend:
-            self.backend.close()
+        if backend is not self.whole:
+            self.whole.close()
+        file = self._file
         new = Transaction(
-            self._file.folder, backend, self._file.journal, self._file.scheduler, self._policy, known, self.mode
+            file.folder, backend, file.journal, file.scheduler, self._policy, known, self.mode, embedded
         )
         new._note = self._note
         self._file.journal = None
@@ -308,6 +346,17 @@ class Transaction:
         """
         file = self._file
         return create_payload(file.folder, file.backend.name, spool=spool, named=file.journal is not None)
+
+    def check_alone(self) -> None:
+        """Raise ``NotPermittedError`` if the ASDF file is inside another file: only its text can be changed."""
+        if self._embedded is not None:
+            raise NotPermittedError(
+                f"the ASDF file is inside a {self._embedded.kind} file, where only its tree can be changed"
+            )
+
+    def _check_size(self, plan: Plan) -> None:
+        if self._embedded is not None and plan.old_size != self._embedded.size:
+            raise self._file.stale()
 
     def _grow(self, plan: Plan) -> Backend | None:
         """Carry out a plan with a move.  Return the backend of the old file if a new file has replaced it."""

@@ -14,7 +14,7 @@ from asdffs.document.arrays.array import Array
 from asdffs.document.arrays.elements import subjects_of
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.tree.branch import Branch
 from asdffs.views.base import ViewFile
 
@@ -53,16 +53,24 @@ class ArrayFile(ViewFile):
     def subjects(self) -> tuple[Subject, ...] | None:
         """The tree, and the block; None where these are another file's, which may change at any time."""
         branch = self.branch
-        if self.elsewhere or (branch.array is not None and isinstance(branch.array.source, str)):
+        if self.elsewhere or self._is_external(branch):
             return None
         return (TREE, *subjects_of(self._document, branch))
 
+    def _is_external(self, branch: Branch) -> bool:
+        """Return whether the source of an array names another file, which may change at any time."""
+        source = None if branch.array is None else branch.array.source
+        try:
+            return isinstance(source, str) and self._document.region(source) is None
+        except InvalidArrayError:  # there are no such data in this file; it may be changed by other programs
+            return True
+
     def _other(self, branch: Branch) -> FileState | None:
         """Return the other file that the source names; None without one, or if it cannot be read."""
-        if branch.array is None or not isinstance(branch.array.source, str):
+        if branch.array is None or not self._is_external(branch):
             return None
         try:
-            return self._array.file_of(branch.array.source)
+            return self._array.file_of(str(branch.array.source))
         except (AsdffsError, OSError):  # whoever reads it is told
             return None
 

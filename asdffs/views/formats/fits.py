@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
-from asdffs.document.arrays.elements import Elements, MadeElements, elements_of, import_numpy, subjects_of
+from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
+from asdffs.document.arrays.elements import elements_of, subjects_of
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.changes import TREE, Subject, content
 from asdffs.document.state import FileState
@@ -95,8 +96,8 @@ class FitsFile(ArrayFile):
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """The tree, and every block in it; None where some of it is another file's, which may change at any time."""
-        sources = (branch.array.source for branch in _arrays_in(self.branch) if branch.array is not None)
-        return None if self.elsewhere or any(isinstance(source, str) for source in sources) else self._own()
+        external = self.elsewhere or any(self._is_external(branch) for branch in _arrays_in(self.branch))
+        return None if external else self._own()
 
     def _own(self) -> tuple[Subject, ...]:
         found = {subject for branch in _arrays_in(self.branch) for subject in subjects_of(self._document, branch)}

@@ -1,0 +1,82 @@
+"""The interface of a container: a file of another format that has an ASDF file inside.
+
+Pure: a container reads through a function, and describes changes as plans, which ``storage`` carries out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from asdffs.format.plan import Plan
+
+#: ``read(offset, length)`` returns bytes of the whole file, fewer at its end.
+Read = Callable[[int, int], bytes]
+
+
+class Region(NamedTuple):
+    """``length`` bytes at ``offset`` of the whole file: data outside the ASDF file to which an array of it refers.
+
+    ``item``: bytes of an element (a number, or a row of a table).  ``shape``: lengths of the axes as numpy has them.
+    ``datatype``: the datatype of the stored numbers, which are big-endian; empty for rows of a table.
+    ``scaled``: the stored numbers are not the values, so that a library must convert them.
+    ``number``: which part of the container it is, for that library.
+    """
+
+    offset: int
+    length: int
+    item: int
+    shape: tuple[int, ...]
+    datatype: str
+    scaled: bool
+    number: int
+
+
+class Embedded(Protocol):
+    """An ASDF file inside another file: ``size`` bytes from ``start``.  Immutable.
+
+    Plans for the ASDF file count offsets from its first byte.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The name of the format of the whole file, for messages."""
+
+    @property
+    def start(self) -> int:
+        """Where the ASDF file begins, in bytes."""
+
+    @property
+    def size(self) -> int:
+        """The size of the ASDF file in bytes."""
+
+    def fit(self, plan: Plan, unit: int) -> Plan:
+        """Return ``plan`` with another size of the ASDF file, if the container needs one; spaces fill the rest.
+
+        ``unit``: the file system moves bytes without a copy by multiples of this, in bytes.
+        """
+
+    def enclose(self, plan: Plan, read: Read) -> tuple[Plan, Embedded]:
+        """Return the plan for the whole file that carries out ``plan``, and what is embedded afterwards.
+
+        Raises ``NoRoomError`` if the container has no way to do it, ``OSError``.
+        """
+
+    def region(self, source: str) -> Region | None:
+        """Return the data to which the ``source`` of an array refers; None if it is not about this container.
+
+        Raises ``InvalidArrayError`` if there are no such data.
+        """
+
+
+class Container(Protocol):
+    """A format whose files may have an ASDF file inside."""
+
+    def claims(self, head: bytes) -> bool:
+        """Return whether a file that begins with ``head``, at most 80 bytes, has this format."""
+
+    def find(self, read: Read, size: int) -> Embedded:
+        """Return the ASDF file in a file of ``size`` bytes.
+
+        Raises ``NotAsdfError`` if it has none, ``DamagedFileError`` if the file is cut off, ``OSError``.
+        """

@@ -1,0 +1,113 @@
+"""The elements of arrays whose data are in the file around the ASDF file, such as ``source: fits:SCI,1`` of JWST.
+
+| the data are                                    | the elements are                                           |
+|-------------------------------------------------|------------------------------------------------------------|
+| stored as the tree describes them               | a window on the whole file: extents                        |
+| scaled (BSCALE, BZERO), or columns that need it | converted by astropy once per array, as astropy shows them |
+
+All are read-only.  Needs the extra ``fits`` (astropy) for what is converted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from asdffs.containers.base import Region
+from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
+from asdffs.document.state import FileState
+from asdffs.errors import InvalidArrayError, NotPermittedError, Remedy
+from asdffs.storage.backend import Extent
+from asdffs.tree.datatypes import descr_of
+from asdffs.tree.ndarrays import Ndarray, item_size
+from asdffs.tree.placement import place_in
+
+
+class ContainedElements(Elements):
+    """Elements in ``region`` of the whole file, stored as the tree describes them."""
+
+    def __init__(self, file: FileState, array: Ndarray, region: Region) -> None:
+        """Raises ``InvalidArrayError`` if the tree and the file disagree about the array."""
+        stored = array._replace(source=0, byteorder="big", strides=None)
+        _check_same(stored, region)
+        self._file = file
+        self._region = region
+        placement = place_in(stored, 0, region.length)
+        self.descr = descr_of(stored.datatype, stored.byteorder)
+        self.shape, self.size = placement.shape, placement.size
+
+    def read(self, offset: int, length: int) -> bytes | Extent:
+        """See ``Elements``."""
+        length = max(0, min(length, self.size - offset))
+        return self._file.read_whole(self._region.offset + offset, length)
+
+    def write(self, offset: int, payload: bytes | memoryview) -> None:
+        """Raise ``NotPermittedError``."""
+        raise NotPermittedError("this array is outside of the ASDF extension, and read-only here")
+
+
+def contained_elements(file: FileState, array: Ndarray, region: Region) -> Elements:
+    """Return the elements of ``array`` in ``region``, by the table above.
+
+    Raises ``InvalidArrayError`` if they cannot be shown, ``OSError``.
+    """
+    if array.offset or array.shape != region.shape:
+        raise InvalidArrayError(
+            f"its shape is {_listed(array.shape)}, and the data of the FITS extension have {_listed(region.shape)}"
+        )
+    if not region.scaled:
+        return ContainedElements(file, array, region)
+    import_numpy(file.scheduler)
+    with file.scheduler.waiting():
+        return MadeElements(_converted(file.path, region))
+
+
+def _check_same(array: Ndarray, region: Region) -> None:
+    item = item_size(array.datatype)
+    if region.datatype not in ("", array.datatype):
+        raise InvalidArrayError(
+            f"its datatype is {str(array.datatype)[:60]}, and the FITS extension has {region.datatype}"
+        )
+    if item is not None and item != region.item:
+        raise InvalidArrayError(f"its elements have {item} bytes, and those of the FITS extension {region.item}")
+
+
+def _listed(shape: tuple[int, ...] | None) -> str:
+    return "not valid" if shape is None else str(list(shape))
+
+
+def _converted(path: str, region: Region) -> Any:
+    """Return the data of an HDU as astropy shows them, as an ndarray.  Raises ``InvalidArrayError``."""
+    try:
+        from astropy.io import fits
+    except ImportError as err:
+        raise InvalidArrayError(
+            "its data are scaled, and astropy is not installed", remedy=Remedy.INSTALL_FITS
+        ) from err
+    import numpy as np
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what astropy finds wrong elsewhere in the file is not about this array
+            with open(path, "rb") as file, fits.open(file, memmap=False) as hdus:
+                data = hdus[region.number].data
+                return _columns(data) if data.dtype.names else np.array(data)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, fits.VerifyError, OSError) as err:
+        if isinstance(err, OSError) and err.errno is not None:
+            raise
+        raise InvalidArrayError(f"astropy cannot read its FITS extension: {str(err)[:100]}") from err
+
+
+def _columns(table: Any) -> Any:
+    """Return the columns of a FITS table, converted, as one structured array."""
+    import numpy as np
+
+    columns = {name: np.asarray(table[name]) for name in table.dtype.names}
+    for name, column in columns.items():
+        if column.dtype == object:
+            raise InvalidArrayError(f"the column {name} of its FITS extension has rows of different lengths")
+    fields = [(name, column.dtype, column.shape[1:]) for name, column in columns.items()]
+    found = np.empty(len(table), fields)
+    for name, column in columns.items():
+        found[name] = column
+    return found

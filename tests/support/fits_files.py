@@ -1,0 +1,107 @@
+"""FITS files with an ASDF extension, as stdatamodels writes them for JWST.  astropy writes all but the tree."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from astropy.io import fits
+
+OBSERVER = "observer: Ada   # who observed"
+TREE = f"""#ASDF 1.0.0
+#ASDF_STANDARD 1.6.0
+%YAML 1.1
+%TAG ! tag:stsci.edu:asdf/
+--- !core/asdf-1.1.0
+_fits_hash: 0123456789abcdef
+meta:
+  {OBSERVER}
+  exposure: {{time: 107.5, type: NRC_IMAGE}}
+data: !core/ndarray-1.1.0
+  source: fits:SCI,1
+  datatype: float32
+  byteorder: big
+  shape: [40, 30]
+second: !core/ndarray-1.1.0
+  source: fits:SCI,2
+  datatype: int16
+  byteorder: big
+  shape: [2, 3]
+dq: !core/ndarray-1.1.0
+  source: fits:DQ,1
+  datatype: uint32
+  byteorder: big
+  shape: [40, 30]
+spectrum: !core/ndarray-1.1.0
+  source: fits:EXTRACT1D,1
+  datatype:
+  - {{name: wavelength, datatype: float64, byteorder: big}}
+  - {{name: order, datatype: int16, byteorder: big}}
+  byteorder: big
+  shape: [5]
+...
+""".encode()
+
+DATA = np.arange(1200, dtype=">f4").reshape(40, 30)
+SECOND = np.arange(6, dtype=">i2").reshape(2, 3)
+DQ = np.arange(1200, dtype="u4").reshape(40, 30)
+SPECTRUM = np.array([(n / 2, n) for n in range(5)], [("wavelength", ">f8"), ("order", ">i2")])
+
+
+class Form(NamedTuple):
+    """How the ASDF file is in the FITS file: as a table or an image, last or second, with or without CHECKSUM."""
+
+    kind: Literal["table", "image"] = "table"
+    last: bool = True
+    checksum: bool = False
+
+
+PLAIN = Form()
+FORMS = [
+    Form(kind, last, checksum) for kind in ("table", "image") for last in (True, False) for checksum in (True, False)
+]
+
+
+def write_fits(path: Path, form: Form = PLAIN, tree: bytes = TREE) -> None:
+    """Write the file."""
+    parts = [
+        fits.ImageHDU(DATA, name="SCI", ver=1),
+        fits.ImageHDU(SECOND, name="SCI", ver=2),
+        fits.ImageHDU(DQ, name="DQ"),
+        fits.BinTableHDU(SPECTRUM, name="EXTRACT1D"),
+    ]
+    parts.insert(len(parts) if form.last else 0, extension(form.kind, tree))
+    primary = fits.PrimaryHDU()
+    primary.header["TELESCOP"] = ("JWST", "Telescope used to acquire the data")
+    fits.HDUList([primary, *parts]).writeto(path, checksum=form.checksum)
+
+
+def extension(kind: str, tree: bytes) -> fits.BinTableHDU | fits.ImageHDU:
+    """The extension ASDF with these bytes."""
+    raw = np.frombuffer(tree, np.uint8)
+    if kind == "image":
+        return fits.ImageHDU(raw, name="ASDF")
+    column = fits.Column(name="ASDF_METADATA", format=f"{len(raw)}B", array=raw[None, :])
+    return fits.BinTableHDU.from_columns([column], name="ASDF")
+
+
+def embedded(path: Path) -> bytes:
+    """The bytes of the ASDF file inside, as astropy has them.  Its warnings, of checksums too, are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with fits.open(path, checksum=True, memmap=False) as hdus:
+            hdus.verify("exception")
+            data = hdus["ASDF"].data
+            return data.tobytes() if data.dtype.names is None else data[0][0].tobytes()
+
+
+def others(path: Path) -> list[tuple[str, bytes]]:
+    """The header of each other HDU, and the bytes of its data as they are in the file."""
+    whole = path.read_bytes()
+    with fits.open(path, memmap=False) as hdus:
+        spans = [(hdu.name, hdu.fileinfo()) for hdu in hdus]
+    return [
+        (name, whole[where["hdrLoc"] : where["datLoc"] + where["datSpan"]]) for name, where in spans if name != "ASDF"
+    ]
