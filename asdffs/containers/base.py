@@ -5,7 +5,7 @@ Pure: a container reads through a function, and describes changes as plans, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from asdffs.format.plan import Plan
@@ -61,6 +61,9 @@ class Embedded(Protocol):
 
         Raises ``NoRoomError`` if the container has no way to do it, ``OSError``.
         """
+
+    def doubts(self, text: bytes, read: Read) -> Iterator[str]:
+        """Yield a sentence for each contradiction between container and tree, whose text this is.  Raises ``OSError``."""
 
     def region(self, source: str) -> Region | None:
         """Return the data to which the ``source`` of an array refers; None if it is not about this container.

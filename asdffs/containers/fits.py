@@ -13,7 +13,9 @@ A shorter tree is followed by spaces, and NAXIS1 stays.  Implements FITS 4.0.  P
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -29,6 +31,10 @@ _PREFIX: Final = "fits:"
 _LARGEST_UNIT: Final = 1 << 12
 #: Bytes that are summed at once.
 _PIECE: Final = RECORD * 400
+#: The key of the tree with the hash of the FITS headers.
+_HASH: Final = re.compile(rb"^_fits_hash: *([0-9a-f]{64})\s*$", re.MULTILINE)
+#: The sum of an HDU with a right CHECKSUM: all bits are ones (FITS 4.0, section 4.4.2.7).
+_RIGHT: Final = 0xFFFF_FFFF
 #: The datatypes of ASDF by BITPIX (FITS 4.0, table 8).
 _DATATYPES: Final = {8: "uint8", 16: "int16", 32: "int32", 64: "int64", -32: "float32", -64: "float64"}
 
@@ -125,6 +131,29 @@ class EmbeddedInFits(NamedTuple):
                 if first < last:
                     piece[first - place : last - place] = write.payload[first - write.offset : last - write.offset]
             yield bytes(piece)
+
+    def doubts(self, text: bytes, read: Read) -> Iterator[str]:
+        """See ``Embedded``: headers that changed after the tree was written, and wrong checksums of the extension."""
+        stated = _HASH.search(text)
+        if stated is not None and stated[1].decode() != self._hash():
+            yield (
+                "the FITS headers were changed after the tree was written (_fits_hash differs), so jwst reads the "
+                "FITS keywords, and not the values of the tree that have one"
+            )
+        header = self.own.header
+        data = sum_of(self._data_after(Plan(self.size, self.size), read))
+        if header.text("DATASUM") not in (None, str(data)):
+            yield "DATASUM of the extension ASDF is wrong"
+        elif header.text("CHECKSUM") is not None and sum_of([header.raw, data.to_bytes(4, "big")]) != _RIGHT:
+            yield "CHECKSUM of the extension ASDF is wrong"
+
+    def _hash(self) -> str:
+        """Return the hash of all other headers, as jwst writes it into the tree."""
+        digest = hashlib.sha256()
+        for hdu in self.hdus:
+            if hdu.name != _NAME:
+                digest.update(hdu.header.raw)
+        return digest.hexdigest()
 
     def region(self, source: str) -> Region | None:
         """Return the data of the HDU to which ``fits:SCI,1`` or ``fits:2`` refers.  See ``Embedded``."""

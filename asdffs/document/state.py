@@ -151,6 +151,10 @@ class FileState:
         """Return bytes of the whole file around the ASDF file, or their place.  Raises ``OSError``."""
         return self._transaction.whole.extent(offset, length)
 
+    def read_around(self, offset: int, length: int) -> bytes:
+        """Return bytes as ``read_whole``, copied.  Raises ``OSError``."""
+        return self._transaction.whole.read_at(offset, length)
+
     @property
     def embedded(self) -> Embedded | None:
         """Where the ASDF file is, if it is inside a file of another format, such as FITS."""

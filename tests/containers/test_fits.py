@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,13 @@ import pytest
 from astropy.io import fits
 from hypothesis import given
 from hypothesis import strategies as st
+from support.filesystems import KINDS, filesystem
 from support.fits_files import DATA, DQ, FORMS, OBSERVER, SECOND, SPECTRUM, TREE, Form, embedded, others, write_fits
 
 import asdffs
 from asdffs.containers.fits_parts.cards import encode_sum, sum_of
 from asdffs.errors import AsdffsError, InvalidArrayError, NotAsdfError, NotPermittedError
+from asdffs.workflows.checking import check_document
 
 RECORD = 2880
 
@@ -281,3 +284,51 @@ def test_a_file_that_is_neither_is_named_so(tmp_path: Path) -> None:
 
 def test_the_text_of_the_tree(file: Path) -> None:
     assert OBSERVER.encode() in embedded(file)
+
+
+@pytest.mark.mount
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_byte_is_copied_where_the_file_system_can_move_them(kind: str, tmp_path: Path) -> None:
+    with filesystem(kind, tmp_path) as place:
+        path = place / "jw.fits"
+        write_fits(path, Form(last=False, checksum=True))
+        before = others(path)
+        with asdffs.open(path, "r+") as document:
+            with document.edit():
+                document.values["meta"]["observer"] = observer(4000)
+            assert document.growth == {"ext4": "insert", "xfs": "clone", "btrfs": "clone"}[kind]
+            assert np.array_equal(document.arrays["data"][...], DATA)
+        assert others(path) == before
+        assert embedded(path).rstrip(b" ") == TREE.replace(b"observer: Ada", b"observer: " + b"v" * 4000)
+
+
+def test_headers_that_changed_after_the_tree_are_told(tmp_path: Path) -> None:
+    """The hash is that of stdatamodels: SHA-256 of the text of all headers but that of the extension ASDF."""
+    path = tmp_path / "jw.fits"
+    write_fits(path, Form(checksum=True))
+    with fits.open(path) as hdus:
+        text = "".join(str(hdu.header) for hdu in hdus if hdu.name != "ASDF")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    with asdffs.open(path, "r+") as document, document.edit():
+        document.values["_fits_hash"] = digest
+    assert doubts(path) == []
+    with fits.open(path, "update", checksum=True) as hdus:
+        hdus[0].header["TELESCOP"] = "HST"
+    (sentence,) = doubts(path)
+    assert "the FITS headers were changed after the tree was written" in sentence
+
+
+@pytest.mark.parametrize(("place", "sentence"), [(b"observer", "DATASUM"), (b"EXTNAME ", "CHECKSUM")])
+def test_wrong_checksums_are_told(tmp_path: Path, place: bytes, sentence: str) -> None:
+    path = tmp_path / "jw.fits"
+    write_fits(path, Form(checksum=True))
+    raw = bytearray(path.read_bytes())
+    offset = raw.index(place, raw.rindex(b"XTENSION")) + (30 if place == b"EXTNAME " else 0)
+    raw[offset] ^= 1
+    path.write_bytes(raw)
+    assert doubts(path) == [f"{sentence} of the extension ASDF is wrong"]
+
+
+def doubts(path: Path) -> list[str]:
+    with asdffs.open(path) as document:
+        return [finding.sentence for finding in check_document(document, deep=False)]
