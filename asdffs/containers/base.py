@@ -63,7 +63,7 @@ class Embedded(Protocol):
         """
 
     def doubts(self, text: bytes, read: Read) -> Iterator[str]:
-        """Yield a sentence for each contradiction between container and tree, whose text this is.  Raises ``OSError``."""
+        """Yield a sentence for each contradiction between the container and this tree.  Raises ``OSError``."""
 
     def region(self, source: str) -> Region | None:
         """Return the data to which the ``source`` of an array refers; None if it is not about this container.
