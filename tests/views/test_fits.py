@@ -126,6 +126,40 @@ def test_a_wcs_that_the_tree_states(name: str, opening: Callable[[str], Document
             assert world.wcs_pix2world([[3, 3]], 1)[0][1] == pytest.approx(-5.1, abs=1e-3)
 
 
+def test_a_wcs_is_not_that_of_other_arrays(opening: Callable[[str], Document]) -> None:
+    """Only of the science image, and of arrays of its shape."""
+    facts, _ = WCSINFO["TAN"]
+    small = f"{ARRAY} {{source: 0, datatype: float32, byteorder: little, shape: [2, 2]}}"
+    line = f"{ARRAY} {{source: 0, datatype: float32, byteorder: little, shape: [6]}}"
+    document = opening(f"meta: {{wcsinfo: {{{facts}}}}}\ndata: {IMAGE}\nerr: {IMAGE}\nsmall: {small}\nline: {line}\n")
+    found = {
+        name: "CTYPE1" in read(file_at(document, f"{name}.fits"))[0].header
+        for name in ("data", "err", "small", "line")
+    }
+    assert found == {"data": True, "err": True, "small": False, "line": False}
+
+
+SUNPY = (
+    "map: {{meta: {{cdelt1: 2.0, cdelt2: 3.0, crpix1: 2.5, crpix2: 2.0, crval1: 0.0, crval2: 10.0, ctype1: HPLN-TAN, "
+    "ctype2: HPLT-TAN, cunit1: arcsec, cunit2: arcsec, date-obs: '2026-01-01T00:00:00.000', naxis: 2, naxis1: 5, "
+    "instrume: AIA, keycomments: {{a: b}}, bitpix: 16, wcsaxes: 2}}, data: {0}, mask: {1}}}\n"
+)
+
+
+def test_keywords_in_meta_are_keywords(opening: Callable[[str], Document]) -> None:
+    """As sunpy writes them, so that its maps open from the view."""
+    small = f"{ARRAY} {{source: 0, datatype: uint8, byteorder: little, shape: [2, 2]}}"
+    document = opening(SUNPY.format(IMAGE, small))
+    header = read(file_at(document, "map/data.fits"))[0].header
+    world = WCS(header, fix=False)
+    assert list(world.wcs.ctype) == ["HPLN-TAN", "HPLT-TAN"]
+    assert np.allclose(world.wcs_pix2world([[2.5, 2.0]], 1), [[0, 10 / 3600]])
+    assert (header["DATE-OBS"], header["INSTRUME"], header["BITPIX"]) == ("2026-01-01T00:00:00.000", "AIA", -32)
+    assert not [card for card in header if card.startswith("META.")]
+    other = read(file_at(document, "map/mask.fits"))[0].header
+    assert (other["INSTRUME"], "CTYPE1" in other) == ("AIA", False)
+
+
 def test_quantities_have_units(opening: Callable[[str], Document]) -> None:
     tree = f"flux: !unit/quantity-1.1.0 {{value: {IMAGE}, unit: !unit/unit-1.0.0 'Jy'}}\nscale: 3\n"
     header = read(file_at(opening(tree), "flux/value.fits"))[0].header

@@ -201,7 +201,7 @@ class _Units:
             ("EXTEND", True, ""),
             *image.scaling(),
         ]
-        offered = ([("BUNIT", unit, "")] if unit else []) + wcs_of(home) + metadata_of(home)
+        offered = ([("BUNIT", unit, "")] if unit else []) + wcs_of(home, branch) + metadata_of(home, branch)
         yield Unit(cards, image, offered)
         mask = self._mask(branch)
         if mask is not None:

@@ -2,8 +2,10 @@
 
 Scalars beside an array, and those of the nearest ``meta``, are shown where they fit a card of 80 characters: under
 their own name where that can be a keyword, else as ``HIERARCH meta.instrument.name``.  A ``wcsinfo`` mapping with the
-FITS keywords of a linear or a TAN projection becomes those keywords, when it is complete.  Implements FITS 4.0,
-sections 4 (headers) and 8 (WCS).  Needs the extra ``fits``.
+FITS keywords of a linear or a TAN projection becomes those keywords, when it is complete.  So does a ``meta`` that
+has FITS keywords, as in the maps of sunpy: ``cunit1``, ``ctype1``, ``date-obs``.  A WCS is stated for the science
+image, which is ``data`` beside the ``meta``, and for arrays of the same shape.  Implements FITS 4.0, sections 4
+(headers) and 8 (WCS).  Needs the extra ``fits``.
 """
 
 from __future__ import annotations
@@ -33,12 +35,17 @@ _META: Final = "meta"
 #: Before names beside the array that cannot be keywords, or have a meaning: astropy reads HIERARCH NAXIS as NAXIS.
 _BESIDE: Final = "tree"
 _WCS: Final = "wcsinfo"
+#: The name of the science image beside its metadata.
+_SCIENCE: Final = "data"
 _KEYWORD: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,7}")
-#: Keywords with a meaning that metadata must not change.
-_RESERVED: Final = re.compile(
+#: Keywords about the file itself, which metadata must not change.
+_STRUCTURE: Final = re.compile(
     r"SIMPLE|XTENSION|BITPIX|NAXIS\d*|EXTEND|PCOUNT|GCOUNT|GROUPS|B(SCALE|ZERO|UNIT|LANK)|END|COMMENT|HISTORY|CONTINUE"
     r"|T(FIELDS|HEAP)|T[A-Z]{4}\d+|EXT(NAME|VER|LEVEL)|CHECKSUM|DATASUM|Z[A-Z]+\d*|INHERIT"
-    r"|WCS.*|C(TYPE|RVAL|RPIX|DELT|UNIT|ROTA|D|NAME)\d.*|P[CVS]\d.*|(LON|LAT)POLE.?|RADESYS.?|EQUINOX.?|MJDREF.*"
+)
+#: Keywords of coordinates, which must come together.
+_COORDINATES: Final = re.compile(
+    r"WCS.*|C(TYPE|RVAL|RPIX|DELT|UNIT|ROTA|D|NAME)\d.*|P[CVS]\d.*|(LON|LAT)POLE.?|RADESYS.?|EQUINOX.?|MJDREF.*"
 )
 _QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
 _AXES: Final = re.compile(r"ctype(\d)")
@@ -106,26 +113,59 @@ def home_of(branch: Branch) -> tuple[Branch | None, str]:
     return above, ""
 
 
-def metadata_of(home: Branch | None) -> list[Card]:
-    """Cards for the scalars beside an array, and in the nearest ``meta``."""
+def metadata_of(home: Branch | None, array: Branch | None = None) -> list[Card]:
+    """Cards for the scalars beside an array, and in the nearest ``meta``.  ``array``: of an image, its branch."""
     if home is None:
         return []
     beside = list(_scalars(home, "")) if home.mapping else []
     meta = next((found for above in _upwards(home) if (found := above.children.get(_META)) is not None), None)
-    below = _flat(meta, _META) if meta is not None and meta is not home and meta.array is None else ()
+    below = _below(meta, array) if meta is not None and meta is not home and meta.array is None else ()
     taken: dict[str, Card] = {}
     for keyword, value in itertools.islice(itertools.chain(beside, below), _MOST):
         taken.setdefault(keyword.upper(), (keyword, value, ""))
     return list(taken.values())
 
 
-def wcs_of(home: Branch | None) -> list[Card]:
-    """The keywords of a ``wcsinfo`` beside the array, in ``meta``, or further up; none unless it is complete."""
+def _below(meta: Branch, array: Branch | None) -> Iterator[tuple[str, Any]]:
+    """The scalars of ``meta`` with their names: keywords, if it has those of FITS."""
+    if not any(_AXES.fullmatch(key.lower()) for key in meta.scalars):
+        yield from _flat(meta, _META)
+        return
+    stated = array is not None and meta.above and _is_science(array, meta.above[0], _axes_of(meta))
+    for key, scalar in meta.scalars.items():
+        name, value = key.upper(), _value(scalar)
+        if value is None or not _KEYWORD.fullmatch(name) or _STRUCTURE.fullmatch(name):
+            continue
+        if stated or not _COORDINATES.fullmatch(name):
+            yield name, value
+
+
+def _axes_of(keywords: Branch) -> int:
+    """The number of axes of the coordinates that a mapping states."""
+    return max((int(match[1]) for key in keywords.scalars if (match := _AXES.fullmatch(key.lower()))), default=0)
+
+
+def _is_science(branch: Branch, owner: Branch, axes: int) -> bool:
+    """Whether coordinates of ``owner`` with so many ``axes`` are those of the image at ``branch``."""
+    data, array = owner.children.get(_SCIENCE), branch.array
+    if array is None or (data is not None and (data is branch or data in branch.above)):  # perhaps a quantity
+        return True
+    if data is not None and data.array is not None:
+        return array.shape == data.array.shape
+    return array.shape is None or len(array.shape) >= axes
+
+
+def wcs_of(home: Branch | None, array: Branch) -> list[Card]:
+    """The keywords of a ``wcsinfo`` beside the array, in ``meta``, or further up; none unless it is complete.
+
+    None either if it is about another array (``_is_science``).  ``array``: the branch of the image.
+    """
     for above in _upwards(home):
         for holder in (above, above.children.get(_META)):
             found = holder.children.get(_WCS) if holder is not None else None
             if found is not None:
-                return _projection({key.lower(): _value(scalar) for key, scalar in found.scalars.items()})
+                facts = {key.lower(): _value(scalar) for key, scalar in found.scalars.items()}
+                return _projection(facts) if _is_science(array, above, _axes_of(found)) else []
     return []
 
 
@@ -174,8 +214,8 @@ def _scalars(branch: Branch, prefix: str) -> Iterator[tuple[str, Any]]:
         if value is None:
             continue
         name = key.upper()
-        plain = not prefix and _KEYWORD.fullmatch(name) and not _RESERVED.fullmatch(name)
-        if plain:
+        plain = not prefix and _KEYWORD.fullmatch(name)
+        if plain and not _STRUCTURE.fullmatch(name) and not _COORDINATES.fullmatch(name):
             yield name, value
         elif key.isprintable() and key.strip():
             yield f"HIERARCH {prefix or _BESIDE}.{key}", value
