@@ -13,6 +13,7 @@ from asdffs.cli.file_map import render
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each
+from asdffs.document.arrays.unshown import facts_of, find_unshown
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
@@ -44,7 +45,7 @@ def _show(facts: dict[str, Any]) -> None:
         say(*_head(facts))
         _print(_pretty(facts))
     else:
-        say(*_head(facts), *_table(facts["blocks"], _users(facts)), *map(_external_line, facts["external"]))
+        say(*_head(facts), *_table(facts["blocks"], _users(facts)), *_elsewhere(facts))
 
 
 def _width() -> int:
@@ -76,6 +77,7 @@ def describe(document: Document) -> dict[str, Any]:
         "padding": len(layout.padding),
         "arrays": [_array(document, array) for array in arrays],
         "external": [_external(one) for one in find_externals(document, arrays)],
+        "unshown": [facts_of(one) for one in find_unshown(document)],
         "blocks": blocks,
         "index": _index_state(document),
         "truncated": document.table.truncation,
@@ -180,7 +182,7 @@ def _pretty(facts: dict[str, Any]) -> Any:
     for block in facts["blocks"]:
         names = "\n".join(shapes[path] for path in users.get(block["index"], [])) or "-"
         table.add_row(*map(Text, (str(block["index"]), *map(printable, _cells(block)), names)))
-    return Group(table, *(Text(printable(_external_line(one), terminal=True)) for one in facts["external"]))
+    return Group(table, *(Text(printable(line, terminal=True)) for line in _elsewhere(facts)))
 
 
 def _cells(block: dict[str, Any]) -> list[str]:
@@ -195,6 +197,22 @@ def _array_text(array: dict[str, Any]) -> str:
     shape = "x".join(map(str, array["shape"])) if array["shape"] else "scalar" if array["shape"] == () else "?"
     datatype = array["datatype"] if isinstance(array["datatype"], str) else "record"
     return f"{array['path']}  {datatype} {shape}"
+
+
+def _elsewhere(facts: dict[str, Any]) -> list[str]:
+    """Lines about arrays that are not in blocks: around the ASDF file, in other files, and not shown at all."""
+    others = {one["array"] for one in facts["external"]}
+    around = [one for one in facts["arrays"] if isinstance(one["source"], str) and one["path"] not in others]
+    return [
+        *(f"{facts['inside']['format']:<9} {_array_text(one)}  {one['source']}" for one in around if facts["inside"]),
+        *map(_external_line, facts["external"]),
+        *map(_unshown_line, facts["unshown"]),
+    ]
+
+
+def _unshown_line(one: dict[str, Any]) -> str:
+    shape = "shape unknown" if one["shape"] is None else "x".join(map(str, one["shape"])) or "scalar"
+    return f"not shown {one['path']}, {shape}: {one['reason']}"
 
 
 def _external_line(one: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """``.asdffs/``: the state of the mount, read-only.
 
-``status.json`` (document, draft, warnings, serving process), ``error`` (the last refusal),
-``committed.yaml`` (the tree in the file), ``rejected/`` (drafts that were refused), ``history/``
+``status.json`` (document, draft, warnings, serving process), ``error`` (the last refusal), ``committed.yaml`` (the
+tree in the file), ``arrays.json`` (arrays that are not shown), ``rejected/`` (drafts that were refused), ``history/``
 (trees that were committed).
 """
 
@@ -12,6 +12,7 @@ import os
 import zlib
 from collections.abc import Iterator
 
+from asdffs.document.arrays.unshown import facts_of, find_unshown
 from asdffs.document.document import Document
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
 from asdffs.views.tree_yaml import CommittedTree
@@ -82,6 +83,23 @@ class ErrorFile(_Rendered):
         return os.fsencode(f"{error}\n") if error else b""
 
 
+class UnshownArrays(_Rendered):
+    """``arrays.json``: the objects with an array that ``arrays/`` does not show, and why."""
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(document)
+        self._known: tuple[object, bytes] | None = None
+
+    def render(self) -> bytes:
+        """A JSON array; docs/semantics.md lists the keys of its objects."""
+        document = self._document
+        key = document.generation, document.tree.version
+        if self._known is None or self._known[0] != key:
+            unshown = [facts_of(one) for one in find_unshown(document)]
+            self._known = key, json.dumps(unshown, indent=2).encode() + b"\n"
+        return self._known[1]
+
+
 class _KeptFile(ViewFile):
     """A text in the state directory."""
 
@@ -122,6 +140,7 @@ class Status(ReadOnlyDirectory):
             "status.json": StatusFile(document),
             "error": ErrorFile(document),
             "committed.yaml": CommittedTree(document),
+            "arrays.json": UnshownArrays(document),
             "rejected": _KeptFiles(document.report.rejected),
             "history": _KeptFiles(document.report.history),
         }

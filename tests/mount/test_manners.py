@@ -64,7 +64,7 @@ def test_find_du_and_ls(mount: Mounted) -> None:
         ["d ", "d .asdffs", "d .asdffs/history", "d .asdffs/rejected", "d arrays", "d blocks", "d exploded"]
         + ["f tree.yaml", *(f"f arrays/{name}.{kind}" for name in ("data", "mask") for kind in ("fits", "npy"))]
         + [f"f exploded/data{number}.asdf" for number in ("", "0000", "0001")]
-        + [f"f .asdffs/{name}" for name in ("committed.yaml", "error", "status.json")]
+        + [f"f .asdffs/{name}" for name in ("arrays.json", "committed.yaml", "error", "status.json")]
         + ["f blocks/0000.bin", "f blocks/0001.bin"]
     )
     assert int(run("du", "-sb", mount.point / "blocks").stdout.split()[0]) == 140
