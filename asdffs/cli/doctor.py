@@ -48,6 +48,7 @@ _EXTRAS: Final = {
     "zstd": ("blocks in zstd", "zstandard"),
     "blosc": ("blocks in blsc", "blosc"),
     "fits": ("arrays as .fits files", "astropy"),
+    "wcs": ("sky coordinates in .fits files", "gwcs"),
     "schema": ("-o schema, check --schema", "asdf"),
 }
 

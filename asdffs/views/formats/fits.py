@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
@@ -37,11 +37,13 @@ from asdffs.views.formats.fits_units.cards import (
     blocks,
     format_header,
     home_of,
+    is_science,
     metadata_of,
     stated_header,
     wcs_of,
 )
 from asdffs.views.formats.fits_units.data import Card, Column, FitsData, Image, Rows, Table, columns_of, is_image
+from asdffs.views.formats.fits_units.sky import ROOM, find_gwcs, sky_cards
 
 _FITS: Final = re.compile(r".*[:/]fits/fits(?:-[\d.]+)?")
 _TABLE: Final = re.compile(r".*[:/](core|table)/table(?:-[\d.]+)?")
@@ -56,17 +58,24 @@ _PRIMARY: Final[list[Card]] = [
 
 @dataclass(frozen=True)
 class Unit:
-    """A header/data unit.  ``stated``: all of its header, or None; else ``cards``, and ``offered`` where they fit."""
+    """A header/data unit.  ``stated``: all of its header, or None; else ``cards``, and ``offered`` where they fit.
+
+    ``late()``: returns more cards to offer, at most ``room``, and takes seconds.
+    """
 
     cards: list[Card]
     data: FitsData | None = None
     offered: list[Card] = field(default_factory=list)
     stated: bytes | None = None
+    late: Callable[[], list[Card]] = list
+    room: int = 0
 
     @property
     def header_size(self) -> int:
         """Bytes of the header."""
-        return len(self.stated) if self.stated is not None else blocks(len(self.cards) + len(self.offered))
+        if self.stated is not None:
+            return len(self.stated)
+        return blocks(len(self.cards) + len(self.offered) + self.room)
 
     @property
     def size(self) -> int:
@@ -77,7 +86,7 @@ class Unit:
     @functools.cached_property
     def header(self) -> bytes:
         """The header.  Takes a while: astropy is imported, and many cards are formatted."""
-        return self.stated or format_header(self.cards, self.offered, self.header_size)
+        return self.stated or format_header(self.cards, [*self.late(), *self.offered], self.header_size)
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Bytes of the unit, at least one and maybe fewer than asked for."""
@@ -101,7 +110,13 @@ class FitsFile(ArrayFile):
 
     def _own(self) -> tuple[Subject, ...]:
         found = {subject for branch in _arrays_in(self.branch) for subject in subjects_of(self._document, branch)}
-        return (TREE, *sorted(found))
+        return (TREE, *sorted({*found, *self._sky()}))
+
+    def _sky(self) -> set[Subject]:
+        """The blocks with coefficients of the gwcs."""
+        wcs = find_gwcs(home_of(self.branch)[0]) if self.branch.array is not None else None
+        arrays = _arrays_in(wcs[0]) if wcs is not None else ()
+        return {subject for branch in arrays for subject in subjects_of(self._document, branch)}
 
     def _others(self) -> list[FileState]:
         """Other files that some of its arrays are in."""
@@ -161,7 +176,8 @@ class FitsFile(ArrayFile):
                 document.contents.size(subject.number) for subject in self._own() if _is_there(document, subject)
             ]
             others = [(other.generation, other.contents.size(0)) for other in self._others()]
-            key = (branch, document.outlines.outline(), len(document.table), sizes, others)
+            sky = sorted((subject, document.changes.stamp(subject)) for subject in self._sky())
+            key = (branch, document.outlines.outline(), len(document.table), sizes, others, sky)
             if self._known is None or self._known[0] != key:
                 import_numpy(document.scheduler)
                 self._known = key, list(_Units(document).of(branch))
@@ -201,11 +217,28 @@ class _Units:
             ("EXTEND", True, ""),
             *image.scaling(),
         ]
-        offered = ([("BUNIT", unit, "")] if unit else []) + wcs_of(home, branch) + metadata_of(home, branch)
-        yield Unit(cards, image, offered)
+        units: list[Card] = [("BUNIT", unit, "")] if unit else []
+        late, room = self._sky(home, branch, image)
+        yield Unit(cards, image, units + metadata_of(home, branch), late=late, room=room)
         mask = self._mask(branch)
         if mask is not None:
             yield Unit([("XTENSION", "IMAGE", ""), *mask.cards(), *_COUNTS, ("EXTNAME", "MASK", "")], mask)
+
+    def _sky(self, home: Branch | None, branch: Branch, image: Image) -> tuple[Callable[[], list[Card]], int]:
+        """Return a function that makes the cards of the coordinates of an image, and the most that there are.
+
+        They are those of the gwcs; if it has none for FITS, those of the ``wcsinfo``.
+        """
+        stated, found = wcs_of(home, branch), find_gwcs(home)
+        if found is None or len(image.shape) != 2 or not is_science(branch, found[1], 2):
+            return lambda: stated, len(stated)
+        computed = sky_cards(self._document, found[0], image.shape)
+
+        def cards() -> list[Card]:
+            made = computed()
+            return made if any(keyword == "CTYPE1" for keyword, _, _ in made) else made + stated
+
+        return cards, ROOM + len(stated)
 
     def _mask(self, branch: Branch) -> Image | None:
         if branch.nulls:

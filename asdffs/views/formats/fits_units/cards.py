@@ -131,7 +131,7 @@ def _below(meta: Branch, array: Branch | None) -> Iterator[tuple[str, Any]]:
     if not any(_AXES.fullmatch(key.lower()) for key in meta.scalars):
         yield from _flat(meta, _META)
         return
-    stated = array is not None and meta.above and _is_science(array, meta.above[0], _axes_of(meta))
+    stated = array is not None and meta.above and is_science(array, meta.above[0], _axes_of(meta))
     for key, scalar in meta.scalars.items():
         name, value = key.upper(), _value(scalar)
         if value is None or not _KEYWORD.fullmatch(name) or _STRUCTURE.fullmatch(name):
@@ -145,7 +145,7 @@ def _axes_of(keywords: Branch) -> int:
     return max((int(match[1]) for key in keywords.scalars if (match := _AXES.fullmatch(key.lower()))), default=0)
 
 
-def _is_science(branch: Branch, owner: Branch, axes: int) -> bool:
+def is_science(branch: Branch, owner: Branch, axes: int) -> bool:
     """Whether coordinates of ``owner`` with so many ``axes`` are those of the image at ``branch``."""
     data, array = owner.children.get(_SCIENCE), branch.array
     if array is None or (data is not None and (data is branch or data in branch.above)):  # perhaps a quantity
@@ -158,14 +158,14 @@ def _is_science(branch: Branch, owner: Branch, axes: int) -> bool:
 def wcs_of(home: Branch | None, array: Branch) -> list[Card]:
     """The keywords of a ``wcsinfo`` beside the array, in ``meta``, or further up; none unless it is complete.
 
-    None either if it is about another array (``_is_science``).  ``array``: the branch of the image.
+    None either if it is about another array (``is_science``).  ``array``: the branch of the image.
     """
     for above in _upwards(home):
         for holder in (above, above.children.get(_META)):
             found = holder.children.get(_WCS) if holder is not None else None
             if found is not None:
                 facts = {key.lower(): _value(scalar) for key, scalar in found.scalars.items()}
-                return _projection(facts) if _is_science(array, above, _axes_of(found)) else []
+                return _projection(facts) if is_science(array, above, _axes_of(found)) else []
     return []
 
 

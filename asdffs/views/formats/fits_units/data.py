@@ -76,12 +76,13 @@ class FitsData(Protocol):
 
 
 class Image:
-    """An array of numbers.  ``elements``: rows first."""
+    """An array of numbers.  ``elements``: rows first.  ``shape``: theirs."""
 
     def __init__(self, elements: Elements, *, unsigned: bool = True) -> None:
         import numpy as np
 
         self._elements = elements
+        self.shape = elements.shape
         self._dtype = np.dtype(elements.descr)
         self.bitpix = BITPIX[self._dtype.kind, self._dtype.itemsize]
         self.zero = zero_of(self._dtype) if unsigned else 0
