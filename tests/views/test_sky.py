@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -21,6 +23,7 @@ from astropy.modeling import models
 from astropy.wcs import WCS
 from gwcs import coordinate_frames
 from support.fits_files import Form, write_fits
+from support.mounts import mounted, run
 
 import asdffs
 from asdffs.document.document import Document
@@ -205,3 +208,19 @@ def test_without_gwcs_the_reason_names_the_extra() -> None:
 
 def test_a_file_that_cannot_be_read_is_a_reason() -> None:
     assert helper("-P", path=["x"], start=0, size=0, shape=[2, 2])["reason"]
+
+
+@pytest.mark.mount
+@pytest.mark.skipif(not (shutil.which("ds9") and shutil.which("xvfb-run")), reason="ds9 or xvfb-run is not installed")
+def test_ds9_has_the_same_coordinates(write: Callable[[gwcs.WCS], Path]) -> None:
+    """A region at a pixel, which DS9 saves with its position in the sky."""
+    wcs = sky_of(polynomial(2e-6))
+    with mounted(write(wcs)) as mount:
+        view, out = mount.point / "arrays/roman/data.fits", mount.file.with_name("out.reg")
+        region = ("-regions", "command", "image; point 11 21", "-regions", "system", "wcs", "-regions", "sky", "icrs")
+        saved = ("-regions", "skyformat", "degrees", "-regions", "save", str(out), "-exit")
+        done = run("timeout", "60", "xvfb-run", "-a", "ds9", "-fits", view, *region, *saved)
+        assert done.returncode == 0, done.stderr
+    match = re.search(r"point\(([-+0-9.]+),([-+0-9.]+)\)", out.read_text())
+    assert match is not None
+    assert np.allclose([float(match[1]), float(match[2])], wcs(10, 20), rtol=0, atol=1e-6)
