@@ -50,8 +50,8 @@ class Embedded(Protocol):
     def size(self) -> int:
         """The size of the ASDF file in bytes."""
 
-    def fit(self, plan: Plan, unit: int) -> Plan:
-        """Return ``plan`` with another size of the ASDF file, if the container needs one; spaces fill the rest.
+    def size_for(self, least: int, unit: int) -> int:
+        """Return the size that the ASDF file gets if it needs ``least`` bytes; it never gets smaller.
 
         ``unit``: the file system moves bytes without a copy by multiples of this, in bytes.
         """

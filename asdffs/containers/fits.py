@@ -8,7 +8,8 @@ the ASDF file, and data fill whole records of 2,880 bytes.  A tree that grows ta
 3. else all HDUs behind it move.  They move by so many bytes that the file system need not copy them, and NAXIS1
    counts what is not needed, which are spaces behind the tree.
 
-A shorter tree is followed by spaces, and NAXIS1 stays.  Implements FITS 4.0.  Pure.
+A shorter tree is followed by spaces, and NAXIS1 stays.  If the ASDF file has blocks, what is not needed is padding
+before the first.  Implements FITS 4.0.  Pure.
 """
 
 from __future__ import annotations
@@ -79,22 +80,21 @@ class EmbeddedInFits(NamedTuple):
         """Whether nothing follows the extension."""
         return self.whole <= self.own.stop
 
-    def fit(self, plan: Plan, unit: int) -> Plan:
+    def size_for(self, least: int, unit: int) -> int:
         """See ``Embedded``, and the rules of this module."""
-        wanted, room = plan.new_size, filled(self.size)
-        if wanted > room and not self._last:
-            step = math.lcm(RECORD, unit if unit <= _LARGEST_UNIT else 1)
-            wanted = room + -(-(wanted - room) // step) * step
-        wanted = max(wanted, self.size)
-        spaces = (Write(plan.new_size, b" " * (wanted - plan.new_size)),) if wanted > plan.new_size else ()
-        return plan._replace(new_size=wanted, writes=(*plan.writes, *spaces))
+        room = filled(self.size)
+        if least <= room or self._last:
+            return max(least, self.size)
+        step = math.lcm(RECORD, unit if unit <= _LARGEST_UNIT else 1)
+        return room + -(-(least - room) // step) * step
 
     def enclose(self, plan: Plan, read: Read) -> tuple[Plan, Embedded]:
         """See ``Embedded``."""
         if plan.move is not None or filled(plan.new_size) < filled(self.size):
-            raise NoRoomError("the tree has no room left before the blocks, which cannot move inside a FITS file")
+            raise NoRoomError("the ASDF file cannot become so much shorter inside a FITS file")
         after = self._with_size(plan, read)
-        writes = [Write(self.start + write.offset, write.payload) for write in plan.writes]
+        rest = Write(plan.new_size, bytes(max(0, self.size - plan.new_size)))
+        writes = [Write(self.start + write.offset, write.payload) for write in (*plan.writes, rest)]
         changed = difference(self.own.header.raw, after.own.header.raw)
         if changed is not None:
             writes.append(Write(self.own.header.start + changed[0], changed[1]))
@@ -123,10 +123,11 @@ class EmbeddedInFits(NamedTuple):
     def _data_after(self, plan: Plan, read: Read) -> Iterator[bytes]:
         """Yield the data of the extension, with filling, as ``plan`` leaves them."""
         room, end = filled(self.size), filled(plan.new_size)
+        rest = Write(plan.new_size, bytes(max(0, self.size - plan.new_size)))
         for place in range(0, end, _PIECE):
             stop = min(place + _PIECE, end)
             piece = bytearray(read(self.start + place, max(0, min(stop, room) - place)).ljust(stop - place, b"\0"))
-            for write in plan.writes:
+            for write in (*plan.writes, rest):
                 first, last = max(place, write.offset), min(stop, write.offset + len(write.payload))
                 if first < last:
                     piece[first - place : last - place] = write.payload[first - write.offset : last - write.offset]

@@ -161,9 +161,13 @@ class Document(ForPrograms):
             return
         self._transaction.check_unchanged()
         self.contents.finish()
-        if (self.table.moved or self._index_is_wrong()) and self.layout.index is None and self.may_have_index:
+        if self.embedded is None and self._needs_index():
             self._write_index()
         self.table.moved = False
+
+    def _needs_index(self) -> bool:
+        """Return whether an index must be written; inside another file the tree and the index change together."""
+        return (self.table.moved or self._index_is_wrong()) and self.layout.index is None and self.may_have_index
 
     def check_tree(self) -> None:
         """Check whether sources and shapes fit the blocks, and put warnings into ``report.warnings``.

@@ -12,9 +12,10 @@ from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import TREE, Changes
-from asdffs.errors import InvalidTreeError
+from asdffs.errors import InvalidTreeError, NoRoomError
+from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
-from asdffs.format.plan import plan_text
+from asdffs.format.plan import Plan, plan_sized_text, plan_text
 from asdffs.format.tree_extent import complete_last_line
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
@@ -23,6 +24,8 @@ from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.validation import check_text
 
 _PADDING_SAMPLE = 4096
+#: Blocks of an ASDF file inside another file that are written again when the tree grows, in bytes.
+_MOST_BLOCKS = 64 << 20
 
 
 class TreeEditor:
@@ -98,7 +101,7 @@ class TreeEditor:
         layout = table.layout
         padding = self.padding_byte()
         with self._scheduler.waiting():  # comparing large texts takes a while
-            plan = self._transaction.fit(plan_text(layout, old, padding, new, self._policy))
+            plan, after = self._plan(layout, old, padding, new)
         size = len(new)
         del old, new, draft  # they may have many megabytes, and the plan has its own copy
 
@@ -106,11 +109,35 @@ class TreeEditor:
             self.version += 1
             self._changes.note(TREE)
             shift = plan.move.shift if plan.move else 0
-            moved = layout.with_text(header, text_start, size, shift, plan.new_size)
+            moved = after.with_text(header, text_start, size, shift, plan.new_size)
             table.update(moved if plan.move is None else moved.without_tail(plan.new_size))
 
         self._transaction.commit(plan, adopt)
         return arrays
+
+    def _plan(self, layout: Layout, old: bytes, padding: bytes, new: bytes) -> tuple[Plan, Layout]:
+        """Return the plan for a new text, and the layout whose blocks are where they will be before ``plan.move``.
+
+        Raises ``InUseError`` if a block that must move is mapped, ``NoRoomError``, ``OSError``.
+        """
+        embedded, backend = self._transaction.embedded, self._transaction.backend
+        if embedded is None:
+            return plan_text(layout, old, padding, new, self._policy), layout
+        first = layout.padding.stop
+        if layout.blocks_end - first > _MOST_BLOCKS and len(new) > first:
+            raise NoRoomError(f"the blocks behind the tree have more than {_MOST_BLOCKS >> 20} MiB, and do not move")
+        unit = self._transaction.whole.unit()
+        plan, after = plan_sized_text(
+            layout,
+            old,
+            padding,
+            new,
+            blocks=lambda: backend.read_at(first, layout.blocks_end - first),
+            size_for=lambda least: embedded.size_for(least, unit),
+        )
+        if after.offsets != layout.offsets:
+            self._transaction.pins.check_all()
+        return plan, after
 
     def padding_byte(self) -> bytes:
         """Return NUL if the padding is all NUL, as asdf writes it; otherwise space, as the standard advises."""

@@ -6,7 +6,8 @@ bytes in this order: ``Move``, then ``Write``, then ``Truncate``.  Pure function
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from asdffs.errors import NoRoomError, Remedy
@@ -18,6 +19,8 @@ from asdffs.format.tree_extent import ends_with_tree
 
 #: Bytes compared at once to find where two texts differ.
 _COMPARE = 1 << 16
+#: How often the size of an index is made to fit.
+_ROUNDS = 8
 
 
 class Write(NamedTuple):
@@ -138,6 +141,58 @@ def plan_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: by
     # section Blocks: without a tree the first block follows the header without padding
     target = room + policy.shift(room, len(new_text)) if ends_with_tree(new_text) else len(new_text)
     return _plan_moved_blocks(layout, room, new_text, padding_byte, target)
+
+
+def plan_sized_text(
+    layout: Layout,
+    old_text: bytes,
+    padding_byte: bytes,
+    new_text: bytes,
+    *,
+    blocks: Callable[[], bytes],
+    size_for: Callable[[int], int],
+) -> tuple[Plan, Layout]:
+    """Plan to replace the text of an ASDF file whose size another file around it decides.
+
+    ``blocks()``: returns the bytes of all blocks.  ``size_for(least)``: the size that the ASDF file gets if it needs
+    ``least`` bytes.  Nothing moves: if the blocks must, they are written again, with their index.  Return the plan, and
+    the layout with the old text but with the new places.
+
+    Raises ``NoRoomError`` if the text has no tree, or if bytes follow the blocks that would be overwritten.
+    """
+    if not ends_with_tree(new_text):
+        raise NoRoomError("an ASDF file inside another file must keep its tree")
+    if layout.first_block is None:
+        size = size_for(len(new_text))
+        wanted = new_text + b" " * (size - len(new_text))
+        plan = Plan(layout.size, size, _changes_of_text(old_text.ljust(layout.size), wanted), steady=layout.size)
+        return plan, replace(layout, size=size, blocks_end=size)
+    if len(new_text) <= layout.first_block:
+        return _plan_fitting_text(layout, old_text, padding_byte, new_text), layout
+    if not layout.removable or layout.truncated:
+        raise NoRoomError("the bytes after the last block are neither a block nor an index, and would be overwritten")
+    content = blocks()
+    after, index = _with_blocks_behind(layout, len(new_text), len(content), size_for)
+    head = new_text + padding_byte * ((after.first_block or 0) - len(new_text))
+    steady = min(layout.first_block, len(head))
+    return Plan(layout.size, after.size, (Write(0, head + content + index),), steady=steady), after
+
+
+def _with_blocks_behind(
+    layout: Layout, text_size: int, blocks_size: int, size_for: Callable[[int], int]
+) -> tuple[Layout, bytes]:
+    """Return the layout with the blocks behind a longer text, and as near to the end as they can be, and its index."""
+    index = b""
+    for _ in range(_ROUNDS):  # the index is longer if the offsets have more digits
+        size = size_for(text_size + blocks_size + len(index))
+        first = size - len(index) - blocks_size
+        moved = tuple(offset + first - (layout.first_block or 0) for offset in layout.offsets)
+        before, index = index, build_block_index(moved, newline=layout.header.newline) if layout.index else b""
+        if len(index) == len(before):
+            end = first + blocks_size
+            after = replace(layout, first_block=first, offsets=moved, blocks_end=end, size=size, index=None)
+            return (after.with_index(len(index)) if index else after), index
+    raise NoRoomError("no size of the ASDF file has room for the tree and for the index of its blocks")
 
 
 def plan_block_header(

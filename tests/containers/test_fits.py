@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import random
 from collections.abc import Callable
 from pathlib import Path
 
+import asdf
 import numpy as np
 import pytest
 from astropy.io import fits
 from hypothesis import given
 from hypothesis import strategies as st
 from support.filesystems import KINDS, filesystem
-from support.fits_files import DATA, DQ, FORMS, OBSERVER, SECOND, SPECTRUM, TREE, Form, embedded, others, write_fits
+from support.fits_files import (
+    COEFFICIENTS,
+    DATA,
+    DQ,
+    FORMS,
+    OBSERVER,
+    SECOND,
+    SPECTRUM,
+    TREE,
+    Form,
+    embedded,
+    others,
+    with_blocks,
+    write_fits,
+)
 
 import asdffs
 from asdffs.containers.fits_parts.cards import encode_sum, sum_of
-from asdffs.errors import AsdffsError, InvalidArrayError, NotAsdfError, NotPermittedError
+from asdffs.errors import AsdffsError, InUseError, InvalidArrayError, NotAsdfError, NotPermittedError
 from asdffs.workflows.checking import check_document
 
 RECORD = 2880
@@ -89,6 +105,47 @@ def test_records_are_appended_or_all_that_follows_moves(tmp_path: Path) -> None:
         with asdffs.open(path, "r+") as document, document.edit():
             document.values["meta"]["observer"] = observer(RECORD)
         assert path.stat().st_size == size + growth
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("lengths", [[40, 41], [3000, 3], [2600, 2700, 7000], [90_000, 200_000]], ids=str)
+def test_blocks_behind_a_growing_tree(tmp_path: Path, form: Form, lengths: list[int]) -> None:
+    """They are written again; the asdf library reads them and their index without a warning."""
+    path = tmp_path / "jw.fits"
+    write_fits(path, form, with_blocks())
+    before = others(path)
+    for length in lengths:
+        with asdffs.open(path, "r+") as document:
+            held = document.arrays["c1"]
+            with document.edit():
+                document.values["meta"]["observer"] = observer(length)
+            assert np.array_equal(held[...], COEFFICIENTS + 1)
+        raw = embedded(path)
+        with asdf.open(io.BytesIO(raw)) as found:
+            assert found["meta"]["observer"] == observer(length)
+            for number in range(2):
+                assert np.array_equal(found[f"c{number}"], COEFFICIENTS + number)
+        assert raw.count(b"#ASDF BLOCK INDEX") == 1
+        assert raw.endswith(b"...\n")
+        assert others(path) == before
+        assert doubts(path) == []
+        with asdffs.open(path) as document:
+            assert document.layout.index is not None
+
+
+def test_a_mapped_block_does_not_move(tmp_path: Path) -> None:
+    path = tmp_path / "jw.fits"
+    write_fits(path, tree=with_blocks())
+    before = path.read_bytes()
+    with asdffs.open(path, "r+") as document:
+        mapped = document.arrays["c0"].mapped()
+        with pytest.raises(InUseError), document.edit():
+            document.values["meta"]["observer"] = observer(5000)
+        assert path.read_bytes() == before
+        del mapped
+        with document.edit():
+            document.values["meta"]["observer"] = observer(5000)
+    assert path.read_bytes() != before
 
 
 def test_comments_of_cards_stay(tmp_path: Path) -> None:

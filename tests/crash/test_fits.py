@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from unittest import mock
 
 import pytest
 from support.crashes import disks, record
-from support.fits_files import TREE, Form, write_fits
+from support.fits_files import TREE, Form, with_blocks, write_fits
 
 from asdffs.document.opening import Settings, open_in_folder
 from asdffs.storage import shift
@@ -23,7 +24,7 @@ SHORT, MIDDLE, LONG = (b"observer: " + b"v" * length for length in (9, 700, 3000
 def change(folder: MemoryFolder, growth: str, *values: bytes) -> None:
     document = open_in_folder(folder, NAME, writable=True, settings=Settings(growth=growth))
     for value in values:
-        document.commit_tree(TREE.replace(b"observer: Ada", value))
+        document.commit_tree(re.sub(rb"observer: \w+", value, document.tree.text()))
         folder.step("version", "", bytes(folder.files[NAME].content))
     document.finish()
     document.close()
@@ -36,19 +37,21 @@ def whole_of(folder: MemoryFolder) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("form", "growth", "values"),
+    ("form", "growth", "values", "tree"),
     [
-        (Form("table", last=True, checksum=True), "auto", [SHORT, MIDDLE, LONG, SHORT]),
-        (Form("image", last=True, checksum=False), "auto", [MIDDLE, LONG]),
-        (Form("image", last=False, checksum=True), "auto", [SHORT]),
+        (Form("table", last=True, checksum=True), "auto", [SHORT, MIDDLE, LONG, SHORT], TREE),
+        (Form("image", last=True, checksum=False), "auto", [MIDDLE, LONG], TREE),
+        (Form("image", last=False, checksum=True), "auto", [SHORT], TREE),
+        (Form("table", last=True, checksum=True), "auto", [SHORT, LONG, SHORT], with_blocks()),
+        (Form("table", last=False, checksum=False), "insert", [SHORT, LONG, SHORT], with_blocks()),
         *(
-            (Form("table", last=False, checksum=True), growth, [LONG])
+            (Form("table", last=False, checksum=True), growth, [LONG], TREE)
             for growth in ("clone", "insert", "copy", "shift")
         ),
     ],
 )
-def test_cut_at_every_step(tmp_path: Path, form: Form, growth: str, values: list[bytes]) -> None:
-    write_fits(tmp_path / NAME, form)
+def test_cut_at_every_step(tmp_path: Path, form: Form, growth: str, values: list[bytes], tree: bytes) -> None:
+    write_fits(tmp_path / NAME, form, tree)
     start, rng, seen = (tmp_path / NAME).read_bytes(), random.Random(growth), set()
     origin = MemoryFolder({NAME: start})
     folder = MemoryFolder(features=origin.features)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import asdf
 import numpy as np
 from astropy.io import fits
 
@@ -44,6 +46,16 @@ spectrum: !core/ndarray-1.1.0
 ...
 """.encode()
 
+
+def with_blocks(count: int = 2) -> bytes:
+    """An ASDF file by the asdf library: coefficients of a gwcs, which are in blocks, and an index."""
+    buffer = io.BytesIO()
+    tree = {"meta": {"observer": "Ada"}, **{f"c{n}": COEFFICIENTS + n for n in range(count)}}
+    asdf.AsdfFile(tree).write_to(buffer, all_array_storage="internal")
+    return buffer.getvalue()
+
+
+COEFFICIENTS = np.arange(9.0).reshape(3, 3)
 DATA = np.arange(1200, dtype=">f4").reshape(40, 30)
 SECOND = np.arange(6, dtype=">i2").reshape(2, 3)
 DQ = np.arange(1200, dtype="u4").reshape(40, 30)

@@ -133,10 +133,6 @@ class Transaction:
         """Where the ASDF file is, if it is inside another file."""
         return self._embedded
 
-    def fit(self, plan: Plan) -> Plan:
-        """Return a plan for the text with the size that the file around the ASDF file needs (``Embedded.fit``)."""
-        return plan if self._embedded is None or plan.empty else self._embedded.fit(plan, self.whole.unit())
-
     @property
     def known(self) -> Signature:
         """The signature of the file as we last left it."""
