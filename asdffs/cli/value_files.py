@@ -49,7 +49,10 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """What became of one file.  ``edits``: path, old and new text of each.  ``diff``: for a dry run."""
+    """What became of one file.  ``edits``: path, old and new text of each.  ``diff``: for a dry run.
+
+    ``doubts``: sentences about the file around the ASDF file, if there is one.
+    """
 
     file: str
     changed: bool = False
@@ -58,6 +61,7 @@ class Result:
     diff: str = ""
     error: str = ""
     code: int = 0
+    doubts: list[str] = field(default_factory=list)
 
 
 def wanted_by(arguments: argparse.Namespace, changes: Iterable[ValueChange], rules: Rules) -> Wanted:
@@ -189,6 +193,7 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
             document.finish()
             _record(wanted, path, state="done")
             result.changed = True
+            result.doubts = document.doubts()
 
 
 def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str, list[Note]]:
@@ -246,13 +251,17 @@ def _print(arguments: argparse.Namespace, result: Result, *, alone: bool) -> Non
 
 
 def _tell_notes(results: Sequence[Result]) -> None:
-    """Print the first note, and how many values have one."""
+    """Print the first note and the first doubt, and how many there are."""
     noted = [(one.file, edit) for one in results for edit in one.edits if edit["note"]]
     if noted:
         file, edit = noted[0]
         more = f" (and {len(noted) - 1} more)" if len(noted) > 1 else ""
         advice = "; --string takes VALUE as text" if "text" in edit["note"] else ""
         say(f"asdffs: {file}: {edit['path']} {edit['note']}{more}{advice}", file=sys.stderr)
+    doubted = [one for one in results if one.doubts]
+    if doubted:
+        more = f" (and so in {len(doubted) - 1} more files)" if len(doubted) > 1 else ""
+        say(f"asdffs: {doubted[0].file}: {doubted[0].doubts[0]}{more}", file=sys.stderr)
 
 
 def _sentence(path: str, old: str, new: str, note: str) -> str:

@@ -151,9 +151,10 @@ class FileState:
         """Return bytes of the whole file around the ASDF file, or their place.  Raises ``OSError``."""
         return self._transaction.whole.extent(offset, length)
 
-    def read_around(self, offset: int, length: int) -> bytes:
-        """Return bytes as ``read_whole``, copied.  Raises ``OSError``."""
-        return self._transaction.whole.read_at(offset, length)
+    def doubts(self) -> list[str]:
+        """Return the contradictions between the tree and the file around the ASDF file.  Raises ``OSError``."""
+        embedded = self._transaction.embedded
+        return [] if embedded is None else list(embedded.doubts(self.tree.text(), self._transaction.whole.read_at))
 
     @property
     def embedded(self) -> Embedded | None:

@@ -155,8 +155,8 @@ def plan_sized_text(
     """Plan to replace the text of an ASDF file whose size another file around it decides.
 
     ``blocks()``: returns the bytes of all blocks.  ``size_for(least)``: the size that the ASDF file gets if it needs
-    ``least`` bytes.  Nothing moves: if the blocks must, they are written again, with their index.  Return the plan, and
-    the layout with the old text but with the new places.
+    ``least`` bytes.  Nothing moves: if the blocks must, they are written again, with their index.  Return the plan,
+    and the layout with the old text but with the new places.
 
     Raises ``NoRoomError`` if the text has no tree, or if bytes follow the blocks that would be overwritten.
     """
@@ -181,7 +181,7 @@ def plan_sized_text(
 def _with_blocks_behind(
     layout: Layout, text_size: int, blocks_size: int, size_for: Callable[[int], int]
 ) -> tuple[Layout, bytes]:
-    """Return the layout with the blocks behind a longer text, and as near to the end as they can be, and its index."""
+    """Return the layout with the blocks behind a longer text, as near to the end as possible, and its index."""
     index = b""
     for _ in range(_ROUNDS):  # the index is longer if the offsets have more digits
         size = size_for(text_size + blocks_size + len(index))

@@ -92,8 +92,7 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return
     yield from (Finding(Level.ERROR, str(fault)) for fault in find_faults(document))
-    if document.embedded is not None:
-        yield from (Finding(Level.WARNING, doubt) for doubt in document.embedded.doubts(text, document.read_around))
+    yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())
     for external in find_externals(document, arrays):
         level = Level.NOTE if external.path is None else Level.ERROR
         if external.trouble:

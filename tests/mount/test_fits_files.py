@@ -78,6 +78,15 @@ def test_commands(file: Path) -> None:
     assert "only its tree can be changed" in call("block", file, "new", "--replace", file, code=2)
 
 
+def test_set_tells_that_jwst_may_not_read_the_value(file: Path) -> None:
+    """The hash in the tree is none of these headers."""
+    environment = environment_in(file.parent)
+    asdffs("set", f"_fits_hash={'0' * 63}f", file, environment=environment)
+    done = asdffs("set", "meta.observer=Grace", file, environment=environment)
+    assert done.returncode == 0
+    assert "the FITS headers were changed after the tree was written" in done.stderr
+
+
 def test_an_array_that_the_tree_describes_wrongly_is_a_fault(file: Path) -> None:
     environment = environment_in(file.parent)
     asdffs("set", "data.shape=[30, 40]", file, environment=environment)

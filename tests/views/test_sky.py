@@ -202,7 +202,7 @@ def helper(*options: str, **job: Any) -> dict[str, Any]:
 
 def test_without_gwcs_the_reason_names_the_extra() -> None:
     assert helper("-I", "-S", path=["x"], start=0, size=0, shape=[2, 2]) == {
-        "reason": "gwcs is not installed (the extra wcs)"
+        "reason": "gwcs is not installed; pip install 'asdffs[wcs]'"
     }
 
 

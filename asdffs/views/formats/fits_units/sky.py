@@ -7,6 +7,7 @@ the extra ``wcs``.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -119,8 +120,14 @@ def _computed(fd: int, job: dict[str, Any]) -> list[Card]:
     if isinstance(cards, list):
         return [(str(keyword), value, str(comment)) for keyword, value, comment in cards][:ROOM]
     reason = f"no sky coordinates: {answer.get('reason', 'the answer of the process was not understood')}"
-    logger.info("%s: %s", "/".join(map(str, job["path"])), reason)
+    _tell(reason)
     return [("COMMENT", reason[start : start + _COMMENT], "") for start in range(0, min(len(reason), 400), _COMMENT)]
+
+
+@functools.cache
+def _tell(reason: str) -> None:
+    """Log a reason, once."""
+    logger.warning("%s", reason)
 
 
 def _asked(fd: int, job: dict[str, Any]) -> dict[str, Any]:

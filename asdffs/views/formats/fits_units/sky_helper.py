@@ -81,7 +81,7 @@ def main() -> None:
     try:
         import gwcs  # noqa: F401
     except ImportError:
-        answer: dict[str, Any] = {"reason": "gwcs is not installed (the extra wcs)"}
+        answer: dict[str, Any] = {"reason": "gwcs is not installed; pip install 'asdffs[wcs]'"}
     else:
         try:
             answer = {"cards": _cards(job)}
