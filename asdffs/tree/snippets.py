@@ -179,6 +179,8 @@ def _holds(text: str, new: NewValue, place: Place) -> bool:
         sample = f"{lead}k: {text}{lead}z: 1\n"
     try:
         node = read_node(sample)
+        if "\t" in text:  # the parser of PyYAML that is written in Python refuses some tabs, as in plain scalars
+            list(yaml.parse(sample, Loader=yaml.SafeLoader))
     except (InvalidTreeError, yaml.YAMLError):
         return False
     pairs = node.value[0].value if place.flow else node.value

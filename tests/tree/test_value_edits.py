@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.tree_texts import HEAD, NEW, load, parent_in, paths, step_in, texts
 
 from asdffs.errors import InvalidTreeError, MissingValueError, SharedValueError
+from asdffs.tree.snippets import python_value
 from asdffs.tree.value_edits import rename_value, set_value, unset_value
 
 EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 300
@@ -62,6 +63,18 @@ def span(text: str, path: tuple[str | int, ...]) -> tuple[int, int]:
             before = items[int(step) - 1].start_mark.index if int(step) else node.start_mark.index
             node = items[int(step)]
     return before, node.end_mark.index
+
+
+@pytest.mark.parametrize("value", ["0\t0", ["a\tb"], {"k": "x\ty z"}, "\t", "a\t# b"])
+def test_regression_every_parser_reads_a_tab(value: Any) -> None:
+    """PyYAML has a parser in Python, which refuses a tab in a plain scalar, and one in C, which does not."""
+    text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n"
+    edit = set_value(text, ("a",), python_value(value))
+    assert edit is not None
+    changed = edit.apply(text)
+    for loader in (yaml.CSafeLoader, yaml.SafeLoader):
+        loaded = yaml.load(changed, Loader=loader)
+        assert loaded == {"a": value}
 
 
 @settings(max_examples=EXAMPLES)
