@@ -47,6 +47,7 @@ class DirectoryWatch:
         from watchdog.events import FileClosedEvent, FileDeletedEvent, FileMovedEvent, FileSystemEventHandler
         from watchdog.observers import Observer
 
+        logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # an event that comes while it stops is no error
         class Handler(FileSystemEventHandler):
             """Passes on the names of each event."""
 

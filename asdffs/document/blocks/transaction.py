@@ -235,7 +235,8 @@ class Transaction:
 
         They are durable only after ``sync``.  Raises as ``commit``; then a part may be written.
         """
-        self.check_alone()
+        if self._embedded is not None:
+            self.check_alone()
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         file, size = self._file, self._file.signature.size
