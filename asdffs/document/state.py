@@ -147,6 +147,17 @@ class FileState:
         embedded = self._transaction.embedded
         return embedded.region(source) if embedded is not None and isinstance(source, str) else None
 
+    def steady_region(self, source: int | str | None) -> Region | None:
+        """Return the data as ``region``, but wait while bytes move within the file.
+
+        They stay there as long as the caller holds the main lock.
+        """
+        moving = self._transaction.moving
+        while moving.taken:
+            with moving.entered(patiently=True):
+                pass
+        return self.region(source)
+
     def read_whole(self, offset: int, length: int) -> bytes | Extent:
         """Return bytes of the whole file around the ASDF file, or their place.  Raises ``OSError``."""
         return self._transaction.whole.extent(offset, length)

@@ -35,6 +35,7 @@ from support.fits_files import (
 import asdffs
 from asdffs.containers.fits_parts.cards import encode_sum, sum_of
 from asdffs.errors import AsdffsError, InUseError, InvalidArrayError, NotAsdfError, NotPermittedError
+from asdffs.storage.backend import read_bytes
 from asdffs.workflows.checking import check_document
 
 RECORD = 2880
@@ -389,3 +390,17 @@ def test_wrong_checksums_are_told(tmp_path: Path, place: bytes, sentence: str) -
 def doubts(path: Path) -> list[str]:
     with asdffs.open(path) as document:
         return [finding.sentence for finding in check_document(document, deep=False)]
+
+
+def test_regression_elements_that_are_held_follow_their_extension(tmp_path: Path) -> None:
+    """It moves when the tree before it grows; also what astropy converted stays right."""
+    path = tmp_path / "jw.fits"
+    write_fits(path, Form(last=False))
+    with asdffs.open(path, "r+") as document:
+        held = {name: document.arrays[name].elements() for name in ("data", "dq", "spectrum")}
+        with document.edit():
+            document.values["meta"]["observer"] = observer(5000)
+        for name, wanted in {"data": DATA, "dq": DQ, "spectrum": SPECTRUM}.items():
+            found = read_bytes(held[name].read(0, held[name].size))
+            assert found == wanted.astype(np.dtype(held[name].descr)).tobytes()
+            assert np.array_equal(document.arrays[name][...], wanted)

@@ -31,15 +31,17 @@ class ContainedElements(Elements):
         stored = array._replace(source=0, byteorder="big", strides=None)
         _check_same(stored, region)
         self._file = file
-        self._region = region
+        self._source = array.source
         placement = place_in(stored, 0, region.length)
         self.descr = descr_of(stored.datatype, stored.byteorder)
         self.shape, self.size = placement.shape, placement.size
 
     def read(self, offset: int, length: int) -> bytes | Extent:
         """See ``Elements``."""
-        length = max(0, min(length, self.size - offset))
-        return self._file.read_whole(self._region.offset + offset, length)
+        region = self._file.steady_region(self._source)  # it moves when the tree before it grows
+        if region is None or region.length < self.size:
+            raise InvalidArrayError("its FITS extension was changed meanwhile")
+        return self._file.read_whole(region.offset + offset, max(0, min(length, self.size - offset)))
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Raise ``NotPermittedError``."""
@@ -58,8 +60,17 @@ def contained_elements(file: FileState, array: Ndarray, region: Region) -> Eleme
     if not region.scaled:
         return ContainedElements(file, array, region)
     import_numpy(file.scheduler)
-    with file.scheduler.waiting():
-        return MadeElements(_converted(file.path, region))
+    while True:
+        before = file.steady_region(array.source)
+        try:
+            with file.scheduler.waiting():
+                made = MadeElements(_converted(file.path, region))
+        except InvalidArrayError:
+            if file.steady_region(array.source) == before:
+                raise
+        else:
+            if file.steady_region(array.source) == before:  # nothing moved meanwhile
+                return made
 
 
 def _check_same(array: Ndarray, region: Region) -> None:
