@@ -48,6 +48,7 @@ class DirectoryWatch:
         from watchdog.observers import Observer
 
         logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # an event that comes while it stops is no error
+
         class Handler(FileSystemEventHandler):
             """Passes on the names of each event."""
 
