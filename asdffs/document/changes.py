@@ -17,13 +17,15 @@ from typing import Final, Literal, NamedTuple
 class Subject(NamedTuple):
     """A part of the document that may change.  ``number``: the number of the block, if it is a part of one."""
 
-    kind: Literal["tree", "blocks", "content", "stored"]
+    kind: Literal["tree", "blocks", "contents", "content", "stored"]
     number: int = 0
 
 
 TREE: Final = Subject("tree")
 #: The number of blocks.  When it changes, sources that count from the end refer to other blocks.
 BLOCKS: Final = Subject("blocks")
+#: The decoded content of any block, for what depends on many of them.
+CONTENTS: Final = Subject("contents")
 
 
 @functools.cache
@@ -56,7 +58,7 @@ class Changes:
 
     def note_content(self, number: int) -> None:
         """Note that the content of a block was written.  Its stored bytes change as well, now or later."""
-        self.note(content(number), stored(number))
+        self.note(content(number), stored(number), CONTENTS)
 
     def note_all(self) -> None:
         """Note that every subject may have changed, because another program changed the file."""

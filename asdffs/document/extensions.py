@@ -1,7 +1,7 @@
 """Finds blocks that objects of extensions refer to in their own ways, without the ``source`` of an ndarray.
 
-asdf-zarr stores the numbers of its chunks' blocks in a block: an int32 for each chunk, -1 for a chunk without a
-block.  It is unknown how objects with other tags refer to blocks, so any block may be one of theirs.
+asdf-zarr stores the numbers of its chunks' blocks in a block (``tree/chunked``).  It is unknown how objects with
+other tags refer to blocks, so any block may be one of theirs.
 
 The caller holds the main lock.
 """
@@ -17,17 +17,17 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import AsdffsError, reason_of
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
+from asdffs.tree.chunked import TABLE, is_chunked
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray
 
 #: Prefixes of tags whose objects refer to blocks only by ndarrays.
 _KNOWN: Final = (
     *("tag:yaml.org,2002:", "tag:stsci.edu:asdf/", "tag:stsci.edu:gwcs/", "asdf://stsci.edu/datamodels/"),
-    *("tag:astropy.org:", "asdf://astropy.org/", "tag:sunpy.org:", "asdf://sunpy.org/", "asdf://asdf-format.org/"),
+    *("tag:astropy.org:", "asdf://astropy.org/", "tag:sunpy.org:", "asdf://sunpy.org/"),
+    *("asdf://asdf-format.org/core/", "asdf://asdf-format.org/astronomy/", "asdf://asdf-format.org/transform/"),
     *("tag:dkist.nso.edu:", "asdf://dkist.nso.edu/", "tag:nso.edu:", "asdf://dask.org/"),
 )
-_ZARR: Final = "asdf://stsci.edu/asdf-zarr/tags/zarr-"
-_CHUNK_MAP: Final = "chunk_block_map"
 _ENTRY: Final = struct.Struct("<i")
 
 
@@ -45,7 +45,7 @@ class Hidden(NamedTuple):
     @property
     def numbered(self) -> bool:
         """Whether a known kind of object (zarr) refers to blocks by their numbers."""
-        return bool(self.blocks) or any(tag.startswith(_ZARR) for tag in self.tags)
+        return bool(self.blocks) or any(is_chunked(tag) for tag in self.tags)
 
     def unseen(self, arrays: Iterable[Ndarray], count: int) -> list[int]:
         """Return the blocks, of ``count`` ones, without a reference from ``arrays`` or tables of chunks."""
@@ -63,7 +63,7 @@ def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> H
     tags: dict[str, None] = {}
 
     def wanted(tag: str) -> bool:
-        if tag.startswith(_ZARR):
+        if is_chunked(tag):
             return True
         if not tag.startswith(_KNOWN) and not tree.dialect.is_ndarray(tag):
             tags[tag] = None
@@ -85,7 +85,7 @@ def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> H
 
 def _chunks(contents: Contents, found: Found) -> tuple[set[int], str]:
     """Return the blocks of one zarr array, with the block of its table, and a sentence about a fault or ''."""
-    number = found.value.get(_CHUNK_MAP) if isinstance(found.value, dict) else None
+    number = found.value.get(TABLE) if isinstance(found.value, dict) else None
     if not isinstance(number, int):
         return set(), ""
     count = contents.count

@@ -25,6 +25,7 @@ from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.changes import Changes
 from asdffs.document.linked_files import LinkedFiles
+from asdffs.document.made_room import MadeRoom
 from asdffs.document.outlines import Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
@@ -71,7 +72,8 @@ class FileState:
 
     ``table``, ``contents``, ``tree`` and ``fit`` are its parts; ``read_again`` replaces them.  ``outlines``: the
     outlines of its tree; ``linked_files``: the other files to which its tree refers; ``change``: the lock for changes
-    of the file; ``count_at_open``: the number of blocks when it was opened.
+    of the file; ``count_at_open``: the number of blocks when it was opened; ``made``: computed
+    elements of its arrays.
 
     Arguments: ``open_other`` opens a linked file; ``linked_files`` are those of the file that refers to this one, if
     there is one.
@@ -93,6 +95,7 @@ class FileState:
         self.scheduler = setup.scheduler
         self.changes = Changes()
         self.change = RankedLock(setup.scheduler, Rank.FILE)
+        self.made = MadeRoom()
         self._setup = setup
         self._reopen = reopen
         self._generation = 0

@@ -50,6 +50,8 @@ class Branch:
     Flags: ``holds``, it is or contains an array; ``leads``, it contains a ``$ref`` or metadata; ``metadata``, it is
     below a key of metadata.
 
+    ``label``: the name of a column of a table, which its key, a number, does not tell.
+
     For other modules: ``stamp`` is the time of the last change of an ndarray (``changes``); ``listing`` is a cache of
     a view.
     """
@@ -74,6 +76,7 @@ class Branch:
     leads: bool = False
     stamp: int = 0
     listing: Any = None
+    label: str | None = None
 
     @property
     def masked(self) -> bool:
@@ -117,6 +120,11 @@ class Branch:
                 rest += branch.above
 
 
+def shown_key(key: str | int, child: Branch) -> str | int:
+    """Return what stands for ``key`` in paths of arrays: the name of a column, or the key itself."""
+    return key if child.label is None else child.label
+
+
 class Outline(NamedTuple):
     """The outline of ``text``, which is empty if no span needs it.
 
@@ -128,6 +136,14 @@ class Outline(NamedTuple):
     root: Branch | None
     arrays: tuple[Branch, ...]
     prefix: str = ""
+
+    def shown_path(self, path: Path) -> Path:
+        """Return ``path``, that of a branch of this tree, with the names of columns instead of their numbers."""
+        branch, shown = self.root, list[str | int]()
+        for key in path:
+            branch = None if branch is None else branch.children.get(key)
+            shown.append(key if branch is None else shown_key(key, branch))
+        return tuple(shown)
 
     def pointed(self, fragment: str) -> Branch | None:
         """Return the branch at a JSON Pointer (RFC 6901), the fragment of a URI; None if no array is there."""

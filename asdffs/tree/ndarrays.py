@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from asdffs.dialects.base import Dialect
+from asdffs.errors import InvalidArrayError
+from asdffs.tree.chunked import Chunked, described, is_chunked, parse_chunked
 from asdffs.tree.events import Found
 from asdffs.tree.paths import Path
 
@@ -38,6 +40,7 @@ class Ndarray(NamedTuple):
     * ``line``: from 1
     * ``odd``: an invalid offset, strides or shape as text (``offset is -1``), else empty
     * ``inline``: whether its values are in the tree
+    * ``chunked``: the description of an array of asdf-zarr, which has no ``source``; otherwise None
     """
 
     path: Path
@@ -51,6 +54,7 @@ class Ndarray(NamedTuple):
     row: tuple[int, ...] | None = None
     odd: str = ""
     inline: bool = False
+    chunked: Chunked | None = None
 
     def shape_in(self, size: int) -> tuple[int, ...] | None:
         """Return the shape in a block of ``size`` bytes; ``*`` is as many rows as fit.  None if it is not known."""
@@ -133,6 +137,18 @@ def ndarray_of(found: Found, dialect: Dialect) -> Ndarray:
             "",
         ),
     )
+
+
+def chunked_of(found: Found) -> Ndarray | None:
+    """Return the array of asdf-zarr that a mapping describes; None if it is none, or has no chunks in the file."""
+    if not is_chunked(found.tag) or not isinstance(found.value, dict):
+        return None
+    try:
+        chunked = parse_chunked(found.value)
+    except InvalidArrayError:
+        return None
+    datatype, byteorder = described(chunked)
+    return Ndarray(found.path, None, chunked.shape, datatype, byteorder, 0, None, found.line, chunked=chunked)
 
 
 def _is_right(name: str, value: dict[str, Any]) -> bool:

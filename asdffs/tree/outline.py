@@ -22,9 +22,11 @@ from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.branch import Branch, Outline, Scalar
+from asdffs.tree.chunked import is_chunked
+from asdffs.tree.columns import COLUMNS, name_columns
 from asdffs.tree.events import Found, plain_value
 from asdffs.tree.merges import Merges
-from asdffs.tree.ndarrays import Ndarray, ndarray_of
+from asdffs.tree.ndarrays import Ndarray, chunked_of, ndarray_of
 from asdffs.tree.paths import Path
 from asdffs.tree.references import Reference, References
 
@@ -164,6 +166,8 @@ class _Reader:
             if self._spans or not branch.mapping:
                 branch.span = (_start(start), _end(end))
             self._note_array(branch)
+        elif start.tag and branch.mapping and is_chunked(start.tag):
+            end = self._chunked(branch)
         else:
             end = self._mapping(branch) if branch.mapping else self._sequence(branch)
             branch.span = (_start(start), _end(end))
@@ -171,6 +175,17 @@ class _Reader:
             self._anchors[start.anchor] = branch
             self._end_recording(start.anchor)
         return branch
+
+    def _chunked(self, branch: Branch) -> Any:
+        """Read an array of asdf-zarr, and return its last event."""
+        value: dict[str, Any] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            value[str(self._key(event).value)] = self._plain(self._next())
+        branch.array = chunked_of(Found(branch.path, branch.tag, value, branch.line))
+        if branch.array is not None:
+            branch.hold()
+            self._arrays.append(branch)
+        return event
 
     def _note_array(self, branch: Branch) -> None:
         if not branch.mapping:  # the short form: a sequence of values instead of a mapping
@@ -198,6 +213,8 @@ class _Reader:
             for name, child in source.children.items():
                 if name not in branch.children and name not in branch.scalars:
                     branch.add(name, child)
+        if COLUMNS in branch.children:
+            name_columns(branch, self._text)
         return event
 
     def _key(self, event: Any) -> Any:

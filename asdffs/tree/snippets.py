@@ -113,7 +113,8 @@ def write_key(key: str) -> str:
     """Return the text of a mapping's new key: plain where that is read as a string or a whole number, else quoted."""
     for text in (key, _single(key), _double(key)):
         try:
-            events: list[Any] = list(yaml.parse(f"{{{text}: 1}}", Loader=_Loader))
+            _check_by_python(sample := f"{{{text}: 1}}")
+            events: list[Any] = list(yaml.parse(sample, Loader=_Loader))
         except yaml.YAMLError:
             continue
         name = events[3]
@@ -179,12 +180,20 @@ def _holds(text: str, new: NewValue, place: Place) -> bool:
         sample = f"{lead}k: {text}{lead}z: 1\n"
     try:
         node = read_node(sample)
-        if "\t" in text:  # the parser of PyYAML that is written in Python refuses some tabs, as in plain scalars
-            list(yaml.parse(sample, Loader=yaml.SafeLoader))
+        _check_by_python(sample)
     except (InvalidTreeError, yaml.YAMLError):
         return False
     pairs = node.value[0].value if place.flow else node.value
     return isinstance(pairs, dict) and list(pairs) == ["k", "z"] and same(pairs["k"], new.node)
+
+
+def _check_by_python(sample: str) -> None:
+    """Raise ``yaml.YAMLError`` for what libyaml reads, but PyYAML's parser in Python does not.
+
+    These are plain scalars with a tab, or with a question mark in a flow collection.
+    """
+    if "\t" in sample or "?" in sample:
+        list(yaml.parse(sample, Loader=yaml.SafeLoader))
 
 
 def same(one: ValueNode, two: ValueNode) -> bool:
@@ -236,7 +245,8 @@ def _write_name(name: str) -> str:
     """Return the text of a key from its name in a ``ValueNode``; a string that looks like a number gets quotes."""
     for text in (name, _single(name), _double(name)):
         try:
-            if list(read_node(f"{{{text}: 1}}").value) == [name]:
+            _check_by_python(sample := f"{{{text}: 1}}")
+            if list(read_node(sample).value) == [name]:
                 return text
         except (InvalidTreeError, yaml.YAMLError):
             continue

@@ -5,6 +5,7 @@
 | an ndarray at ``a.b``                    | ``a/b.npy``, and ``a/b.fits`` where FITS can hold it (``formats/fits``) |
 | its mask: an array, a list, a value, nulls | ``a/b/mask.npy``                                                     |
 | item 3 of a list                         | the name ``3``                                                         |
+| a column of a table                      | the name of the column (``tree/columns``)                              |
 | an alias, or a ``$ref`` to this tree     | as what it means: another name for the same bytes                      |
 | a ``$ref`` to another file               | as what is there, read-only; none where that cannot be read            |
 | an ndarray whose source is another file  | as any other, read-only                                                |
@@ -26,7 +27,7 @@ from asdffs import registry
 from asdffs.document.changes import TREE, Subject
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError
-from asdffs.tree.branch import Branch
+from asdffs.tree.branch import Branch, shown_key
 from asdffs.tree.key_names import directory_name_of, name_of
 from asdffs.tree.paths import Path
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
@@ -236,9 +237,9 @@ class ArrayDirectory(ReadOnlyDirectory):
     def _names(self, key: str | int, branch: Branch) -> Iterator[str]:
         """The names that ``branch`` has at ``key``."""
         for shown in self._formats.taking(branch):
-            yield name_of(key) + shown.ending
+            yield name_of(shown_key(key, branch)) + shown.ending
         if _is_directory(branch):
-            yield directory_name_of(key, self._formats.endings)
+            yield directory_name_of(shown_key(key, branch), self._formats.endings)
 
     def _elsewhere(self, reference: str) -> tuple[FileState, Branch, Path] | None:
         """Return the target of a ``$ref`` to another file; None if it cannot be read or is too far away."""

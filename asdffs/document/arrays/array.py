@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.document.arrays.base_elements import Elements, MadeElements
+from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.elements import BlockElements, elements_of
 from asdffs.document.arrays.masks import ValueMask
-from asdffs.document.arrays.region import Selection, is_packed, packed_runs, select
+from asdffs.document.arrays.region import Selection, enclosing_box, is_packed, packed_runs, select
 from asdffs.document.block import Block
+from asdffs.document.changes import content
 from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
@@ -115,6 +117,9 @@ class Array:
             region = select(_whole(elements), index)
             if region is not None:
                 return self._read(elements, region, index)
+        if isinstance(elements, ChunkedElements):
+            box, rest = enclosing_box(elements.shape, index)
+            return _copied(elements.box(box)[rest])
         return _copied(self.mapped()[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -211,6 +216,8 @@ class Array:
         """Return the facts on which the elements depend, besides the branch."""
         if branch.inline is not None or branch.array is None:
             return ()
+        if branch.array.chunked is not None:
+            return len(self._file.table), self._file.changes.stamp(content(branch.array.chunked.table))
         if self._file.region(branch.array.source) is not None:
             return (self._file.generation,)
         if isinstance(branch.array.source, str):

@@ -7,6 +7,7 @@
 | in the tree (inline data, a mask by value)               | made by numpy once per array; read-only                |
 | in another file, by a URI as source                      | read as those of an array there; read-only             |
 | in the FITS file that the ASDF file is inside of         | ``contained``                                          |
+| in chunks in blocks (asdf-zarr)                          | ``chunks``                                             |
 
 Implements the schema core/ndarray: source, shape, strides, offset, datatype, data, mask.  The block of an array is
 looked up at each use, because blocks change.  numpy is imported only where elements are computed.
@@ -17,9 +18,10 @@ from __future__ import annotations
 from typing import Final
 
 from asdffs.document.arrays.base_elements import Elements, MadeElements
+from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.contained import contained_elements
 from asdffs.document.arrays.gathering import gather
-from asdffs.document.changes import BLOCKS, Subject, content
+from asdffs.document.changes import BLOCKS, CONTENTS, Subject, content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import Extent, read_bytes
@@ -112,6 +114,8 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     array cannot be shown, another ``AsdffsError``, or ``OSError``.
     """
     array = branch.array
+    if array is not None and array.chunked is not None:
+        return ChunkedElements(file, array.chunked)
     if branch.inline is not None or array is None:
         outline = file.outlines.outline()
         with file.scheduler.waiting():
@@ -127,6 +131,8 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
 def subjects_of(file: FileState, branch: Branch) -> tuple[Subject, ...]:
     """Return the subjects, besides the tree, whose changes may change the elements of an array."""
     array = branch.array
+    if array is not None and array.chunked is not None:
+        return (CONTENTS, BLOCKS)
     if array is None or branch.inline is not None or not isinstance(array.source, int):
         return ()
     if array.source >= 0:

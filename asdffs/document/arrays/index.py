@@ -11,7 +11,7 @@ from typing import Final
 from asdffs.document.arrays.array import Array, Mask
 from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
-from asdffs.tree.branch import Branch, Outline
+from asdffs.tree.branch import Branch, Outline, shown_key
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path
 
@@ -24,6 +24,8 @@ class ArrayIndex(Mapping[str, Array]):
     A path has the keys and item numbers from the root of the tree, such as ``"roman/data"`` or ``"stack/0"``.  These
     are the names of ``arrays/`` in a mount, without ``.npy`` (``tree/key_names``).  The mapping always shows the
     committed tree as it is now.
+
+    The columns of a table have their names, as in ``"table/columns/flux/data"``, and their numbers as well.
 
     A mask that the tree states as a value is at ``.../mask``.  An alias and a ``$ref``, also to another file, can be
     used in a path.  Iteration does not list these.
@@ -43,7 +45,8 @@ class ArrayIndex(Mapping[str, Array]):
 
     @serialized
     def __iter__(self) -> Iterator[str]:
-        return iter(["/".join(map(name_of, branch.path)) for branch in self.outline().arrays])
+        outline = self.outline()
+        return iter(["/".join(map(name_of, outline.shown_path(branch.path))) for branch in outline.arrays])
 
     @serialized
     def __len__(self) -> int:
@@ -62,7 +65,7 @@ class ArrayIndex(Mapping[str, Array]):
             last = number + 1 == len(names)
             if last and name == _MASK and branch.array is not None and branch.masked:
                 return file, keys, True
-            key = next((key for key in branch.children if name_of(key) == name), None)
+            key = _key_named(branch, name)
             if key is None:
                 raise KeyError(path)
             branch, keys = branch.children[key], (*keys, key)
@@ -82,3 +85,10 @@ class ArrayIndex(Mapping[str, Array]):
     def branch(self, path: Path) -> Branch:
         """Return the mapping or sequence at ``path``, as ``Outlines.branch``."""
         return self._file.outlines.branch(path)
+
+
+def _key_named(branch: Branch, name: str) -> str | int | None:
+    """Return the key of the child with ``name`` in a path; None if there is none."""
+    shown = (key for key, child in branch.children.items() if name_of(shown_key(key, child)) == name)
+    found = next(shown, None)
+    return found if found is not None else next((key for key in branch.children if name_of(key) == name), None)

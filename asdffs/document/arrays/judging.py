@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asdffs.document.arrays.base_elements import Elements
+from asdffs.document.arrays.chunk_codecs import missing_library
 from asdffs.document.arrays.elements import elements_of
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.state import FileState
@@ -51,13 +52,13 @@ def _fault_in_container(file: FileState, branch: Branch) -> str:
 
 def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
     contents = file.contents
-    if branch.inline is None:
+    if branch.inline is None and array.chunked is None:
         sentence = fault_in_block(array, contents.count, contents.stated_size)
         if sentence:
             return sentence
     try:
         with array_errors(branch.line):
-            if branch.inline is None and contents.obstacle(block_of(contents.count, array)):
+            if _has_no_codec(file, branch, array):
                 return ""
             _check_mask(file, branch, elements_of(file, branch))
     except InvalidArrayError as err:
@@ -65,6 +66,13 @@ def _fault_of(file: FileState, branch: Branch, array: Ndarray) -> str:
     except (DamagedBlockError, OSError):
         return ""
     return ""
+
+
+def _has_no_codec(file: FileState, branch: Branch, array: Ndarray) -> bool:
+    """Return whether the elements cannot be decoded here, which is not a fault of the array."""
+    if array.chunked is not None:
+        return bool(missing_library(array.chunked))
+    return branch.inline is None and bool(file.contents.obstacle(block_of(file.contents.count, array)))
 
 
 def _check_mask(file: FileState, branch: Branch, elements: Elements) -> None:

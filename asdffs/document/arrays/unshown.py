@@ -3,7 +3,7 @@
 | object                                        | reason                                                       |
 |-----------------------------------------------|--------------------------------------------------------------|
 | file references (DKIST), ``core/externalarray`` | the elements are in other files, which are not ASDF files    |
-| arrays of asdf-zarr                           | the elements are in chunks                                   |
+| arrays of asdf-zarr                           | the chunks are elsewhere, or a library is missing            |
 | other objects whose tag says that they are arrays | the tag is not known                                     |
 
 The caller holds the main lock; other requests are served while the tree is read.
@@ -14,8 +14,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
+from asdffs.document.arrays.chunk_codecs import check_libraries
 from asdffs.document.state import FileState
-from asdffs.errors import InvalidTreeError
+from asdffs.errors import InvalidArrayError, InvalidTreeError
+from asdffs.tree.chunked import METADATA, is_chunked, parse_chunked
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.paths import Path
 
@@ -23,7 +25,6 @@ from asdffs.tree.paths import Path
 _ARRAYS: Final = re.compile(r"(array|zarr|file_manager|file_references?)[a-z_]*-?[0-9.]*$")
 #: Names of files, of which only the number matters.
 _FILES: Final = ("fileuris", "fileuri")
-_ZARR: Final = ".zarray"
 
 
 class Unshown(NamedTuple):
@@ -51,7 +52,7 @@ def find_unshown(file: FileState) -> list[Unshown]:
             found = read_tree(text, lambda tag: bool(_ARRAYS.search(tag)) and not dialect.is_ndarray(tag)).found
         except InvalidTreeError:
             return []
-        objects = [_unshown(one) for one in found if isinstance(one.value, dict)]
+        objects = [_unshown(one, reason) for one in found if isinstance(one.value, dict) and (reason := _reason(one))]
     return sorted(objects, key=lambda one: one.line)
 
 
@@ -61,21 +62,31 @@ def facts_of(unshown: Unshown) -> dict[str, Any]:
     return {**facts, "path": "/".join(map(str, unshown.path))}
 
 
-def _unshown(found: Found) -> Unshown:
+def _unshown(found: Found, reason: str) -> Unshown:
     value = found.value
-    zarr = value.get(_ZARR)
+    zarr = value.get(METADATA)
     shape = _shape(zarr.get("shape") if isinstance(zarr, dict) else value.get("shape"))
-    return Unshown(found.path, found.tag, found.line, shape, _reason(found.tag, value))
+    return Unshown(found.path, found.tag, found.line, shape, reason)
 
 
-def _reason(tag: str, value: dict[str, Any]) -> str:
-    if _ZARR in value:
-        return "its elements are in chunks, which asdffs does not put together"
+def _reason(found: Found) -> str:
+    """Return why the object is not shown; empty if it is."""
+    if is_chunked(found.tag):
+        return _reason_of_chunks(found.value)
+    value, tag = found.value, found.tag
     files = next((value[name] for name in _FILES if name in value), None)
     if files is None:
         return f"asdffs does not know objects with the tag {tag}"
     count = _count(files)
     return f"its elements are in {count} other {'file' if count == 1 else 'files'}, which asdffs does not read"
+
+
+def _reason_of_chunks(value: dict[str, Any]) -> str:
+    try:
+        check_libraries(parse_chunked(value))
+    except InvalidArrayError as err:
+        return err.sentence
+    return ""
 
 
 def _count(files: Any) -> int:

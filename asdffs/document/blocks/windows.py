@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
-from asdffs.document.changes import Changes, content, stored
+from asdffs.document.changes import CONTENTS, Changes, content, stored
 from asdffs.scheduling import RankedLock
 from asdffs.storage.backend import Extent
 
@@ -36,7 +36,7 @@ class Window:
         """``lock``: the lock of the block; ``change``: the lock for changes of the file, moves of blocks included."""
         self._table = table
         self._epoch = table.epoch
-        self._subjects = (content(number), stored(number))
+        self._subjects = (content(number), stored(number), CONTENTS)
         self._lock = lock
         self._change = change
         self.fd = place.fd

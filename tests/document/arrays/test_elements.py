@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import asdf
 import asdf.tags.core.ndarray
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from astropy.table import Table
 from hypothesis import given
 from support.arrays import tree_file
 from support.samples import block_bytes
 
+import asdffs as library
 from asdffs.document.arrays.gathering import gather
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
@@ -194,3 +197,14 @@ def test_inline_needs_data(tmp_path: Path) -> None:
     with pytest.raises(InvalidArrayError, match="neither a source nor data"):
         inline_array(document.arrays.outline(), document.arrays.branch(("a",)))
     document.close()
+
+
+def test_columns_by_name_and_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "data.asdf"
+    table = Table({"flux": np.arange(3), "a/b": np.arange(3.0)})
+    asdf.AsdfFile({"table": table}).write_to(path)
+    with library.open(path) as document:
+        assert sorted(document.arrays) == ["table/columns/a%2Fb/data", "table/columns/flux/data"]
+        assert document.arrays["table/columns/flux/data"][1] == 1
+        assert document.arrays["table/columns/0/data"][1] == 1
+        assert document.values["table"]["columns"][0]["data"][1] == 1

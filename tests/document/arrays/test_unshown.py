@@ -23,7 +23,7 @@ dataset: !<asdf://dkist.nso.edu/tags/dataset-1.2.0>
 ZARR = """\
 cube: !<asdf://stsci.edu/asdf-zarr/tags/zarr-1.0.0>
   .zarray: {chunks: [2, 2], compressor: null, dtype: <f4, fill_value: 0.0, order: C, shape: [4, 6], zarr_format: 2}
-  chunk_block_map: 0
+  store: {path: /somewhere, type_string: DirectoryStore}
 """
 UNKNOWN = "odd: !<asdf://example.org/tags/ragged_array-1.0.0> {lengths: [1, 2, 3]}\n"
 EXTERNAL = "far: !core/externalarray-1.0.0 {fileuri: x.fits, target: 0, datatype: int16, shape: [3]}\n"
@@ -42,7 +42,7 @@ def test_each_has_its_reason(path: Path) -> None:
         found = {"/".join(map(str, one.path)): (one.shape, one.reason) for one in find_unshown(document)}
     assert found == {
         "dataset/data": ((1, 490, 1000), "its elements are in 4 other files, which asdffs does not read"),
-        "cube": ((4, 6), "its elements are in chunks, which asdffs does not put together"),
+        "cube": ((4, 6), "its chunks are in a store outside of this file, which asdffs does not read"),
         "odd": (None, "asdffs does not know objects with the tag asdf://example.org/tags/ragged_array-1.0.0"),
         "far": ((3,), "its elements are in 1 other file, which asdffs does not read"),
     }

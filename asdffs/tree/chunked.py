@@ -1,0 +1,161 @@
+"""Describes arrays of asdf-zarr: elements in chunks, each of which is a block of the file.
+
+The tree has the metadata of Zarr version 2 (``.zarray``) and the number of a block with a table: an int32 for each
+chunk, rows first, with the number of the chunk's block, or -1 for a chunk that was never written.  Pure functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from asdffs.errors import InvalidArrayError
+
+#: Beginnings of the tags: those of asdf-zarr 0.0.4, and of versions before it was published.
+TAGS: Final = ("asdf://asdf-format.org/zarr/tags/zarr-", "asdf://stsci.edu/asdf-zarr/tags/zarr-")
+METADATA: Final = ".zarray"
+TABLE: Final = "chunk_block_map"
+#: Bytes of a number in the table.
+ENTRY: Final = 4
+#: The largest chunk that is decoded, in bytes: as the largest part of a compressed block.
+LARGEST_CHUNK: Final = 256 << 20
+#: Null, as a value or as the text of a plain scalar.
+NULLS: Final = (None, "", "~", "null", "Null", "NULL")
+_MOST_AXES: Final = 64
+_LARGEST: Final = 1 << 62
+_KINDS: Final = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
+_ORDERS: Final = {"<": "little", ">": "big"}
+
+
+def is_chunked(tag: str) -> bool:
+    """Return whether ``tag`` is the tag of an array of asdf-zarr."""
+    return tag.startswith(TAGS)
+
+
+class Chunked(NamedTuple):
+    """The description of a chunked array.
+
+    ``shape``, ``chunk``: lengths of the axes of the array and of a chunk.  ``dtype``: as in ``.zarray``, a numpy type
+    string or a list of fields.  ``order``: ``C`` (rows first) or ``F``, in each chunk.  ``fill``: the value of
+    elements that were never written, as in ``.zarray``.  ``compressor``, ``filters``: configurations as of numcodecs.
+    ``table``: the number of the block with the table.
+    """
+
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    dtype: Any
+    order: str
+    fill: Any
+    compressor: dict[str, Any] | None
+    filters: tuple[dict[str, Any], ...]
+    table: int
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The number of chunks along each axis."""
+        return tuple(-(-length // step) for length, step in zip(self.shape, self.chunk, strict=True))
+
+    def place(self, where: tuple[int, ...]) -> int:
+        """Return the place of the chunk ``where`` in the table, counted in entries."""
+        place = 0
+        for index, count in zip(where, self.counts, strict=True):
+            place = place * count + index
+        return place
+
+
+def parse_chunked(value: dict[str, Any]) -> Chunked:
+    """Return the description in the mapping of the array.  Raises ``InvalidArrayError`` with the reason."""
+    metadata, table = value.get(METADATA), value.get(TABLE)
+    if not isinstance(metadata, dict) or not isinstance(table, int) or not _is_length(table):
+        raise InvalidArrayError("its chunks are in a store outside of this file, which asdffs does not read")
+    if metadata.get("zarr_format", 2) != 2:
+        raise InvalidArrayError(f"its Zarr version is {str(metadata['zarr_format'])[:20]}; asdffs reads version 2")
+    shape, chunk = _lengths(metadata, "shape", 0), _lengths(metadata, "chunks", 1)
+    if len(shape) != len(chunk) or len(shape) > _MOST_AXES:
+        raise InvalidArrayError(f"it has {len(shape)} axes, and its chunks have {len(chunk)}")
+    if math.prod(shape) > _LARGEST or math.prod(chunk) > LARGEST_CHUNK:
+        raise InvalidArrayError("its shape or that of its chunks is too large")
+    order = metadata.get("order", "C")
+    if order not in ("C", "F"):
+        raise InvalidArrayError(f"its order is {str(order)[:20]!r}; it must be C or F")
+    compressor, filters = (
+        None if value in NULLS else value for value in map(metadata.get, ("compressor", "filters"))
+    )
+    filters = [] if filters is None else filters
+    if not isinstance(filters, list) or not all(_is_codec(one) for one in (*filters, compressor or {"id": ""})):
+        raise InvalidArrayError("its compressor or its filters have no id")
+    return Chunked(
+        shape, chunk, metadata.get("dtype"), order, metadata.get("fill_value"), compressor, tuple(filters), table
+    )
+
+
+def described(chunked: Chunked) -> tuple[Any, str | None]:
+    """Return the datatype of the schema core/ndarray and the byteorder of the elements; None for other types."""
+    return _datatype(chunked.dtype)
+
+
+def _datatype(dtype: Any) -> tuple[Any, str | None]:
+    if isinstance(dtype, list):
+        return _record(dtype), "big"
+    if not isinstance(dtype, str) or not dtype[2:].isdecimal():
+        return None, None
+    order, kind, size = _ORDERS.get(dtype[0], "big"), dtype[1], int(dtype[2:])
+    if kind in _KINDS:
+        return f"{_KINDS[kind]}{8 * size}", order
+    if kind in "SU":
+        return ["ascii" if kind == "S" else "ucs4", size], order
+    return ("bool8" if kind == "b" else None), order
+
+
+def _record(fields: list[Any]) -> list[Any] | None:
+    found = []
+    for field in fields:
+        if not isinstance(field, list) or not 2 <= len(field) <= 3:
+            return None
+        datatype, byteorder = _datatype(field[1])
+        if datatype is None:
+            return None
+        shape = {"shape": field[2]} if len(field) == 3 else {}
+        found.append({"name": field[0], "datatype": datatype, "byteorder": byteorder, **shape})
+    return found
+
+
+def boxes(
+    first: int, last: int, shape: tuple[int, ...], before: tuple[int, ...] = ()
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield the boxes of the elements ``first`` to ``last`` (exclusive), counted rows first, in their order.
+
+    A box has a start and a stop for each axis.  ``before``: indices of the axes before those of ``shape``.
+    """
+    fixed = tuple((index, index + 1) for index in before)
+    if first >= last:
+        return
+    if not shape:
+        yield fixed
+        return
+    row = math.prod(shape[1:])
+    below, above = -(-first // row), last // row
+    if below > above:  # within one row
+        start = (below - 1) * row
+        yield from boxes(first - start, last - start, shape[1:], (*before, below - 1))
+        return
+    yield from boxes(row - (below * row - first), row, shape[1:], (*before, below - 1))
+    if below < above:
+        yield (*fixed, (below, above), *((0, length) for length in shape[1:]))
+    yield from boxes(0, last - above * row, shape[1:], (*before, above))
+
+
+def _lengths(metadata: dict[str, Any], name: str, least: int) -> tuple[int, ...]:
+    found = metadata.get(name)
+    if not isinstance(found, list) or not all(_is_length(length) and length >= least for length in found):
+        raise InvalidArrayError(f"its {name} is missing or not valid")
+    return tuple(found)
+
+
+def _is_codec(stated: Any) -> bool:
+    return isinstance(stated, dict) and isinstance(stated.get("id"), str)
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST
