@@ -18,7 +18,8 @@ import numpy as np
 
 ASDFFS = [sys.executable, "-m", "asdffs"]
 SHAPE = (40, 30)
-PACKAGES = ("asdf", "asdf-astropy", "astropy", "gwcs", "numpy", "roman_datamodels", "stdatamodels", "sunpy")
+PACKAGES = ("asdf", "asdf-astropy", "asdf_zarr", "astropy", "dkist", "gwcs", "numpy", "numcodecs", "roman_datamodels")
+PACKAGES += ("stdatamodels", "sunpy", "zarr")
 
 
 class Sample(NamedTuple):
@@ -155,8 +156,8 @@ def read_astropy(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     import asdf
 
     with asdf.open(path, memmap=False, lazy_load=False) as file:
-        arrays = {f"table/columns/{number}/data": np.array(file["table"][name]) for number, name in enumerate("ab")}
-        arrays["quantities/columns/0/value"] = np.array(file["quantities"]["flux"].value)
+        arrays = {f"table/columns/{name}/data": np.array(file["table"][name]) for name in "ab"}
+        arrays["quantities/columns/flux/value"] = np.array(file["quantities"]["flux"].value)
         values = {name: str(file[name]) for name in ("table", "quantities", "time", "coordinates")}
         return arrays, {**values, "observer": file["meta"]["observer"]}
 
@@ -182,6 +183,68 @@ def read_sunpy(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         return {"sunpymap/data": np.array(found.data)}, {key: str(value) for key, value in found.meta.items()}
 
 
+# -- DKIST and Zarr ---------------------------------------------------------
+
+
+def make_dkist(path: Path) -> None:
+    import asdf
+    from astropy import units
+    from astropy.table import Table
+    from dkist import Dataset
+    from dkist.io import DKISTFileManager
+    from dkist.io.dask.loaders import AstropyFITSLoader
+
+    headers = Table({"NAXIS": np.full(4, 2), "DATE": ["2026-01-01"] * 4, "EXPOSURE": np.linspace(0, 1, 4)})
+    names = np.array([["a.fits", "b.fits"], ["c.fits", "d.fits"]])
+    files = DKISTFileManager.from_parts(names, 0, "float", (10, 20), loader=AstropyFITSLoader)
+    meta = {"inventory": {"datasetId": "AAAA"}, "headers": headers}
+    dataset = Dataset(files.dask_array, wcs=sky(), meta=meta, unit=units.count)
+    dataset._file_manager = files
+    asdf.AsdfFile({"dataset": dataset}).write_to(path)
+
+
+def read_dkist(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    import asdf
+
+    with asdf.open(path, memmap=False, lazy_load=False) as file:
+        found = file["dataset"]
+        table = found.meta["headers"]
+        arrays = {f"dataset/meta/headers/columns/{name}/data": np.array(table[name]) for name in table.colnames}
+        values = {"datasetId": found.meta["inventory"]["datasetId"], "files": str(found.files.filenames)}
+        return arrays, {**values, "headers": str(table), "wcs": str(found.wcs)}
+
+
+CHUNKED = {
+    "plain": {"compressor": None},
+    "blosc": {},
+    "columns": {"order": "F"},
+    "filtered": {"filters": [{"id": "delta", "dtype": "<f4"}]},
+}
+
+
+def make_zarr(path: Path) -> None:
+    import asdf
+    import numcodecs
+    import zarr
+    from asdf_zarr.storage import to_internal
+
+    tree: dict[str, Any] = {"meta": {"observer": "Ada"}}
+    for name, options in CHUNKED.items():
+        filters = [numcodecs.get_codec(dict(one)) for one in options.get("filters", ())] or None
+        store = zarr.storage.KVStore({})
+        array = zarr.create((7, 10, 5), chunks=(3, 4, 5), dtype="<f4", store=store, **{**options, "filters": filters})
+        array[:] = np.arange(350).reshape(7, 10, 5)
+        tree[name] = to_internal(array)
+    asdf.AsdfFile(tree).write_to(path)
+
+
+def read_zarr(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    import asdf
+
+    with asdf.open(path, memmap=False, lazy_load=False) as file:
+        return {name: np.array(file[name][...]) for name in CHUNKED}, {"observer": file["meta"]["observer"]}
+
+
 SAMPLES = (
     Sample(
         "roman_l2.asdf",
@@ -203,6 +266,8 @@ SAMPLES = (
     ),
     Sample("astropy.asdf", make_astropy, read_astropy, ("meta.observer", "Grace", "observer")),
     Sample("sunpy.asdf", make_sunpy, read_sunpy, ("sunpymap.meta.instrume", "HMI", "instrume")),
+    Sample("dkist.asdf", make_dkist, read_dkist, ("dataset.meta.inventory.datasetId", "BBBB", "datasetId")),
+    Sample("zarr.asdf", make_zarr, read_zarr, ("meta.observer", "Grace", "observer")),
 )
 
 #: The image with sky coordinates in a file.
