@@ -96,7 +96,37 @@ def make_jwst_image(path: Path) -> None:
     model.err = np.full(SHAPE, 0.5, "f4")
     model.meta.wcs = sky()
     model.meta.target.catalog_name = "M 31"
+    model.meta.note = "dawn"
     model.save(path)
+
+
+def make_jwst_summed(path: Path) -> None:
+    """With CHECKSUM and DATASUM in each header.  To stdatamodels, keywords were edited, so it reads these first."""
+    from astropy.io import fits
+
+    make_jwst_image(path)
+    with fits.open(path) as hdus:
+        hdus.writeto(path, overwrite=True, checksum=True)
+
+
+def make_jwst_inside(path: Path) -> None:
+    """With the ASDF extension before the data, with checksums."""
+    from astropy.io import fits
+
+    make_jwst_image(path)
+    with fits.open(path) as hdus:
+        moved = fits.HDUList([hdus[0], hdus["ASDF"], *hdus[1:-1]])
+        moved.writeto(path, overwrite=True, checksum=True)
+
+
+def make_jwst_bytes(path: Path) -> None:
+    """With the ASDF extension as an image of bytes, the form of older files."""
+    from astropy.io import fits
+
+    make_jwst_image(path)
+    with fits.open(path) as hdus:
+        raw = np.frombuffer(hdus["ASDF"].data.tobytes(), np.uint8)
+        fits.HDUList([*hdus[:-1], fits.ImageHDU(raw, name="ASDF")]).writeto(path, overwrite=True)
 
 
 def make_jwst_cube(path: Path) -> None:
@@ -139,6 +169,7 @@ def make_astropy(path: Path) -> None:
     import asdf
     from astropy import units
     from astropy.coordinates import SkyCoord
+    from astropy.io import fits
     from astropy.table import QTable, Table
     from astropy.time import Time
 
@@ -147,6 +178,8 @@ def make_astropy(path: Path) -> None:
         "quantities": QTable({"flux": np.arange(4.0) * units.Jy}),
         "time": Time("2026-01-02T03:04:05"),
         "coordinates": SkyCoord([1, 2] * units.deg, [3, 4] * units.deg),
+        "times": Time(["2026-01-02T03:04:05", "2026-02-03T04:05:06"]).mjd,
+        "hdus": fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(np.arange(6.0).reshape(2, 3))]),
         "meta": {"observer": "Ada"},
     }
     asdf.AsdfFile(tree).write_to(path)
@@ -158,6 +191,8 @@ def read_astropy(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     with asdf.open(path, memmap=False, lazy_load=False) as file:
         arrays = {f"table/columns/{name}/data": np.array(file["table"][name]) for name in "ab"}
         arrays["quantities/columns/flux/value"] = np.array(file["quantities"]["flux"].value)
+        arrays |= {f"coordinates/{name}/value": getattr(file["coordinates"], name).value for name in ("ra", "dec")}
+        arrays |= {"times": np.array(file["times"]), "hdus/1/data": np.array(file["hdus"][1].data)}
         values = {name: str(file[name]) for name in ("table", "quantities", "time", "coordinates")}
         return arrays, {**values, "observer": file["meta"]["observer"]}
 
@@ -258,11 +293,18 @@ SAMPLES = (
         read_roman,
         ("roman.meta.exposure.ma_table_name", "IM_107", "roman.meta.exposure.ma_table_name"),
     ),
+    Sample("jwst_summed.fits", make_jwst_summed, read_jwst, ("meta.note", "dusk", "meta.note")),
+    Sample("jwst_inside.fits", make_jwst_inside, read_jwst, ("meta.note", "dusk", "meta.note")),
     *(
         Sample(
             f"jwst_{name}.fits", make, read_jwst, ("meta.target.catalog_name", "NGC 1", "meta.target.catalog_name")
         )
-        for name, make in (("image", make_jwst_image), ("cube", make_jwst_cube), ("spectra", make_jwst_spectra))
+        for name, make in (
+            ("image", make_jwst_image),
+            ("bytes", make_jwst_bytes),
+            ("cube", make_jwst_cube),
+            ("spectra", make_jwst_spectra),
+        )
     ),
     Sample("astropy.asdf", make_astropy, read_astropy, ("meta.observer", "Grace", "observer")),
     Sample("sunpy.asdf", make_sunpy, read_sunpy, ("sunpymap.meta.instrume", "HMI", "instrume")),
@@ -286,7 +328,22 @@ def compare(sample: Sample, folder: Path) -> list[tuple[str, str, str, str]]:
         rows += [_sky_row(sample.name, point / "arrays" / view) for name, view in SKY.items() if name == sample.name]
     finally:
         subprocess.run([*ASDFFS, "umount", point], check=True)
-    return [*rows, _edited(sample, path, arrays, values)]
+    return [*rows, _edited(sample, path, arrays, values), *_sum_rows(sample.name, path)]
+
+
+def _sum_rows(file: str, path: Path) -> list[tuple[str, str, str, str]]:
+    """Return a row for a FITS file: what astropy says of its structure and checksums after the edit."""
+    from astropy.io import fits
+
+    if path.suffix != ".fits":
+        return []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with fits.open(path, checksum=True) as hdus:
+            hdus.verify("exception")
+            count = sum("CHECKSUM" in hdu.header for hdu in hdus)
+    said = "; ".join(str(one.message) for one in told)
+    return [(f"{file} verify", f"{count} checksums", said or "nothing to say", "equal" if not said else "DIFFERENT")]
 
 
 def _row(file: str, name: str, array: Any, point: Path) -> tuple[str, str, str, str]:
