@@ -31,12 +31,14 @@ class Remedy(enum.Enum):
     INIT_STORE = enum.auto()
     INSTALL_FITS = enum.auto()
     LOOK = enum.auto()
+    MAKE_LOCAL = enum.auto()
     MORE_SPOOL = enum.auto()
     RECOMPRESS = enum.auto()
     RECOVER = enum.auto()
     STORED_BYTES = enum.auto()
     UMOUNT = enum.auto()
     UPGRADE = enum.auto()
+    WHOLE_MAX = enum.auto()
 
 
 class AsdffsError(Exception):
@@ -165,6 +167,10 @@ class AbandonedError(AsdffsError):
 
 class StorageError(AsdffsError):
     """Base class of errors between the document and the disk."""
+
+
+class RemoteError(StorageError):
+    """A remote file cannot be read: the server refuses, does not answer, or cannot be reached."""
 
 
 class LockedError(StorageError):

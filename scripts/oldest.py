@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 #: Extras with packages that asdffs or its tests use; developers' tools are not constrained.
-EXTRAS = ("zstd", "blosc", "fits", "daf", "schema", "wcs", "zarr", "test")
+EXTRAS = ("zstd", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "test")
 
 
 def constraints() -> list[str]:

@@ -19,12 +19,12 @@ from typing import BinaryIO, Final
 from asdffs.cli.bars import shown
 from asdffs.cli.logs import told_here
 from asdffs.cli.outputs import compression_notes
+from asdffs.cli.reading import open_to_read
 from asdffs.cli.saying import say
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.block import Block
 from asdffs.document.blocks.committing import Readable
 from asdffs.document.document import Document
-from asdffs.document.opening import open_document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError
 from asdffs.scheduling import CHUNK
 
@@ -76,7 +76,7 @@ def _number(text: str, document: Document, *, new: bool) -> int:
 
 def _print(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # 'asdffs block f 0 | head -c 10' ends as cat would
-    with closing(open_document(arguments.file, writable=False)) as document:
+    with closing(open_to_read(arguments.file, arguments)) as document:
         number = _number(arguments.number, document, new=False)
         block = document.blocks[number]
         read = block.read_stored if arguments.stored else block.read_at

@@ -13,6 +13,7 @@ from asdffs import interrupts
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.logs import told_here
+from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told, with_remedy
 from asdffs.cli.saying import say
 from asdffs.document.opening import open_document
@@ -21,6 +22,7 @@ from asdffs.document.schema import check_available
 from asdffs.errors import AsdffsError
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.leftovers import find_leftovers
+from asdffs.storage.remote.urls import is_remote
 from asdffs.workflows.checking import Finding, Level, check_document
 
 
@@ -82,7 +84,7 @@ def _facts(finding: Finding, path: str) -> dict[str, Any]:
 
 
 def _find(path: str, arguments: argparse.Namespace) -> list[Finding]:
-    document = open_document(path, writable=False)
+    document = open_to_read(path, arguments)
     try:
         with shown(document.report.progress.facts, f"checking {path}"):
             return [*check_document(document, deep=arguments.deep, schema=arguments.schema), *_leftovers(path)]
@@ -91,6 +93,8 @@ def _find(path: str, arguments: argparse.Namespace) -> list[Finding]:
 
 
 def _leftovers(path: str) -> list[Finding]:
+    if is_remote(path):
+        return []
     directory, name = resolve(path)
     folder = FileFolder(directory)
     store = folder.open(name, writable=False)

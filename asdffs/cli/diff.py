@@ -13,8 +13,8 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from asdffs.cli.bars import shown
+from asdffs.cli.reading import open_to_read
 from asdffs.cli.saying import say
-from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference
 
@@ -28,8 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare what is asked for, or all.  Raises ``AsdffsError``, ``OSError``."""
     progress = Progress()
     with (
-        closing(open_document(arguments.a, writable=False)) as a,
-        closing(open_document(arguments.b, writable=False)) as b,
+        closing(open_to_read(arguments.a, arguments)) as a,
+        closing(open_to_read(arguments.b, arguments)) as b,
         shown(progress.facts, f"comparing {arguments.a} and {arguments.b}"),
     ):
         for document in (a, b):

@@ -10,14 +10,13 @@ import shlex
 from contextlib import closing
 
 from asdffs.cli.bars import shown
-from asdffs.cli.outputs import check_alone, check_whole
+from asdffs.cli.outputs import check_alone, check_whole, mode_like
 from asdffs.cli.places import places_of
+from asdffs.cli.reading import open_to_read
 from asdffs.cli.saying import say
 from asdffs.document.document import Document
-from asdffs.document.opening import open_document
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.new_file import default_mode
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.exploding import stem_of
 from asdffs.workflows.mirror_record import MirrorRecord
@@ -26,16 +25,17 @@ from asdffs.workflows.mirror_record import MirrorRecord
 def run(arguments: argparse.Namespace) -> int:
     """Write the files.  Raises ``AsdffsError``, ``OSError``."""
     check_whole(arguments.file)
-    with closing(open_document(arguments.file, writable=False)) as document:
+    with closing(open_to_read(arguments.file, arguments)) as document:
         check_alone(document, "explode")
         _check_elsewhere(arguments, document)
         make_directory(arguments.directory)
         folder = FileFolder(os.path.realpath(arguments.directory))
         stem = stem_of(document.path)
         with shown(document.report.progress.facts, f"exploding {arguments.file}"):
-            mode = default_mode(os.stat(document.path).st_mode)
+            mode = mode_like(document.path)
             names = explode(document, folder, stem, mode=mode, force=arguments.force, durable=arguments.sync)
-        _remember(document, folder, names)
+        if not document.is_remote:
+            _remember(document, folder, names)
     paths = [os.path.join(arguments.directory, name) for name in names]
     if arguments.json:
         print(json.dumps({"file": document.path, "tree": folder.path(names[0]), "blocks": len(names) - 1}, indent=2))
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_elsewhere(arguments: argparse.Namespace, document: Document) -> None:
     """Refuse the file's own directory, where ``STEM.asdf`` is the file itself.  Raises ``NotPermittedError``."""
-    if os.path.realpath(arguments.directory) == os.path.dirname(document.path):
+    if not document.is_remote and os.path.realpath(arguments.directory) == os.path.dirname(document.path):
         words = shlex.join(["asdffs", "explode", arguments.file, stem_of(document.path)])
         sentence = f"the exploded form would replace the file itself; run: {words}"
         raise NotPermittedError(sentence, path=document.path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
+from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
@@ -63,7 +64,7 @@ def _condition(text: str | None) -> Condition | None:
 
 def _row(file: str, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace) -> Row | None:
     """Return the values of a file; None if the condition does not hold.  Raises ``AsdffsError``, ``OSError``."""
-    values = Values(read_text(file))
+    values = Values(read_text(file, remote_of(arguments)))
     if condition is not None and not values.hold(condition):
         return None
     return Row(file, [_cell(values, path, arguments) for path in paths], values)

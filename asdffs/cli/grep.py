@@ -10,6 +10,7 @@ from typing import Any
 
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
+from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
@@ -25,9 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
     pattern = compile_pattern(text, re.IGNORECASE if arguments.ignore_case else 0)
     found: list[dict[str, Any]] = []
     code, count = 0, 0
+    remote = remote_of(arguments)
     for file in arguments.files:
         try:
-            matches = list(_matches(read_text(file), pattern))
+            matches = list(_matches(read_text(file, remote), pattern))
         except (AsdffsError, OSError) as err:
             code = failed(file, err)
             continue

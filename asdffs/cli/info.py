@@ -10,12 +10,12 @@ from contextlib import closing
 from typing import Any
 
 from asdffs.cli.file_map import render
+from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each
 from asdffs.document.arrays.unshown import facts_of, find_unshown
 from asdffs.document.document import Document
-from asdffs.document.opening import open_document
 from asdffs.errors import DamagedBlockError
 from asdffs.format.header import standard_version
 from asdffs.printable import printable
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _describe(arguments: argparse.Namespace) -> Answer:
-    with closing(open_document(arguments.file, writable=False)) as document:
+    with closing(open_to_read(arguments.file, arguments)) as document:
         if arguments.map and not arguments.json:
             document.verify_index()
             drawn = render(document, _width())

@@ -13,6 +13,7 @@ from typing import Any
 from asdffs.cli.file_errors import failed
 from asdffs.cli.parser import COMMANDS, build_parser
 from asdffs.cli.saying import SafeFormatter
+from asdffs.cli.secrets import hidden_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
 from asdffs.cli.standard import forget_output, open_standard_streams
 from asdffs.errors import AsdffsError
@@ -35,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _main(argv: list[str] | None) -> int:
     open_standard_streams()
-    words = _with_command(sys.argv[1:] if argv is None else argv)
+    words = _with_command(hidden_words() if argv is None else argv)
     arguments = build_parser(words[0] if words else None).parse_args(words)
     level = logging.INFO if arguments.verbose else logging.WARNING
     handler = logging.StreamHandler(sys.stderr)

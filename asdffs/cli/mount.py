@@ -27,6 +27,7 @@ from asdffs.cli.places import (
     state_home,
 )
 from asdffs.cli.remedies import told
+from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.cli.unused_states import remove_unused_states
 from asdffs.document.blocks.contents import ChecksumPolicy
@@ -48,6 +49,7 @@ from asdffs.mount.daemon import run_in_background, serve
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.storage.mount_table import filesystem_of, resolved, topmost
+from asdffs.storage.remote.urls import is_remote, shown_url
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
     if options.schema:
         check_available()
-    path = os.path.join(*resolve(arguments.file))
+    path = arguments.file if is_remote(arguments.file) else os.path.join(*resolve(arguments.file))
+    options = _with_remote(options, arguments)
     mountpoint = _check_mountpoint(arguments.mountpoint, nonempty=options.nonempty)
     _check_outside(mountpoint, path, options)
     if options.log is not None:
@@ -89,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.foreground or arguments.debug or arguments.systemd:
         if options.log is not None:
             log_to(options.log, keep=True, also=True)
-        return work(lambda: _say_mounted(f"mounted {path} at {mountpoint}", quiet=arguments.quiet))
+        return work(lambda: _say_mounted(f"mounted {_named(path)} at {mountpoint}", quiet=arguments.quiet))
     log, keep = options.log or places.log, options.log is not None
     return run_in_background(_reporting(work), lambda: log_to(log, keep=keep), keep=(claim,))
 
@@ -147,6 +150,7 @@ def _serve(
         journal=options.journal,
         replacing=lambda new: note_replacement(path, new),
         tell=told,
+        remote=options.remote,
     )
     # the spool belongs to whoever holds the lock: it is touched only after the file is open
     document = open_document(path, writable=not options.read_only, settings=settings)
@@ -164,7 +168,7 @@ def _serve(
             places,
             loop,
             ready=ready,
-            leaving=lambda: _say_leaving(path),
+            leaving=lambda: _say_leaving(_named(path)),
             released=held.release,
         )
     finally:
@@ -224,7 +228,7 @@ def _check_mountpoint(path: str, *, nonempty: bool) -> str:
 
 def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
     """The daemon must not touch its own mount: it would wait for itself, for good."""
-    for place in (path, options.spool, options.log, state_home(), tempfile.gettempdir()):
+    for place in (None if is_remote(path) else path, options.spool, options.log, state_home(), tempfile.gettempdir()):
         if place is not None and os.path.commonpath([os.path.realpath(place), mountpoint]) == mountpoint:
             raise MountError("lies inside the mount point; choose another place for one of them", path=place)
 
@@ -244,8 +248,32 @@ def _check_device() -> None:
         raise MountError("may not be opened by this user; run as root, or make it accessible", path=device)
 
 
+def _named(path: str) -> str:
+    """The file as messages name it."""
+    return shown_url(path) if is_remote(path) else path
+
+
+def _with_remote(options: MountOptions, arguments: argparse.Namespace) -> MountOptions:
+    """What ``--anonymous`` and so on say, beside ``-o``."""
+    remote, more = options.remote, remote_of(arguments)
+    return replace(
+        options,
+        remote=replace(
+            remote,
+            anonymous=remote.anonymous or more.anonymous,
+            endpoint=more.endpoint or remote.endpoint,
+            region=more.region or remote.region,
+            cache=remote.cache and more.cache,
+            timeout=remote.timeout if arguments.timeout is None else more.timeout,
+            whole_max=remote.whole_max if arguments.whole_max is None else more.whole_max,
+        ),
+    )
+
+
 def _downgraded(options: MountOptions, path: str) -> MountOptions:
     """Read-only where the file, or the directory that is to hold its journal, cannot be written; and say so."""
+    if is_remote(path):
+        return replace(options, read_only=True)
     needed = {path: ""}
     if options.journal:
         needed[os.path.dirname(path)] = " (the journal goes there; '-o nojournal' does without)"

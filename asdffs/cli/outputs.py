@@ -17,8 +17,11 @@ from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import filesystem_of
 from asdffs.storage.new_file import default_mode, write_new, write_over
+from asdffs.storage.remote.urls import is_remote
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
+#: The mode of a new file that is made of a remote file, before the umask.
+_ANYBODY: Final = 0o666
 #: Compressions that the asdf library does not know by itself.
 _OF_A_PACKAGE: Final = ("blsc", "lz4f", "zstd")
 
@@ -55,6 +58,11 @@ def check_whole(path: str) -> None:
         raise NotPermittedError(sentence, path=path)
 
 
+def mode_like(path: str) -> int:
+    """The permissions of a new file that is made of the file at ``path``, which may be a URL.  Raises ``OSError``."""
+    return default_mode(_ANYBODY if is_remote(path) else os.stat(path).st_mode)
+
+
 def check_alone(document: Document, command: str) -> None:
     """Refuse an ASDF file inside a file of another format.  Raises ``NotPermittedError``."""
     if document.embedded is not None:
@@ -86,7 +94,7 @@ def _write(path: str, arguments: argparse.Namespace, fill: Callable[[Folder, Bac
         raise MissingFileError("is no directory; create it first", path=directory)
     folder = FileFolder(directory)
     if not os.path.lexists(path):
-        mode = default_mode(os.stat(arguments.file).st_mode)
+        mode = mode_like(arguments.file)
         write_new(folder, name, lambda backend: fill(folder, backend), durable=arguments.sync, mode=mode)
     elif not os.path.isfile(path):
         raise MissingFileError("is no regular file; nothing is written over it", path=path)

@@ -16,7 +16,7 @@ from asdffs.cli.arguments.daf import add_daf
 from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
 from asdffs.cli.arguments.looking import add_check, add_diff, add_info
-from asdffs.cli.arguments.mounting import add_doctor, add_ls, add_mount, add_umount
+from asdffs.cli.arguments.mounting import add_cache, add_doctor, add_ls, add_mount, add_umount
 from asdffs.cli.arguments.values import add_get, add_grep, add_rename, add_set, add_tree, add_undo, add_unset
 
 _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and safe against crashes."
@@ -25,7 +25,6 @@ examples:
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
   asdffs get meta.title *.asdf       print a value of many files; set changes it, without a mount
   asdffs COMMAND --help              options and examples; asdffs --version: of asdffs and libfuse
-
 exit codes:
   0 done                             5 in use: mounted already, or the mount is busy
   1 no such value; internal error    6 cannot be mounted: FUSE, mount point, rights
@@ -58,6 +57,7 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "watch": add_watch,
     "daf": add_daf,
     "recover": add_recover,
+    "cache": add_cache,
     "doctor": add_doctor,
 }
 

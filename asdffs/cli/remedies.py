@@ -28,12 +28,14 @@ WORDS: Final = {
     Remedy.INIT_STORE: "'asdffs daf init {file}' makes an empty one",
     Remedy.INSTALL_FITS: "install it with: pip install 'asdffs[fits]'",
     Remedy.LOOK: "to look at it, mount it with -o ro, or run 'asdffs check {file}'",
+    Remedy.MAKE_LOCAL: "'asdffs repack {file} OUT' makes a copy that can be changed",
     Remedy.MORE_SPOOL: "mount with a larger -o spool_max=, or with -o spool= elsewhere",
     Remedy.RECOMPRESS: "'asdffs block {file} {block} --compression zlib' stores them otherwise",
     Remedy.RECOVER: "'asdffs recover {file}' does so now",
     Remedy.STORED_BYTES: "'asdffs block {file} {block} --stored' prints what is left of it",
     Remedy.UMOUNT: "or first run 'asdffs umount {file}'",
     Remedy.UPGRADE: "'asdffs upgrade {file} OUT' writes a new file",
+    Remedy.WHOLE_MAX: "-o whole_max= or --whole-max allows more; or download it yourself",
 }
 
 #: What to do about errors of the system.

@@ -10,6 +10,7 @@ from typing import Any
 
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import alignment_of, check_alone, check_whole, compression_notes, padding_of, write_out
+from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each, with_outputs
 from asdffs.cli.writing import opened_to_write
@@ -17,6 +18,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.scanning import resolve
 from asdffs.scheduling import WorkerThreads
+from asdffs.storage.remote.urls import is_remote
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
 
@@ -31,14 +33,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _repack(arguments: argparse.Namespace) -> Answer:
     room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
     check_whole(arguments.file)
-    path = os.path.join(*resolve(arguments.file))
+    away = is_remote(arguments.file) and arguments.out is not None
+    path = arguments.file if away else os.path.join(*resolve(arguments.file))
     in_place = arguments.out is None or os.path.realpath(arguments.out) == path
     workers = WorkerThreads()
     spool = os.path.dirname(path if in_place else os.path.realpath(arguments.out))
     options = RepackOptions(
         arguments.compression, room, drop=arguments.drop_unreferenced, directory=spool, force=arguments.force
     )
-    settings = Settings(spool=spool, scheduler=workers)
+    settings = Settings(spool=spool, scheduler=workers, remote=remote_of(arguments))
     with ExitStack() as stack, workers.entered():
         if in_place:
             document, _ = stack.enter_context(opened_to_write(path, "repack", settings))

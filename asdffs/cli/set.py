@@ -8,6 +8,7 @@ import shlex
 
 from asdffs.cli.value_files import change_files, wanted_by
 from asdffs.errors import UsageError
+from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.paths import split_assignment
 from asdffs.tree.snippets import parse_value, text_value
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
@@ -16,7 +17,7 @@ from asdffs.workflows.value_changes import Kind, Rules, ValueChange
 def run(arguments: argparse.Namespace) -> int:
     """Set the values in each file; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
     for word in arguments.files:
-        if "=" in word and not os.path.lexists(word):
+        if "=" in word and not os.path.lexists(word) and not is_remote(word):
             raise UsageError(f"{word} is not a file; another value is set by -p {shlex.quote(word)}")
     changes = [_change(word, string=arguments.string) for word in (arguments.change, *arguments.changes)]
     rules = Rules(create=arguments.create, shared=arguments.shared)

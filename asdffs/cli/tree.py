@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 
+from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.cli.yaml_text import as_yaml
 from asdffs.document.scanning import read_text
@@ -24,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.depth is not None and arguments.depth < 1:
         raise UsageError(f"--depth {arguments.depth}: give a number of levels from 1 on")
     path = parse_path(arguments.path)
-    text = read_text(arguments.file)
+    text = read_text(arguments.file, remote_of(arguments))
     outlined = arguments.outline or (sys.stdout.isatty() and not (arguments.json or arguments.yaml))
     if not (outlined or arguments.json or arguments.yaml or arguments.depth):
         _print_text(text, path)

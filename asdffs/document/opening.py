@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.contents import ChecksumPolicy
@@ -16,7 +16,7 @@ from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.transaction import ChangePolicy, Transaction
 from asdffs.document.document import Document
 from asdffs.document.linked_files import LinkedFiles
-from asdffs.document.scanning import find_embedded, naming, resolve, scan, window_of, with_pending_record
+from asdffs.document.scanning import find_embedded, naming, place_of, resolve, scan, window_of, with_pending_record
 from asdffs.document.state import FileState, Parts, Setup
 from asdffs.format.padding import Padding
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
@@ -27,6 +27,10 @@ from asdffs.storage.journal import Journal
 from asdffs.storage.journal_name import journal_name
 from asdffs.storage.lock import open_locked
 from asdffs.storage.recovery import recover
+from asdffs.storage.remote.urls import is_remote
+
+if TYPE_CHECKING:
+    from asdffs.storage.remote.options import RemoteOptions
 
 #: The largest block size of a file system by which blocks of the ASDF file are moved, in bytes.
 _LARGEST_UNIT: Final = 1 << 16
@@ -51,6 +55,7 @@ class Settings:
     ``journal``: False writes without a crash journal, so a crash in the middle of a change may damage the file.
     ``replacing(path)``: called before the new file at ``path`` takes the name of this one.
     ``tell(error)``: returns the text of an error as users read it.
+    ``remote``: settings for remote files; None: the defaults.
     """
 
     spool: str | None = None
@@ -64,15 +69,25 @@ class Settings:
     journal: bool = True
     replacing: Callable[[str], None] = lambda path: None
     tell: Callable[[Exception], str] = str
+    remote: RemoteOptions | None = None
 
 
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
     """Open the ASDF file at ``path``; with ``writable``, take the lock and recover the file first.
 
-    Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedFileError``, ``LockedError``, ``OSError``.
+    ``path`` may be the URL of a remote file, which is read-only.
+
+    Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedFileError``, ``LockedError``, ``RemoteError``,
+    ``ReadOnlyError``, ``OSError``.
     """
+    chosen = settings or Settings()
+    folder, name = _local(path) if writable else place_of(path, chosen.remote, chosen.scheduler)
+    return open_in_folder(folder, name, writable=writable, settings=chosen)
+
+
+def _local(path: str) -> tuple[Folder, str]:
     directory, name = resolve(path)
-    return open_in_folder(FileFolder(directory), name, writable=writable, settings=settings)
+    return FileFolder(directory), name
 
 
 def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
@@ -151,7 +166,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
             journal = _open_recovered(folder, backend, story, create=settings.journal)
         known = backend.signature()  # before the scan, so that a change during the scan is noticed
         embedded = find_embedded(backend)
-        layout, dialect = scan(window_of(backend, embedded))
+        layout, dialect = scan(window_of(backend, embedded), trusting=is_remote(folder.path(name)))
         if journal is not None:
             journal.reserve(2 * min(layout.padding.stop, _LARGEST_RESERVE) + _LEAST_RESERVE)
     except BaseException:  # also an interrupt: leave nothing open, then raise

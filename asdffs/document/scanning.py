@@ -9,19 +9,24 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from asdffs import registry
 from asdffs.containers.base import Container, Embedded
 from asdffs.dialects.base import Dialect
-from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, UsageError
+from asdffs.errors import AsdffsError, MissingFileError, NotAsdfError, ReadOnlyError, Remedy, UsageError
 from asdffs.format.header import Header
 from asdffs.format.layout import Layout
-from asdffs.format.scanner import drive, scan_layout
+from asdffs.format.scanner import drive, scan_layout, scan_text_end
+from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal_name import journal_name
+from asdffs.storage.remote.urls import is_remote, local_path, shown_url
 from asdffs.storage.window import WindowBackend
+
+if TYPE_CHECKING:
+    from asdffs.storage.remote.options import RemoteOptions
 
 #: Bytes by which the format of a file is known.
 _HEAD: Final = 80
@@ -30,10 +35,16 @@ _HEAD: Final = 80
 def resolve(path: str) -> tuple[str, str]:
     """Return the directory and the name of the regular file at ``path``, without symbolic links.
 
-    Raises ``MissingFileError``, or ``UsageError`` if ``path`` is empty.
+    Raises ``MissingFileError``, ``UsageError`` if ``path`` is empty, ``ReadOnlyError`` for the URL of a remote file:
+    who needs a directory writes there.
     """
     if not path:
         raise UsageError("the name of the file is empty")
+    if is_remote(path):
+        raise ReadOnlyError(
+            "is a remote file, which cannot be changed", path=shown_url(path), remedy=Remedy.MAKE_LOCAL
+        )
+    path = local_path(path)
     real = os.path.realpath(path)
     try:
         mode = os.stat(real).st_mode
@@ -46,6 +57,21 @@ def resolve(path: str) -> tuple[str, str]:
     return directory, name
 
 
+def place_of(path: str, remote: RemoteOptions | None, scheduler: Scheduler) -> tuple[Folder, str]:
+    """Return the folder and the name of the file at ``path``, which may be the URL of a remote file.
+
+    ``remote``: settings for remote files, None for the defaults.  Raises as ``resolve``.
+    """
+    if is_remote(path):
+        from asdffs.storage.remote.backend import RemoteFolder
+        from asdffs.storage.remote.options import RemoteOptions
+
+        folder = RemoteFolder(path, remote or RemoteOptions(), scheduler)
+        return folder, folder.name
+    directory, name = resolve(path)
+    return FileFolder(directory), name
+
+
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
     """Add the path of the file to errors inside the block that have none."""
@@ -56,19 +82,21 @@ def naming(path: str) -> Iterator[None]:
         raise
 
 
-def read_text(path: str) -> bytes:
-    """Return the header, comments and tree of the ASDF file at ``path``.
+def read_text(path: str, remote: RemoteOptions | None = None) -> bytes:
+    """Return the header, comments and tree of the ASDF file at ``path``, or at a URL.
+
+    ``remote``: settings for remote files.
 
     After an interrupted change it is the text that a recovery would leave.  Raises ``MissingFileError``,
     ``NotAsdfError``, ``DamagedFileError``, ``OSError``.
     """
-    directory, name = resolve(path)
-    folder = FileFolder(directory)
-    with naming(path):
+    folder, name = place_of(path, remote, SingleThread())
+    with naming(folder.path(name) if is_remote(path) else path):
         backend = with_pending_record(folder, folder.open(name, writable=False))
         try:
             part = window_of(backend, find_embedded(backend))
-            return part.read_at(0, scan(part)[0].text_end)
+            end = drive(scan_text_end(part.size(), lambda header: _find_dialect(header).rules), part.read_at)
+            return part.read_at(0, end)
         finally:
             backend.close()
 
@@ -93,9 +121,13 @@ def window_of(backend: Backend, embedded: Embedded | None) -> Backend:
     return backend if embedded is None else WindowBackend(backend, embedded.start, embedded.size)
 
 
-def scan(backend: Backend) -> tuple[Layout, Dialect]:
-    """Return the layout and the dialect of a file.  Raises ``NotAsdfError``, ``DamagedFileError``, ``OSError``."""
-    layout = drive(scan_layout(backend.size(), lambda header: _find_dialect(header).rules), backend.read_at)
+def scan(backend: Backend, *, trusting: bool = False) -> tuple[Layout, Dialect]:
+    """Return the layout and the dialect of a file.  ``trusting``: as of ``scan_layout``.
+
+    Raises ``NotAsdfError``, ``DamagedFileError``, ``OSError``.
+    """
+    steps = scan_layout(backend.size(), lambda header: _find_dialect(header).rules, trusting=trusting)
+    layout = drive(steps, backend.read_at)
     return layout, _find_dialect(layout.header)
 
 

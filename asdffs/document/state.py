@@ -36,6 +36,7 @@ from asdffs.format.padding import Padding
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent, Signature
 from asdffs.storage.file_mode import FileMode
+from asdffs.storage.remote.urls import is_remote
 
 logger = logging.getLogger(__name__)
 
@@ -165,6 +166,16 @@ class FileState:
         """Return bytes of the whole file around the ASDF file, or their place.  Raises ``OSError``."""
         return self._transaction.whole.extent(offset, length)
 
+    @property
+    def whole_size(self) -> int:
+        """The size of the whole file around the ASDF file, in bytes."""
+        return self._transaction.whole.size()
+
+    def requests(self) -> dict[str, Any] | None:
+        """Return what the requests of a remote file were so far, as JSON has it; None for a local file."""
+        counters = getattr(self._transaction.whole, "counters", None)
+        return None if counters is None else dict(counters.facts())
+
     def doubts(self) -> list[str]:
         """Return the contradictions between the tree and the file around the ASDF file.  Raises ``OSError``."""
         embedded = self._transaction.embedded
@@ -260,6 +271,11 @@ class FileState:
     def note_conflict(self, sentence: str) -> None:
         """Stop all writes, because another program changed the file while a change was pending."""
         self._transaction.mode.note_conflict(sentence)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the file is on a server, so that each read may need a request."""
+        return is_remote(self.path)
 
     @property
     def generation(self) -> int:

@@ -27,6 +27,8 @@ from asdffs.format.tree_extent import END_MARKER_MAX, find_comments_end, find_tr
 
 #: First piece read, in bytes: holds most trees, and the first block's header.
 _FIRST_PIECE = 1 << 16
+#: First piece read at the end of the file, in bytes: holds most indexes.
+_FIRST_TAIL = 1 << 14
 #: Largest piece read at once, in bytes.
 _LARGEST_PIECE = 1 << 22
 #: Longest run of NULs after the index, in bytes.  After more of them the index is not found.
@@ -88,8 +90,16 @@ def drive(scan: Scan[T], read_at: Callable[[int, int], bytes]) -> T:
         return result
 
 
-def scan_layout(size: int, rules_of: RulesOf = rules_1) -> Scan[Layout]:
+def scan_text_end(size: int, rules_of: RulesOf = rules_1) -> Scan[int]:
+    """Find the end of the text of a file of ``size`` bytes: header, comments and tree.  Raises as ``scan_layout``."""
+    return (yield from _scan_text(size, rules_of)).end
+
+
+def scan_layout(size: int, rules_of: RulesOf = rules_1, *, trusting: bool = False) -> Scan[Layout]:
     """Find the layout of a file of ``size`` bytes; ``rules_of(header line)`` gives the rules for its blocks.
+
+    ``trusting``: compare the index with no block now, because each read is slow; the table of the blocks compares
+    each entry when it is used.
 
     Raises ``NotAsdfError`` or ``DamagedFileError``, and the errors of ``rules_of``.  A damaged block raises
     nothing, because the tree and the other blocks are still usable.  It ends the list of blocks, unless the
@@ -99,7 +109,7 @@ def scan_layout(size: int, rules_of: RulesOf = rules_1) -> Scan[Layout]:
     start = size, text.header, text.start, text.end, text.first_block
     if text.first_block is None:
         return Layout(*start, (), size, None, removable=True, rules=text.rules)
-    tail = yield from _scan_index(size, text.first_block, text.rules)
+    tail = yield from _scan_index(size, text.first_block, text.rules, trusting=trusting)
     if tail is not None:
         offsets, index = tail
         return Layout(*start, offsets, index.start, index, removable=True, rules=text.rules)
@@ -304,13 +314,16 @@ class _Window:
         dropped = len(self.held) - keep
         del self.held[:dropped]
         self.start += dropped
-        piece = yield from _exactly(self.stop, min(_LARGEST_PIECE, size - self.stop))
+        wanted = min(_LARGEST_PIECE, max(_FIRST_PIECE, self.stop))  # at most twice the text is read
+        piece = yield from _exactly(self.stop, min(wanted, size - self.stop))
         if not piece:
             raise DamagedFileError("the file became shorter while it was read", offset=self.stop)
         self.held += piece
 
 
-def _scan_index(size: int, first_block: int, rules: BlockRules) -> Scan[tuple[tuple[int, ...], Span] | None]:
+def _scan_index(
+    size: int, first_block: int, rules: BlockRules, *, trusting: bool
+) -> Scan[tuple[tuple[int, ...], Span] | None]:
     """Return the offsets and the span of the valid index, or None.
 
     Valid (section Implementation recommendations): its first entry is ``first_block``, and the block of its
@@ -324,13 +337,21 @@ def _scan_index(size: int, first_block: int, rules: BlockRules) -> Scan[tuple[tu
     offsets = parse_block_index(text)
     if offsets is None or offsets[0] != first_block or offsets[-1] >= start:
         return None
+    if not trusting and not (yield from _is_right_index(offsets, start, rules)):
+        return None
+    return offsets, Span(start, start + len(text))
+
+
+def _is_right_index(offsets: tuple[int, ...], start: int, rules: BlockRules) -> Scan[bool]:
+    """Return whether the blocks are where an index at ``start`` says, as far as the first and the last ones tell."""
+    first_block = offsets[0]
     first_end = yield from _scan_end(first_block, rules)
     if first_end is None or (yield from _scan_end(offsets[-1], rules)) != start:
-        return None
+        return False
     for offset, following in itertools.pairwise(offsets[:_CHECKED]):
         if (yield from _is_left_out(offset, following, rules)):
-            return None
-    return offsets, Span(start, start + len(text))
+            return False
+    return True
 
 
 def _is_left_out(offset: int, following: int, rules: BlockRules) -> Scan[bool]:
@@ -374,9 +395,9 @@ def _scan_index_text(size: int, floor: int) -> Scan[tuple[int, bytes] | None]:
 
 def _scan_back_over_nuls(size: int, floor: int) -> Scan[int]:
     """Return the offset after the last byte that is not NUL, at least ``floor``."""
-    stop = size
+    stop, wanted = size, _FIRST_TAIL
     while stop > floor and size - stop < _MOST_TRAILING_NULS:
-        length = min(_FIRST_PIECE, stop - floor)
+        length, wanted = min(wanted, stop - floor), _FIRST_PIECE
         piece = yield from _exactly(stop - length, length)
         kept = len(piece.rstrip(b"\0"))
         stop = stop - length + kept

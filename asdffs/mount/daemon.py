@@ -141,7 +141,8 @@ class _OtherWriters:
 
     def start(self) -> None:
         """Start to watch.  Call it once the mount is ready."""
-        self._watch.start()
+        if not self._vfs.document.is_remote:
+            self._watch.start()
         if self._lease is not None:
             self._lease.start()
 

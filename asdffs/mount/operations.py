@@ -10,6 +10,7 @@ import errno
 import functools
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -365,6 +366,7 @@ class Operations:
     @_answered
     def statfs(self, path: str) -> dict[str, int]:
         """Return the statistics of the file system that holds the ASDF file."""
-        found = os.statvfs(os.path.dirname(self.vfs.document.path))
+        document = self.vfs.document
+        found = os.statvfs(tempfile.gettempdir() if document.is_remote else os.path.dirname(document.path))
         fields = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail")
         return {**{name: getattr(found, name) for name in fields}, "f_namemax": _NAME_MAX}

@@ -15,6 +15,7 @@ from asdffs import registry
 from asdffs.errors import UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.gap import AUTO, STRATEGIES
+from asdffs.storage.remote.options import RemoteOptions, parse_seconds
 from asdffs.vfs.attributes import Shown
 
 #: Options that mount(8) and fstab may pass.  They are ignored: they mean nothing here, or the kernel handles them.
@@ -44,7 +45,8 @@ class MountOptions:
     blocks, or None.  ``log``: a file, ``syslog``, or None for the default.  ``growth``: how blocks are moved.
     ``journal``: whether changes are journaled.  ``lease``: whether opens by other programs wait.  ``spool_max``: most
     bytes of decoded blocks, or None.  ``keep_checksums``: whether changed blocks get a new checksum.
-    ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.
+    ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.  ``remote``:
+    settings for a remote file.
     """
 
     read_only: bool = False
@@ -66,6 +68,7 @@ class MountOptions:
     kernel: tuple[str, ...] = ()
     padding: Padding = field(default_factory=Padding)
     shown: Shown = field(default_factory=Shown)
+    remote: RemoteOptions = field(default_factory=RemoteOptions)
 
 
 Setter = Callable[[MountOptions, str], MountOptions]
@@ -80,6 +83,8 @@ def parse_options(texts: list[str]) -> MountOptions:
         name, equals, value = word.partition("=")
         if word in _KERNEL:
             chosen = replace(chosen, kernel=(*chosen.kernel, word))
+        elif name in _REMOTE_FLAGS and not equals:
+            chosen = _with_remote(chosen, **_REMOTE_FLAGS[name])
         elif name in _FLAGS and not equals:
             chosen = replace(chosen, **_FLAGS[name])
         elif name in values and value:
@@ -88,7 +93,7 @@ def parse_options(texts: list[str]) -> MountOptions:
             usage = name if name in _FLAGS else f"{name}={values[name][0]}"
             raise UsageError(f"'{word}' is not a valid mount option; write '{usage}'")
         elif word not in _TOLERATED and not word.startswith(("x-", "comment=")):
-            known = (*_FLAGS, *(f"{name}={usage}" for name, (usage, _) in values.items()))
+            known = (*_FLAGS, *_REMOTE_FLAGS, *(f"{name}={usage}" for name, (usage, _) in values.items()))
             raise UsageError(f"unknown mount option '{word}'; known are {', '.join(known)}")
     return chosen
 
@@ -152,6 +157,31 @@ def _with_views(options: MountOptions, **changes: Any) -> MountOptions:
     return replace(options, shown=replace(shown, views=shown.views._replace(**changes)))
 
 
+def _with_remote(options: MountOptions, **changes: Any) -> MountOptions:
+    return replace(options, remote=replace(options.remote, **changes))
+
+
+def _set_remote(name: str) -> Setter:
+    def set_it(options: MountOptions, value: str) -> MountOptions:
+        return _with_remote(options, **{name: value})
+
+    return set_it
+
+
+def _set_remote_size(name: str) -> Setter:
+    def set_it(options: MountOptions, value: str) -> MountOptions:
+        size = parse_size(value)
+        if size is None:
+            raise UsageError(f"{name}={value}: give bytes such as 20G")
+        return _with_remote(options, **{name: size})
+
+    return set_it
+
+
+def _set_timeout(options: MountOptions, value: str) -> MountOptions:
+    return _with_remote(options, timeout=parse_seconds(value))
+
+
 def _set_growth(options: MountOptions, value: str) -> MountOptions:
     if value not in (AUTO, *STRATEGIES):
         raise UsageError(f"growth={value}: choose one of {', '.join((AUTO, *STRATEGIES))}")
@@ -179,6 +209,7 @@ _FLAGS: Final[dict[str, dict[str, Any]]] = {
     "lease": {"lease": True},
     "verify": {"verify": True},
 }
+_REMOTE_FLAGS: Final[dict[str, dict[str, Any]]] = {"anonymous": {"anonymous": True}, "nocache": {"cache": False}}
 _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "fsname": ("NAME", _set_text("fsname")),
     "uid": ("N", _set_id("uid")),
@@ -191,6 +222,11 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "layout": ("VIEW", _set_layout),
     "checksum": ("keep|zero", _set_checksum),
     "log": ("FILE|syslog", _set_text("log")),
+    "endpoint": ("URL", _set_remote("endpoint")),
+    "region": ("NAME", _set_remote("region")),
+    "timeout": ("SECONDS", _set_timeout),
+    "cache_max": ("SIZE", _set_remote_size("cache_max")),
+    "whole_max": ("SIZE", _set_remote_size("whole_max")),
 }
 
 

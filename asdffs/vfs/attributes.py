@@ -89,6 +89,15 @@ def attributes_of(node: Node) -> Attributes:
 
 def owner_of(document: Document, shown: Shown) -> Owner:
     """Return the owner of the nodes in the mount of ``document``.  Raises ``OSError``."""
+    if document.is_remote:
+        now = document.signature
+        return Owner(
+            now.access.mode & ~shown.umask,
+            now.access.user if shown.uid is None else shown.uid,
+            now.access.group if shown.gid is None else shown.gid,
+            now.mtime_ns,
+            (shown.uid, shown.gid),
+        )
     status = os.stat(document.path)
     mask = (0o777 if document.writable else 0o555) & ~shown.umask
     return Owner(

@@ -71,6 +71,9 @@ class StatusFile(_Rendered):
             "recovery": report.recovery,
             **report.mount,
         }
+        requests = document.requests()
+        if requests is not None:
+            status["remote"] = requests
         return json.dumps(status, indent=2).encode() + b"\n"
 
 

@@ -59,6 +59,19 @@ def add_json(parser: argparse._ActionsContainer, what: str = "one JSON object") 
     parser.add_argument("--json", action="store_true", help=f"print {what} (docs/cli.md)")
 
 
+def add_remote(parser: argparse.ArgumentParser) -> None:
+    """Options for files that are URLs."""
+    group = parser.add_argument_group("remote files (https://, s3://, gs://, az://; docs/remote.md)")
+    group.add_argument("--anonymous", action="store_true", help="send no credentials")
+    group.add_argument("--endpoint", metavar="URL", help="of an object store that is not the provider's own")
+    group.add_argument("--region", metavar="NAME", help="of a bucket")
+    group.add_argument("--timeout", metavar="SECONDS", help="give up a read after so long (default: 60)")
+    group.add_argument("--no-cache", action="store_true", help="keep nothing for later commands")
+    group.add_argument(
+        "--whole-max", metavar="SIZE", help="largest download if a server sends no parts (default: 1G)"
+    )
+
+
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     """``--force`` and ``--sync`` of a command that writes new files."""
     parser.add_argument("--force", action="store_true", help=f"replace {what}")

@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import SCHEMA, add_command, add_file, add_files, add_json, add_output, add_outputs
+from asdffs.cli.arguments.base import (
+    SCHEMA,
+    add_command,
+    add_file,
+    add_files,
+    add_json,
+    add_output,
+    add_outputs,
+    add_remote,
+)
 
 
 def add_recover(commands: Any) -> argparse.ArgumentParser:
@@ -74,6 +83,7 @@ The number after the last one also means a new block.  The tree is not changed.
         action="store_true",
         help="replace or remove it even if arrays, or objects of unknown tags, need it",
     )
+    add_remote(parser)
     return parser
 
 
@@ -102,6 +112,7 @@ belong to no block.
     parser.add_argument("--drop-unreferenced", action="store_true", help="drop blocks that no array uses")
     add_output(parser, "OUT if it exists; drop blocks that only unknown objects may use")
     add_json(parser, "one JSON object, of several files an array")
+    add_remote(parser)
     return parser
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import add_command, add_file, add_json, add_output
+from asdffs.cli.arguments.base import add_command, add_file, add_json, add_output, add_remote
 
 
 def add_explode(commands: Any) -> argparse.ArgumentParser:
@@ -24,6 +24,7 @@ On XFS and btrfs the files share their bytes with FILE, so this takes no time an
     )
     add_output(parser, "an existing exploded form; drop bytes that belong to no block")
     add_json(parser)
+    add_remote(parser)
     return parser
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import SCHEMA, add_command, add_files, add_json
+from asdffs.cli.arguments.base import SCHEMA, add_command, add_files, add_json, add_remote
 
 
 def add_info(commands: Any) -> argparse.ArgumentParser:
@@ -22,6 +22,7 @@ Sizes and offsets are in bytes.  The files may be mounted meanwhile.
     add_files(parser)
     parser.add_argument("--map", action="store_true", help="draw the file layout to scale")
     add_json(parser, "one JSON object, of several files an array")
+    add_remote(parser)
     return parser
 
 
@@ -42,6 +43,7 @@ change and writes the block index, and says so first.
     parser.add_argument("--repair", action="store_true", help="make only lossless repairs")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no findings; the exit code tells")
     add_json(parser, "one JSON array, an object for each file")
+    add_remote(parser)
     return parser
 
 
@@ -63,4 +65,5 @@ Without options: all three.  Exit codes as of diff(1): 0 equal, 1 different, 2 t
     parser.add_argument("--values", action="store_true", help="compare the trees by value")
     parser.add_argument("--blocks", action="store_true", help="compare the blocks")
     add_json(parser)
+    add_remote(parser)
     return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import add_command, add_json
+from asdffs.cli.arguments.base import add_command, add_json, add_remote
 
 
 def add_mount(commands: Any) -> argparse.ArgumentParser:
@@ -38,13 +38,19 @@ tuning:
   spool=DIR               where to keep scratch files and decoded blocks (default: state directory)
   spool_max=SIZE          most bytes of decoded blocks there (default: half of the free space)
 
+remote files (docs/remote.md), read-only:
+  anonymous, endpoint=URL, region=NAME   as --anonymous and so on
+  timeout=SECONDS         give up a read after so long (default: 60)
+  nocache, cache_max=SIZE keep nothing for later mounts; most bytes of the cache (default: 10G)
+  whole_max=SIZE          largest download if a server sends no parts of files (default: 1G)
+
 fstab:
   /data/a.asdf  /mnt/x  fuse.asdffs  ro,noauto,user  0  0
 
 systemd: docs/howto.md, and the unit asdffs@.service
 """
     parser = add_command(commands, "mount", "show FILE as a directory", epilog)
-    parser.add_argument("file", metavar="FILE", help="the ASDF file")
+    parser.add_argument("file", metavar="FILE", help="the ASDF file, or its URL")
     parser.add_argument("mountpoint", metavar="MNT", help="an empty directory to mount on")
     parser.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground until unmounted")
     parser.add_argument("-d", "--debug", action="store_true", help="stay in the foreground and log everything")
@@ -56,6 +62,7 @@ systemd: docs/howto.md, and the unit asdffs@.service
         "-o", dest="options", action="append", default=[], metavar="OPT[,OPT...]", help="mount options, see below"
     )
     parser.add_argument("--binding", choices=("auto", "mfusepy", "fusepy"), help="FUSE binding to use")
+    add_remote(parser)
     return parser
 
 
@@ -86,6 +93,21 @@ In a pipe it prints one line for each: file, mount point, rw or ro, state, separ
 """
     parser = add_command(commands, "ls", "list mounted files", epilog)
     add_json(parser, "a JSON array")
+    return parser
+
+
+def add_cache(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs cache``."""
+    epilog = """\
+example:
+  asdffs cache --clear
+
+The cache is in $XDG_CACHE_HOME/asdffs, or ~/.cache/asdffs.  It may be removed at any time.  Files that a mount or a
+command reads just now stay.
+"""
+    parser = add_command(commands, "cache", "show or clear what is kept of remote files", epilog)
+    parser.add_argument("--clear", action="store_true", help="remove everything that is not in use")
+    add_json(parser)
     return parser
 
 

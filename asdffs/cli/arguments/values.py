@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import SCHEMA, add_command, add_json
+from asdffs.cli.arguments.base import SCHEMA, add_command, add_json, add_remote
 
 _WHERE = """--where selects files by a condition on their values:
   'roman.meta.instrument.name == "WFI" and roman.meta.exposure.time > 100'
@@ -41,6 +41,7 @@ each file, columns separated by tabs unless the output is a terminal.  Exit code
     how.add_argument("--raw", action="store_true", help="print the text as it is written in the tree")
     parser.add_argument("--default", metavar="TEXT", help="print this for a missing value, and exit with 0")
     _add_where(parser)
+    add_remote(parser)
     return parser
 
 
@@ -142,6 +143,7 @@ example:
     how.add_argument("--yaml", action="store_true", help="print YAML without tags and comments")
     how.add_argument("--outline", action="store_true", help="print one line for each value, with array shapes")
     parser.add_argument("--depth", metavar="N", type=int, help="only this many levels")
+    add_remote(parser)
     return parser
 
 
@@ -164,6 +166,7 @@ Exit code 1: there is no match.
     how.add_argument("-l", "--files-with-matches", action="store_true", help="print only the names of files")
     how.add_argument("-c", "--count", action="store_true", help="print only the number of matches of each file")
     add_json(how, "one JSON array, an object for each match")
+    add_remote(parser)
     return parser
 
 

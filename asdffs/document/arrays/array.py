@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from asdffs.document.arrays.base_elements import Elements, MadeElements
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.elements import BlockElements, elements_of
+from asdffs.document.arrays.gathering import gather_by_requests
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.arrays.region import Selection, enclosing_box, is_packed, packed_runs, select
 from asdffs.document.block import Block
@@ -240,9 +241,13 @@ class Array:
         import numpy as np
 
         region, axes = region.as_it_lies()
-        if not is_packed(region.shape, region.strides, elements.placement.item):
-            return _copied(self.mapped()[index])
         block = Block(self._file, elements.placement.number)
+        if not is_packed(region.shape, region.strides, elements.placement.item):
+            if not self._file.is_remote:
+                return _copied(self.mapped()[index])
+            raw = gather_by_requests(*region[1:3], elements.placement.item, region.offset, block.read_at)
+            scattered = np.frombuffer(raw, np.dtype(elements.descr)).reshape(region.shape).copy()
+            return scattered[()] if region.scalar else scattered.transpose(np.argsort(axes))
         found = np.empty(region.shape, np.dtype(elements.descr))
         if found.size and block.read_into(region.offset, found.reshape(-1).view(np.uint8).data) != found.nbytes:
             raise InvalidArrayError(f"block {block.number} ends before the selected elements")

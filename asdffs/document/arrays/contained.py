@@ -10,6 +10,8 @@ All are read-only.  Needs the extra ``fits`` (astropy) for what is converted.
 
 from __future__ import annotations
 
+import io
+import os
 import warnings
 from typing import Any
 
@@ -17,7 +19,7 @@ from asdffs.containers.base import Region
 from asdffs.document.arrays.base_elements import Elements, MadeElements, import_numpy
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError, Remedy
-from asdffs.storage.backend import Extent
+from asdffs.storage.backend import Extent, read_bytes
 from asdffs.tree.datatypes import descr_of
 from asdffs.tree.ndarrays import Ndarray, item_size
 from asdffs.tree.placement import place_in
@@ -64,7 +66,7 @@ def contained_elements(file: FileState, array: Ndarray, region: Region) -> Eleme
         before = file.steady_region(array.source)
         try:
             with file.scheduler.waiting():
-                made = MadeElements(_converted(file.path, region))
+                made = MadeElements(_converted(file, region))
         except InvalidArrayError:
             if file.steady_region(array.source) == before:
                 raise
@@ -87,7 +89,38 @@ def _listed(shape: tuple[int, ...] | None) -> str:
     return "not valid" if shape is None else str(list(shape))
 
 
-def _converted(path: str, region: Region) -> Any:
+class _Whole(io.RawIOBase):
+    """The whole file around the ASDF file, as a file object; used without the main lock."""
+
+    def __init__(self, file: FileState) -> None:
+        self._file = file
+        self._place = 0
+
+    def readable(self) -> bool:
+        """See ``io.RawIOBase``."""
+        return True
+
+    def seekable(self) -> bool:
+        """See ``io.RawIOBase``."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """See ``io.RawIOBase``."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._file.whole_size}[whence]
+        self._place = max(0, start + offset)
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        """See ``io.RawIOBase``."""
+        with self._file.scheduler.resumed():
+            length = max(0, min(len(buffer), self._file.whole_size - self._place))
+            raw = read_bytes(self._file.read_whole(self._place, length))
+        buffer[: len(raw)] = raw
+        self._place += len(raw)
+        return len(raw)
+
+
+def _converted(file: FileState, region: Region) -> Any:
     """Return the data of an HDU as astropy shows them, as an ndarray.  Raises ``InvalidArrayError``."""
     try:
         from astropy.io import fits
@@ -100,7 +133,7 @@ def _converted(path: str, region: Region) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what astropy finds wrong elsewhere in the file is not about this array
-            with open(path, "rb") as file, fits.open(file, memmap=False) as hdus:
+            with io.BufferedReader(_Whole(file)) as whole, fits.open(whole, memmap=False) as hdus:
                 data = hdus[region.number].data
                 return _columns(data) if data.dtype.names else np.array(data)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, fits.VerifyError, OSError) as err:

@@ -14,6 +14,9 @@ from typing import Final
 _SPAN: Final = 4 << 20
 #: The largest ratio of bytes that are read to bytes that are wanted.
 _WASTE: Final = 16
+#: The largest gap over which ``gather_by_requests`` reads, and its largest read, in bytes.
+_NEAR: Final = 64 << 10
+_REQUEST: Final = 1 << 20
 Fetch = Callable[[int, int], bytes]
 
 
@@ -39,6 +42,32 @@ def gather(
     head = gather(*inner, offset + (below - 1) * strides[0], (row - (below * row - first), row), fetch)
     tail = gather(*inner, offset + above * strides[0], (0, last - above * row), fetch)
     return head + _whole_rows((above - below, *shape[1:]), strides, item, offset + below * strides[0], fetch) + tail
+
+
+def gather_by_requests(
+    shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, fetch: Fetch
+) -> bytes:
+    """Return all elements of a strided array, rows first, with few reads, because each read may be a request.
+
+    Elements with at most 64 KiB between them are read together, up to 1 MiB.  Arguments as of ``gather``.
+    """
+    if 0 in shape:
+        return b""
+    steps = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
+    low, high = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0) + item
+    near = all(abs(step) <= _NEAR for length, step in zip(shape, strides, strict=True) if length > 1)
+    if near and high - low <= _REQUEST:
+        return _picked(shape, strides, item, fetch(offset + low, high - low), -low)
+    axis = next(number for number, length in enumerate(shape) if length > 1)  # those before it have one element
+    count, step = shape[axis], strides[axis]
+    rows = max(1, min(count - 1, _REQUEST // max(1, abs(step)))) if near else 1
+    parts = (
+        gather_by_requests(
+            (*shape[:axis], min(rows, count - row), *shape[axis + 1 :]), strides, item, offset + row * step, fetch
+        )
+        for row in range(0, count, rows)
+    )
+    return b"".join(parts)
 
 
 def _whole_rows(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, fetch: Fetch) -> bytes:

@@ -1,0 +1,5 @@
+"""Files in object stores and on web servers, which are read through a cache on the disk.
+
+``urls`` and ``options``: what is opened, and how; ``transport``: one request; ``fetching``: which requests are made;
+``cache``: the bytes that are here; ``backend``: the storage protocol on all of these.
+"""

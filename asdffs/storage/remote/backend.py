@@ -1,0 +1,298 @@
+"""The storage protocol on a remote file: reads come from the cache, and what is missing there is fetched.
+
+Everything that would change the file raises ``OSError`` (EROFS).  Reads release the main lock while they wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, TypeVar
+
+from asdffs.errors import MissingFileError, Remedy, RemoteError
+from asdffs.scheduling import Scheduler
+from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature, read_bytes
+from asdffs.storage.remote.cache import PAGE, CacheFile, trim
+from asdffs.storage.remote.fetching import Counters, Fetcher, is_same_version
+from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.remote.transport import RequestError, StoreTransport, Transport, Trouble, Validator
+from asdffs.storage.remote.urls import Url, parse_url
+from asdffs.storage.remote.web_head import Head, fetch_head
+from asdffs.storage.remote.web_transport import WebTransport
+
+T = TypeVar("T")
+
+#: Bytes of the first request, which brings size, version and most trees.
+_HEAD: Final = 1 << 16
+_UNIT: Final = 4096
+_GONE: Final = (404, 410)
+#: Seconds before the first repetition of a request, and the longest time between two.
+_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 5.0
+#: Seconds that one request may take; then it is made again.
+_ONE_REQUEST: Final = 30.0
+
+
+class RemoteBackend:
+    """A remote file that is open.  Implements ``Backend``; read-only.
+
+    ``shown``: its URL without secrets; ``fetcher`` and ``cache``: of this version of the file.
+    """
+
+    def __init__(
+        self, url: Url, validator: Validator, cache: CacheFile, fetcher: Fetcher | None, scheduler: Scheduler
+    ) -> None:
+        """``fetcher`` is None if the whole file is in the cache."""
+        self.name = url.name
+        self.shown = url.shown
+        self._validator = validator
+        self._cache = cache
+        self._fetcher = fetcher
+        self._scheduler = scheduler
+        mark = hashlib.sha256(repr((url.shown, validator)).encode()).digest()
+        stamp = int((validator.modified or 0) * 1_000_000_000)
+        self._signature = Signature(
+            0,
+            int.from_bytes(mark[:7], "big"),
+            validator.size,
+            stamp,
+            stamp,
+            Access(0o444, os.geteuid(), os.getegid()),
+        )
+
+    writable = False
+
+    @property
+    def counters(self) -> Counters:
+        """What the requests were so far."""
+        return self._fetcher.counters if self._fetcher is not None else Counters()
+
+    def size(self) -> int:
+        """See ``Backend``."""
+        return self._validator.size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """See ``Backend``.  Raises ``RemoteError``, ``StaleFileError``, ``AbandonedError``."""
+        return read_bytes(self.extent(offset, length))
+
+    def extent(self, offset: int, length: int) -> bytes | Extent:
+        """Return the place of the bytes in the cache, once they are there.  Raises as ``read_at``."""
+        length = max(0, min(length, self._validator.size - offset))
+        if not length:
+            return b""
+        self._bring(offset, offset + length)
+        return Extent(self._cache.fd, self._cache.base + offset, length)
+
+    def signature(self) -> Signature:
+        """See ``Backend``: made of URL and version."""
+        return self._signature
+
+    def unit(self) -> int:
+        """See ``Backend``."""
+        return _UNIT
+
+    def close(self) -> None:
+        """Close the cache.  Requests that are under way end by themselves, in threads of their own."""
+        if self._fetcher is not None:
+            self._fetcher.close()
+        self._cache.close()
+
+    def can_insert(self) -> bool:
+        """See ``Backend``: never."""
+        return False
+
+    def write_at(self, offset: int, payload: bytes | memoryview) -> None:
+        """Raise ``OSError`` (EROFS), as all that follow."""
+        _refuse()
+
+    def truncate(self, size: int) -> None:
+        """See ``write_at``."""
+        _refuse()
+
+    def sync(self) -> None:
+        """See ``write_at``."""
+        _refuse()
+
+    def allocate(self, offset: int, length: int) -> None:
+        """See ``write_at``."""
+        _refuse()
+
+    def forget_pages(self, offset: int) -> None:
+        """See ``write_at``."""
+        _refuse()
+
+    def insert_range(self, offset: int, length: int) -> None:
+        """See ``write_at``."""
+        _refuse()
+
+    def collapse_range(self, offset: int, length: int) -> None:
+        """See ``write_at``."""
+        _refuse()
+
+    def extents(self) -> list[PhysicalExtent]:
+        """See ``write_at``."""
+        _refuse()
+
+    def _bring(self, start: int, stop: int) -> None:
+        if self._cache.has(start, stop):
+            if self._fetcher is not None:
+                self._fetcher.note_hit(start, stop)
+        elif self._fetcher is None:
+            raise RemoteError("the cache lost bytes of the file", path=self.shown)
+        else:
+            with self._scheduler.waiting() if self._scheduler.held else contextlib.nullcontext():
+                self._fetcher.ensure(start, stop, self._is_wanted)
+
+    def _is_wanted(self) -> bool:
+        return self._scheduler.wanted and not self._scheduler.stopping
+
+
+def _refuse() -> NoReturn:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+class RemoteFolder:
+    """The place of one remote file, as a ``Folder`` with nothing else in it; read-only."""
+
+    def __init__(self, text: str, options: RemoteOptions, scheduler: Scheduler) -> None:
+        """``text``: the URL.  Raises ``UsageError``."""
+        self._url = parse_url(text)
+        self._options = options
+        self._scheduler = scheduler
+        self._open: RemoteBackend | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self._url.name
+
+    def path(self, name: str) -> str:
+        """Return the URL, without its secrets, for messages."""
+        return self._url.shown
+
+    def names(self) -> list[str]:
+        """See ``Folder``."""
+        return [self._url.name]
+
+    def open(self, name: str, *, writable: bool, create: bool = False) -> RemoteBackend:
+        """Open the file: one request for its head, unless the cache knows it, and one for its tail.
+
+        Raises ``MissingFileError``, ``RemoteError``, ``NotSupportedError``, ``OSError``.
+        """
+        if writable or create:
+            _refuse()
+        self._open = _opened(self._url, self._options, self._scheduler)
+        return self._open
+
+    def signature(self, name: str) -> Signature:
+        """Return the signature of the version that is open: a remote file is not looked at again.
+
+        Raises ``FileNotFoundError`` for other names.
+        """
+        if self._open is None or name != self._url.name:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return self._open.signature()
+
+    def links(self, name: str) -> int:
+        """See ``Folder``."""
+        return 1
+
+    def free(self, *, after_sync: bool = False) -> int:
+        """See ``Folder``: nothing can be written."""
+        return 0
+
+    def lock(self, backend: Backend) -> bool:
+        """Raise ``OSError`` (EROFS), as all other methods, which change files."""
+        _refuse()
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        """See ``lock``."""
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return lambda *of, **more: _refuse()
+
+
+def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBackend:
+    """Open a remote file.  Raises as ``RemoteFolder.open``."""
+    head, transport = _patiently(lambda seconds: _first_request(url, options, seconds), url, options)
+    validator = head.fetched.validator
+    cache = CacheFile.open(url.shown, validator, kept=options.cache and validator.is_lasting(time.time()))
+    try:
+        if options.cache:
+            trim(options.cache_max)
+        cache.store(0, head.fetched.content)
+        if not head.ranges:
+            _bring_all(url, options, transport, validator, cache)
+            return RemoteBackend(url, validator, cache, None, scheduler)
+        fetcher = Fetcher(url.shown, transport, cache, validator, timeout=options.timeout)
+        return RemoteBackend(url, validator, cache, fetcher, scheduler)
+    except BaseException:
+        cache.close()
+        raise
+
+
+def _first_request(url: Url, options: RemoteOptions, seconds: float) -> tuple[Head, Transport]:
+    """Return the head of the file, and the transport for the rest.  Raises ``RequestError``, ``AsdffsError``."""
+    if url.is_web:
+        head = fetch_head(url, _HEAD, seconds)
+        return head, WebTransport(url, options, seconds, head)
+    transport = StoreTransport(url, options, seconds)
+    return Head(transport.get(0, _HEAD, None), url.text, None, ranges=True), transport
+
+
+def _bring_all(
+    url: Url, options: RemoteOptions, transport: Transport, validator: Validator, cache: CacheFile
+) -> None:
+    """Download the whole file into the cache, from a server that cannot send parts.  Raises ``RemoteError``."""
+    if not cache.missing(0, validator.size):
+        return
+    if not 0 < validator.size <= options.whole_max:
+        size = f"it has {validator.size} bytes" if validator.size else "it does not tell the size"
+        raise RemoteError(
+            f"the server cannot send parts of the file, and {size}, so the file is not downloaded as a whole",
+            path=url.shown,
+            remedy=Remedy.WHOLE_MAX,
+        )
+    found = _patiently(lambda _: transport.get_whole(_Writer(cache).write), url, options)
+    if not is_same_version(found, validator) or cache.missing(0, validator.size):
+        raise RemoteError("the server sent another number of bytes than it said", path=url.shown)
+
+
+class _Writer:
+    """Writes bytes that come in order into a cache."""
+
+    def __init__(self, cache: CacheFile) -> None:
+        self._cache = cache
+        self._rest = b""
+        self._place = 0
+
+    def write(self, piece: memoryview) -> None:
+        """Write ``piece``; what is less than a page waits for the next one."""
+        whole = self._rest + bytes(piece)
+        full = len(whole) if self._place + len(whole) == self._cache.size else len(whole) // PAGE * PAGE
+        if self._place + len(whole) > self._cache.size:
+            raise RequestError(Trouble.REFUSED, "the server sent more bytes than it said")
+        self._cache.store(self._place, memoryview(whole)[:full])
+        self._place, self._rest = self._place + full, whole[full:]
+
+
+def _patiently(request: Callable[[float], T], url: Url, options: RemoteOptions) -> T:
+    """Return ``request(seconds)``, asked again while the server is busy, until the time is over.
+
+    Raises ``MissingFileError``, ``RemoteError``.
+    """
+    deadline, pause = time.monotonic() + options.timeout, _PAUSE
+    while True:
+        try:
+            return request(min(options.timeout, _ONE_REQUEST))
+        except RequestError as err:
+            wait = pause if err.wait is None else err.wait
+            if err.trouble is not Trouble.BUSY or time.monotonic() + wait > deadline:
+                kind = MissingFileError if err.status in _GONE else RemoteError
+                raise kind(err.sentence, path=url.shown) from err
+        time.sleep(wait)
+        pause = min(2 * pause, _LONGEST_PAUSE)

@@ -1,0 +1,88 @@
+"""URLs of remote files: ``https://``, ``http://``, ``s3://``, ``gs://``, ``az://``; and ``file://`` for local ones.
+
+Query and user may be secret: a presigned URL is a key.  Messages show a URL without them.  Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from asdffs.errors import UsageError
+
+#: Schemes of remote files.
+SCHEMES: Final = ("https", "http", "s3", "gs", "az")
+#: Schemes of web servers; those of object stores have a bucket instead of a host.
+WEB: Final = ("https", "http")
+_REMOTE: Final = re.compile(rf"({'|'.join(SCHEMES)})://", re.IGNORECASE)
+_FILE: Final = re.compile(r"file:", re.IGNORECASE)
+
+
+class Url(NamedTuple):
+    """A URL.  ``text``: all of it; ``shown``: without its secrets; ``host``: the host, or the bucket; ``path``."""
+
+    scheme: str
+    text: str
+    shown: str
+    host: str
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, or the host."""
+        return self.path.rstrip("/").rpartition("/")[2] or self.host
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is on a web server, not in an object store."""
+        return self.scheme in WEB
+
+
+def is_remote(path: str) -> bool:
+    """Return whether ``path`` is the URL of a remote file."""
+    return _REMOTE.match(path) is not None
+
+
+def shown_url(text: str) -> str:
+    """Return a URL without its secrets, as messages show it; all of it is gone that does not look like a place."""
+    try:
+        return parse_url(text).shown
+    except UsageError as err:
+        return err.path or _cut(text)
+
+
+def parse_url(text: str) -> Url:
+    """Return the parts of the URL of a remote file.  Raises ``UsageError``."""
+    from urllib.parse import urlsplit, urlunsplit  # not above: every command asks ``is_remote``
+
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+        netloc = host if parts.port is None else f"{host}:{parts.port}"
+    except ValueError as err:
+        raise UsageError(f"the URL is not valid: {err}", path=_cut(text)) from err
+    shown = urlunsplit((parts.scheme.lower(), netloc, parts.path, "", ""))
+    if not host or not parts.path.strip("/"):
+        place = "host" if parts.scheme.lower() in WEB else "bucket"
+        raise UsageError(f"the URL has no {place} or no path; write SCHEME://{place.upper()}/PATH", path=shown)
+    if any(ord(character) <= 32 for character in text):
+        raise UsageError("the URL has spaces or control characters; encode them, a space is %20", path=shown)
+    return Url(parts.scheme.lower(), text.partition("#")[0], shown, host, parts.path)
+
+
+def _cut(text: str) -> str:
+    """Return the text of a URL that cannot be parsed without what may be its query or user."""
+    scheme, _, rest = text.partition("://")
+    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+def local_path(path: str) -> str:
+    """Return the path of a ``file://`` URL, and other paths as they are.  Raises ``UsageError``."""
+    if not _FILE.match(path) or not path[5:].startswith("/"):
+        return path
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(path)
+    if parts.netloc not in ("", "localhost"):
+        raise UsageError("a file: URL with a host is not a file on this machine", path=path)
+    return unquote(parts.path)

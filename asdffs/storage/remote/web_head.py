@@ -1,0 +1,130 @@
+"""The first request to a web server: follows redirects, and brings the head of the file.
+
+Later requests go to where the redirects led, so each costs one round trip.  obstore follows redirects as well, but it
+sends the URL, with a secret query, to the next server as the referrer.  This module sends none; and it sends the user
+and password of a URL only to the server that the URL names.
+"""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import http.client
+import re
+import socket
+import urllib.error
+import urllib.request
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from asdffs.storage.remote.transport import Fetched, RequestError, Trouble, Validator, refusal_of
+from asdffs.storage.remote.urls import WEB, Url
+
+_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+
+
+class Head:
+    """What the first request brought.  ``fetched``: the head; ``url``: where the file is; ``login``: for its server.
+
+    ``ranges``: whether the server sends parts of files; if not, ``fetched`` has no bytes.
+    """
+
+    def __init__(self, fetched: Fetched, url: str, login: str | None, *, ranges: bool) -> None:
+        self.fetched = fetched
+        self.url = url
+        self.login = login
+        self.ranges = ranges
+
+
+def fetch_head(url: Url, length: int, seconds: float) -> Head:
+    """Return the first ``length`` bytes of the file at ``url``, or fewer.  Raises ``RequestError``.
+
+    ``seconds``: how long the server may be silent.
+    """
+    plain, login = without_login(url.text)
+    request = urllib.request.Request(plain, headers={"Range": f"bytes=0-{length - 1}", "User-Agent": "asdffs"})
+    if login is not None:
+        request.add_unredirected_header("Authorization", login)
+    opener = urllib.request.build_opener(_Redirects(login))
+    try:
+        with opener.open(request, timeout=seconds) as answer:
+            same = urlsplit(answer.geturl())[:2] == urlsplit(plain)[:2]
+            return _read(answer, length, login if same else None)
+    except urllib.error.HTTPError as err:
+        with err:
+            raise refusal_of(err.code, _seconds(err.headers.get("Retry-After"))) from err
+    except (urllib.error.URLError, OSError, http.client.HTTPException) as err:
+        raise _as_request_error(err) from err
+
+
+def without_login(text: str) -> tuple[str, str | None]:
+    """Return a URL without user and password, and the header that states these; None without them."""
+    parts = urlsplit(text)
+    if parts.username is None:
+        return text, None
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    login = "Basic " + base64.b64encode(pair.encode()).decode()
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), login
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but not from https to http, and with the login only to the same server."""
+
+    def __init__(self, login: str | None) -> None:
+        self._login = login
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """See ``HTTPRedirectHandler``."""
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        if after.scheme not in WEB or (before.scheme == "https" and after.scheme != "https"):
+            raise RequestError(
+                Trouble.REFUSED, "the server redirects to a URL that is not https, which is not followed"
+            )
+        found = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if found is not None and self._login is not None and before[:2] == after[:2]:
+            found.add_unredirected_header("Authorization", self._login)
+        return found
+
+
+def _read(answer: Any, length: int, login: str | None) -> Head:
+    """Return what ``answer`` brings.  ``login``: what was sent to its server."""
+    headers, place = answer.headers, answer.geturl()
+    found = _RANGE.fullmatch(headers.get("Content-Range", ""))
+    ranges = answer.status == 206 and found is not None
+    if found is not None and ranges:
+        if int(found.group(1)) != 0:
+            raise RequestError(Trouble.BUSY, "the server sends other bytes than it was asked for")
+        size, wanted = int(found.group(3)), int(found.group(2)) + 1
+    else:
+        size = wanted = int(headers.get("Content-Length") or 0)
+    modified = email.utils.parsedate_to_datetime(headers["Last-Modified"]).timestamp() if _dated(headers) else None
+    validator = Validator(size, headers.get("ETag") or None, modified)
+    content = answer.read(min(wanted, length)) if ranges or wanted <= length else b""
+    if (ranges or wanted <= length) and len(content) != min(wanted, length):
+        raise RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
+    return Head(Fetched(0, memoryview(content), validator), place, login, ranges=ranges)
+
+
+def _dated(headers: Any) -> bool:
+    try:
+        return email.utils.parsedate_to_datetime(headers.get("Last-Modified") or "") is not None
+    except (ValueError, TypeError):
+        return False
+
+
+def _seconds(stated: str | None) -> float | None:
+    """Return the seconds of a ``Retry-After`` header; None without one.  A date counts as no statement."""
+    return float(stated) if stated is not None and stated.strip().isdecimal() else None
+
+
+def _as_request_error(error: Exception) -> RequestError:
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(reason, TimeoutError):
+        return RequestError(Trouble.BUSY, "the server does not answer")
+    if isinstance(reason, socket.gaierror):
+        return RequestError(Trouble.BUSY, "the name of the server is not known")
+    if isinstance(reason, http.client.IncompleteRead):
+        return RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
+    if isinstance(reason, OSError) and "CERTIFICATE" in str(reason):
+        return RequestError(Trouble.REFUSED, "the certificate of the server cannot be verified")
+    return RequestError(Trouble.BUSY, "the server cannot be reached")

@@ -1,0 +1,57 @@
+"""Requests of a file on a web server, at the place to which its redirects led.
+
+That place may be a URL that expires.  So a refusal makes this module follow the redirects once more.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator
+from asdffs.storage.remote.urls import Url
+from asdffs.storage.remote.web_head import Head, fetch_head
+
+_EXPIRED: Final = (400, 401, 403, 404, 410)
+
+
+class WebTransport:
+    """A ``Transport`` of the file at ``url``, a web server.  ``head``: what the first request brought.
+
+    ``seconds``: the longest time that one request may take.
+    """
+
+    def __init__(self, url: Url, options: RemoteOptions, seconds: float, head: Head) -> None:
+        self._url = url
+        self._options = options
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._place = head.url
+        self._store = self._store_at(head)
+
+    def get(self, start: int, stop: int, known: Validator | None) -> Fetched:
+        """See ``Transport``."""
+        store = self._store
+        try:
+            return store.get(start, stop, known)
+        except RequestError as err:
+            if err.trouble is not Trouble.REFUSED or err.status not in _EXPIRED or self._place == self._url.text:
+                raise
+        return self._again(store).get(start, stop, known)
+
+    def get_whole(self, write: Any) -> Validator:
+        """See ``Transport``."""
+        return self._store.get_whole(write)
+
+    def _again(self, refused: StoreTransport) -> StoreTransport:
+        """Follow the redirects again, unless another thread has done so.  Raises ``RequestError``."""
+        with self._lock:
+            if self._store is refused:
+                head = fetch_head(self._url, 1, self._seconds)
+                self._store, self._place = self._store_at(head), head.url
+            return self._store
+
+    def _store_at(self, head: Head) -> StoreTransport:
+        place = self._url._replace(text=head.url, scheme=head.url.partition(":")[0].lower())
+        return StoreTransport(place, self._options, self._seconds, login=head.login)

@@ -1,0 +1,151 @@
+"""Mounts of remote files: what they show, what they refuse, and that a bad server holds up nothing else."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.fits_files import DATA, DQ, write_fits
+from support.mounts import asdffs, environment_in, run
+from support.remote_files import arrays, make
+from support.web_server import Answer, WebServer
+
+pytestmark = pytest.mark.mount
+
+SECRET = "?X-Signature=secret"
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with WebServer().running() as found:
+        yield found
+
+
+class Remote:
+    """A mount of a URL; unmounted by ``umount``, or at the end."""
+
+    def __init__(self, url: str, folder: Path, *options: str) -> None:
+        self.point = folder / "mnt"
+        self.point.mkdir()
+        self.environment = {**environment_in(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+        start = [sys.executable, "-P", "-m", "asdffs"]  # a process of its own, which hides secrets
+        done = run(*start, "mount", url, self.point, *options, env=self.environment)
+        assert done.returncode == 0, done.stderr
+
+    def umount(self) -> None:
+        done = asdffs("umount", self.point, environment=self.environment)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def url(server: WebServer, tmp_path: Path) -> str:
+    return server.put("/d/data.asdf", make(tmp_path / "data.asdf")) + SECRET
+
+
+def test_everything_is_there_and_read_only(server: WebServer, url: str, tmp_path: Path) -> None:
+    mount = Remote(url, tmp_path)
+    try:
+        for name, array in arrays().items():
+            assert np.array_equal(np.load(mount.point / f"arrays/{name}.npy"), array)
+            assert np.array_equal(np.load(mount.point / f"arrays/{name}.npy", mmap_mode="r")[::7, 3], array[::7, 3])
+        assert (mount.point / "blocks/0001.bin").read_bytes() == arrays()["b"].tobytes()
+        assert b"observer: Ada" in (mount.point / "tree.yaml").read_bytes()
+        for name in ("tree.yaml", "blocks/0000.bin", "arrays/a.npy"):
+            with pytest.raises(OSError, match="Errno") as caught:
+                (mount.point / name).open("r+b")
+            assert caught.value.errno == errno.EROFS
+        status = json.loads((mount.point / ".asdffs/status.json").read_text())
+        assert status["file"] == url.partition("?")[0]
+        assert status["remote"]["requests"] > 1
+        assert status["remote"]["received"] > 2 << 20
+        listed = asdffs("ls", "--json", environment=mount.environment).stdout
+        for text in (listed, json.dumps(status), Path("/proc/mounts").read_text(), Path(status["log"]).read_text()):
+            assert "secret" not in text
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                assert b"secret" not in process.read_bytes()
+            except OSError:
+                continue  # it has ended
+    finally:
+        mount.umount()
+
+
+def test_a_listing_moves_no_data(server: WebServer, url: str, tmp_path: Path) -> None:
+    mount = Remote(url, tmp_path)
+    try:
+        before = server.sent
+        assert run("ls", "-lR", mount.point).returncode == 0
+        assert run("find", mount.point, "-size", "+1k").returncode == 0
+        assert server.sent - before <= 3 * (1 << 16)  # the headers of the blocks
+    finally:
+        mount.umount()
+
+
+def test_a_hung_server_holds_up_nothing_else(server: WebServer, url: str, tmp_path: Path) -> None:
+    hang = threading.Event()
+    mount = Remote(url, tmp_path, "-o", "timeout=20")
+    try:
+        (mount.point / "blocks/0000.bin").read_bytes()
+        server.fault = lambda request: Answer(wait=hang)
+        count = len(server.requests)
+        reader = subprocess.Popen(["cat", mount.point / "blocks/0001.bin"], stdout=subprocess.DEVNULL)
+        server.await_requests(count + 1)
+        began = time.monotonic()
+        (mount.point / "tree.yaml").read_bytes()
+        with (mount.point / "blocks/0000.bin").open("rb", buffering=0) as file:
+            assert os.pread(file.fileno(), 100, 500_000) == arrays()["a"].tobytes()[500_000:500_100]
+        assert time.monotonic() - began < 2
+        began = time.monotonic()
+        reader.kill()
+        reader.wait(10)
+        mount.umount()
+        assert time.monotonic() - began < 5  # 2 on a machine that does nothing else
+    finally:
+        hang.set()
+
+
+def test_errors_are_eio_and_estale_with_a_sentence(server: WebServer, url: str, tmp_path: Path) -> None:
+    mount = Remote(url, tmp_path, "-o", "timeout=1")
+    try:
+        server.fault = lambda request: Answer(status=503)
+        with pytest.raises(OSError, match="Errno") as caught:
+            (mount.point / "blocks/0001.bin").read_bytes()
+        assert caught.value.errno == errno.EIO
+        assert "status 503" in (mount.point / ".asdffs/error").read_text()
+        server.fault = lambda request: None
+        assert (mount.point / "blocks/0001.bin").read_bytes() == arrays()["b"].tobytes()
+    finally:
+        mount.umount()
+
+
+def test_a_change_is_estale_with_a_sentence(server: WebServer, url: str, tmp_path: Path) -> None:
+    mount = Remote(url, tmp_path)
+    try:
+        raw = server.objects["/d/data.asdf"]
+        server.objects["/d/data.asdf"] = raw.replace(b"Ada", b"Eve")
+        with pytest.raises(OSError, match="Errno") as caught:
+            (mount.point / "blocks/0001.bin").read_bytes()
+        assert caught.value.errno == errno.ESTALE
+        assert "changed on the server" in (mount.point / ".asdffs/error").read_text()
+    finally:
+        mount.umount()
+
+
+def test_a_fits_file(server: WebServer, tmp_path: Path) -> None:
+    path = tmp_path / "jw.fits"
+    write_fits(path)
+    mount = Remote(server.put("/jw.fits", path.read_bytes()), tmp_path)
+    try:
+        assert np.array_equal(np.load(mount.point / "arrays/data.npy"), DATA)
+        assert np.array_equal(np.load(mount.point / "arrays/dq.npy"), DQ)
+    finally:
+        mount.umount()

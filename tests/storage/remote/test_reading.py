@@ -1,0 +1,288 @@
+"""Reading over http from a server that tells what it was asked for, and that does everything wrong."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.remote_files import arrays, make, ranges, refusing
+from support.web_server import Answer, Request, WebServer
+
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.scanning import read_text
+from asdffs.errors import AsdffsError, MissingFileError, RemoteError, StaleFileError
+from asdffs.scheduling import SerialCalls, SingleThread
+from asdffs.storage.backend import Extent, read_bytes
+from asdffs.storage.remote.backend import RemoteFolder
+from asdffs.storage.remote.cache import PAGE, used
+from asdffs.storage.remote.options import RemoteOptions
+
+SECRET = "?X-Signature=secret"
+QUICK = RemoteOptions(timeout=3)
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with WebServer().running() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def url(server: WebServer, tmp_path: Path) -> str:
+    return server.put("/d/data.asdf", make(tmp_path / "data.asdf")) + SECRET
+
+
+def opened(url: str, remote: RemoteOptions = QUICK) -> Document:
+    return open_document(url, writable=False, settings=Settings(scheduler=SerialCalls(), remote=remote))
+
+
+def test_few_right_requests(server: WebServer, url: str) -> None:
+    size = len(server.objects["/d/data.asdf"])
+    assert b"observer: Ada" in read_text(url, QUICK)
+    assert ranges(server) == [(0, 1 << 16)]
+    with opened(url) as document:
+        asked = ranges(server)
+        assert (len(asked), asked[0]) == (2, (0, 1 << 16))
+        assert sum(min(stop, size) - start for start, stop in asked) <= 128 << 10
+        assert sorted(document.arrays) == ["a", "b", "c"]
+        assert ranges(server) == []
+        assert np.array_equal(document.arrays["b"][100:130, 200:230], arrays()["b"][100:130, 200:230])
+        assert sum(stop - start for start, stop in ranges(server)) < 1 << 20
+        for name, array in arrays().items():
+            assert np.array_equal(document.arrays[name], array)
+    ranges(server)
+    with opened(url) as document:  # all of it was kept
+        for name, array in arrays().items():
+            assert np.array_equal(document.arrays[name], array)
+    assert ranges(server) == [(0, 1 << 16)]
+
+
+def test_nothing_is_kept_without_a_cache(server: WebServer, url: str) -> None:
+    with opened(url, RemoteOptions(cache=False)) as document:
+        assert np.array_equal(document.arrays["a"], arrays()["a"])
+    assert used() == (0, 0)
+
+
+def test_any_reads(server: WebServer, tmp_path_factory: pytest.TempPathFactory) -> None:
+    raw = np.random.default_rng(3).integers(0, 256, 700_003, np.uint8).tobytes()
+    url = server.put("/r", raw)
+
+    @given(st.lists(st.tuples(st.integers(0, len(raw) + 5), st.integers(0, 200_000)), max_size=8))
+    def check(reads: list[tuple[int, int]]) -> None:
+        folder = RemoteFolder(url, RemoteOptions(cache=False), SingleThread())
+        backend = folder.open(folder.name, writable=False)
+        for offset, length in reads:
+            assert backend.read_at(offset, length) == raw[offset : offset + length]
+        backend.close()
+
+    check()
+
+
+def test_threads_that_read_the_same_and_other_parts(server: WebServer) -> None:
+    raw = np.random.default_rng(4).integers(0, 256, 6_000_000, np.uint8).tobytes()
+    folder = RemoteFolder(server.put("/r", raw), QUICK, SingleThread())
+    backend = folder.open(folder.name, writable=False)
+    wrong = list[int]()
+
+    def read(number: int) -> None:
+        rng = np.random.default_rng(number % 4)
+        for offset in rng.integers(0, len(raw) - 70_000, 60).tolist():
+            if read_bytes(backend.extent(offset, 70_000)) != raw[offset : offset + 70_000]:
+                wrong.append(offset)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert server.sent <= 2.5 * len(raw)  # what is on its way is not asked for again
+    backend.close()
+
+
+def test_a_sequential_read_looks_ahead(server: WebServer) -> None:
+    raw = bytes(8_000_000)
+    folder = RemoteFolder(server.put("/r", raw), QUICK, SingleThread())
+    backend = folder.open(folder.name, writable=False)
+    for offset in range(0, len(raw), 1 << 17):
+        backend.extent(offset, 1 << 17)
+    assert len(server.requests) < 25  # of 62 reads
+    assert server.sent <= len(raw) + (1 << 16)
+    backend.close()
+
+
+FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "403": (lambda: refusing(403, 99), "access is denied"),
+    "416": (lambda: refusing(416, 99), "fewer bytes than it said"),
+    "cut": (lambda: lambda request: Answer(cut=10), "the connection ended"),
+    "other bytes": (
+        lambda: lambda request: Answer(headers={"Content-Range": "bytes 0-9/9999999"}, body=b"0123456789"),
+        "",
+    ),
+    "503": (lambda: refusing(503, 999), "status 503"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_stays_wrong_is_a_sentence_without_secrets(server: WebServer, url: str, name: str) -> None:
+    fault, words = FAULTS[name]
+    with opened(url, RemoteOptions(timeout=1, cache=False)) as document:
+        server.fault = fault()
+        began = time.monotonic()
+        with pytest.raises(AsdffsError) as caught:
+            document.arrays["a"][...]
+        assert time.monotonic() - began < 5
+        assert words in str(caught.value)
+        assert "/d/data.asdf" in str(caught.value)
+        assert "secret" not in str(caught.value)
+        server.fault = lambda request: None
+        if not isinstance(caught.value, StaleFileError):
+            assert np.array_equal(document.arrays["a"], arrays()["a"])  # it recovers by itself
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_passes_is_tried_again(server: WebServer, url: str, status: int) -> None:
+    server.fault = refusing(status, 2)  # type: ignore[assignment]
+    with opened(url, RemoteOptions(timeout=20)) as document:
+        server.fault = refusing(status, 3)  # type: ignore[assignment]
+        assert np.array_equal(document.arrays["a"], arrays()["a"])
+
+
+def test_the_server_says_when_to_come_back(server: WebServer, url: str) -> None:
+    def fault(request: Request) -> Answer | None:
+        return Answer(status=429, headers={"Retry-After": "1"}) if request.number == 0 else None
+
+    server.fault = fault
+    began = time.monotonic()
+    opened(url).close()
+    assert time.monotonic() - began >= 1
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, MissingFileError), (403, RemoteError), (401, RemoteError)])
+def test_a_file_that_cannot_be_opened(server: WebServer, url: str, status: int, kind: type[AsdffsError]) -> None:
+    server.fault = refusing(status, 9)  # type: ignore[assignment]
+    with pytest.raises(kind, match=f"({status})") as caught:
+        opened(url)
+    assert "secret" not in str(caught.value)
+    assert len(server.requests) == 1
+
+
+def test_no_server_and_no_name() -> None:
+    for place in ("127.0.0.1:9", "name.invalid"):
+        with pytest.raises(RemoteError):
+            opened(f"http://{place}/a.asdf", RemoteOptions(timeout=1))
+
+
+@pytest.mark.parametrize("strong", [True, False])
+def test_a_change_is_told_and_never_mixed(server: WebServer, url: str, tmp_path: Path, *, strong: bool) -> None:
+    server.strong = strong
+    with opened(url) as document:
+        document.arrays["a"][0, 0]
+        raw = server.objects["/d/data.asdf"]
+        server.objects["/d/data.asdf"] = raw.replace(b"Ada", b"Eve")
+        for _ in range(2):
+            with pytest.raises(StaleFileError, match="changed on the server"):
+                document.arrays["b"][...]
+    with opened(url) as document:
+        assert document.values["meta"]["observer"] == "Eve"
+
+
+def test_without_a_tag_the_date_counts(server: WebServer, url: str) -> None:
+    server.fault = lambda request: Answer(headers={"ETag": ""})
+    with opened(url) as document:
+        server.changed += 100
+        with pytest.raises(StaleFileError):
+            document.arrays["b"][...]
+
+
+def test_what_cannot_be_told_apart_is_not_kept(server: WebServer, url: str) -> None:
+    server.fault = lambda request: Answer(headers={"ETag": ""})
+    server.changed = time.time()
+    opened(url).close()
+    assert used() == (0, 0)
+
+
+def test_a_server_without_ranges(server: WebServer, url: str) -> None:
+    server.fault = lambda request: Answer(ranges=False)
+    with opened(url) as document:
+        for name, array in arrays().items():
+            assert np.array_equal(document.arrays[name], array)
+    assert len(server.requests) == 2
+    opened(url).close()
+    assert len(server.requests) == 3  # it is in the cache
+    with pytest.raises(RemoteError, match="not downloaded as a whole"):
+        opened(url + "2", RemoteOptions(whole_max=1 << 20, cache=False))
+
+
+def test_redirects_are_followed_without_secrets(server: WebServer, url: str) -> None:
+    with WebServer().running() as other:
+        other.objects = server.objects
+        target = other.url.replace("127.0.0.1", "localhost") + "/d/data.asdf?other=1"
+        server.fault = lambda request: Answer(302, {"Location": target})
+        with opened(url.replace("http://", "http://me:word@")) as document:
+            assert np.array_equal(document.arrays["a"], arrays()["a"])
+        assert len(server.requests) == 1
+        assert "authorization" in server.requests[0].headers
+        for request in other.requests:
+            assert "secret" not in str(request)
+            assert "authorization" not in request.headers
+
+
+def test_a_redirect_that_expires_is_followed_again(server: WebServer, url: str) -> None:
+    with WebServer().running() as other:
+        other.objects = server.objects
+        server.fault = lambda request: Answer(302, {"Location": f"{other.url}/d/data.asdf?n={request.number}"})
+        with opened(url) as document:
+            other.fault = lambda request: Answer(status=403) if "n=0" in request.path else None
+            assert np.array_equal(document.arrays["a"], arrays()["a"])
+
+
+def test_user_and_password_go_to_every_request(server: WebServer, url: str) -> None:
+    with opened(url.replace("http://", "http://me:word@")) as document:
+        assert np.array_equal(document.arrays["a"], arrays()["a"])
+        assert "word" not in document.path
+    assert {request.headers.get("authorization") for request in server.requests} == {"Basic bWU6d29yZA=="}
+
+
+def test_a_page_cannot_be_taken_for_there(server: WebServer, url: str) -> None:
+    """What is not fetched is a hole in the cache, which reads as zeros."""
+    with opened(url, RemoteOptions(cache=False)) as document:
+        assert document.descriptor() == -1
+        found = document.blocks[1].read_extent(5 * PAGE, 10)
+        assert isinstance(found, Extent)
+        assert read_bytes(found) == arrays()["b"].tobytes()[5 * PAGE : 5 * PAGE + 10]
+
+
+def _read_in_vain(document: Document) -> None:
+    with pytest.raises(AsdffsError):
+        document.arrays["a"][...]
+
+
+def test_a_close_does_not_wait_for_a_server_that_hangs(server: WebServer, url: str) -> None:
+    hang = threading.Event()
+    try:
+        document = opened(url, RemoteOptions(timeout=30))
+        server.fault = lambda request: Answer(wait=hang)
+        reader = threading.Thread(target=_read_in_vain, args=(document,))
+        reader.start()
+        server.await_requests(3)
+        began = time.monotonic()
+        document._transaction.backend.close()
+        reader.join(10)
+        assert not reader.is_alive()
+        assert time.monotonic() - began < 2
+    finally:
+        hang.set()
