@@ -1,0 +1,148 @@
+"""Remote files on servers that people use: an S3 server (moto), nginx, and Python's, which cannot send parts."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.fits_files import DATA, DQ, write_fits
+from support.mounts import asdffs, environment_in
+from support.remote_files import arrays, make
+
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document
+from asdffs.errors import MissingFileError, RemoteError
+from asdffs.scheduling import SerialCalls
+from asdffs.storage.remote.options import RemoteOptions
+
+KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+
+def opened(url: str, remote: RemoteOptions) -> Document:
+    return open_document(url, writable=False, settings=Settings(scheduler=SerialCalls(), remote=remote))
+
+
+def check_file(url: str, remote: RemoteOptions) -> None:
+    with opened(url, remote) as document:
+        for name, array in arrays().items():
+            assert np.array_equal(document.arrays[name], array)
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The endpoint of an S3 server with ``s3://bucket/d/data.asdf`` and ``s3://bucket/jw.fits``."""
+    boto3 = pytest.importorskip("boto3")
+    from moto.server import ThreadedMotoServer
+
+    folder = tmp_path_factory.mktemp("s3")
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    client = boto3.client(
+        "s3", endpoint_url=endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1"
+    )
+    client.create_bucket(Bucket="bucket")
+    client.put_object(Bucket="bucket", Key="d/data.asdf", Body=make(folder / "data.asdf"))
+    write_fits(folder / "jw.fits")
+    client.put_object(Bucket="bucket", Key="jw.fits", Body=(folder / "jw.fits").read_bytes())
+    try:
+        yield endpoint
+    finally:
+        client.close()
+        server.stop()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+class TestS3:
+    def test_files(self, s3: str) -> None:
+        check_file("s3://bucket/d/data.asdf", RemoteOptions(endpoint=s3))
+        with opened("s3://bucket/jw.fits", RemoteOptions(endpoint=s3)) as document:
+            assert np.array_equal(document.arrays["data"], DATA)
+            assert np.array_equal(document.arrays["dq"], DQ)
+
+    def test_anonymous_and_endpoint_of_the_environment(self, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", s3)
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+        check_file("s3://bucket/d/data.asdf", RemoteOptions(anonymous=True))
+
+    def test_what_is_not_there(self, s3: str) -> None:
+        for name in ("bucket/nothing.asdf", "nothing/data.asdf"):
+            with pytest.raises((MissingFileError, RemoteError)) as caught:
+                opened(f"s3://{name}", RemoteOptions(endpoint=s3, timeout=2))
+            assert f"s3://{name}: does not exist (404)" in str(caught.value)
+
+    def test_commands(self, s3: str, tmp_path: Path) -> None:
+        environment = {**environment_in(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        url = "s3://bucket/d/data.asdf"
+        done = asdffs("get", "meta.observer", url, "--endpoint", s3, environment=environment)
+        assert (done.returncode, done.stdout) == (0, "Ada\n")
+        done = asdffs("repack", url, tmp_path / "local.asdf", "--endpoint", s3, environment=environment)
+        assert done.returncode == 0, done.stderr
+        done = asdffs("diff", "--endpoint", s3, url, tmp_path / "local.asdf", environment=environment)
+        assert done.returncode == 0, done.stdout
+        done = asdffs("explode", "--endpoint", s3, url, tmp_path / "parts", environment=environment)
+        assert done.returncode == 0, done.stderr
+        assert sorted(path.name for path in (tmp_path / "parts").iterdir())[0] == "data.asdf"
+        done = asdffs("check", "--endpoint", s3, "s3://bucket/jw.fits", url, environment=environment)
+        assert done.returncode == 0, done.stdout
+        done = asdffs("set", "meta.observer=Eve", url, environment=environment)
+        assert (done.returncode != 0, "asdffs repack" in done.stderr) == (True, True)
+        done = asdffs("cache", "--clear", environment=environment)
+        assert (done.returncode, "0 bytes of 0 remote files" in done.stdout) == (0, True)
+
+
+def test_nginx(tmp_path: Path) -> None:
+    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
+    if not Path(nginx).exists():
+        pytest.skip("needs nginx")
+    make(tmp_path / "data.asdf")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "nginx.conf").write_text(
+        f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; user root;\nevents {{}}\n"
+        f"http {{ access_log off; client_body_temp_path {tmp_path}/body;\n"
+        f"server {{ listen 127.0.0.1:{port}; root {tmp_path}; }} }}\n"
+    )
+    server = subprocess.Popen([nginx, "-e", tmp_path / "log", "-c", tmp_path / "nginx.conf"])
+    try:
+        check_file(f"http://127.0.0.1:{port}/data.asdf", RemoteOptions(timeout=20))
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def test_a_server_that_sends_only_whole_files(tmp_path: Path) -> None:
+    make(tmp_path / "data.asdf")
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *of: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path))
+    ) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            check_file(f"http://127.0.0.1:{server.server_address[1]}/data.asdf", RemoteOptions(timeout=20))
+        finally:
+            server.shutdown()
+            thread.join()
