@@ -59,7 +59,9 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "s3", endpoint_url=endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1"
     )
     client.create_bucket(Bucket="bucket")
-    client.put_object(Bucket="bucket", Key="d/data.asdf", Body=make(folder / "data.asdf"))
+    raw = make(folder / "data.asdf")
+    client.put_object(Bucket="bucket", Key="d/data.asdf", Body=raw)
+    client.put_object(Bucket="bucket", Key="public.asdf", Body=raw, ACL="public-read")
     write_fits(folder / "jw.fits")
     client.put_object(Bucket="bucket", Key="jw.fits", Body=(folder / "jw.fits").read_bytes())
     try:
@@ -81,7 +83,9 @@ class TestS3:
         monkeypatch.setenv("AWS_ENDPOINT_URL", s3)
         monkeypatch.delenv("AWS_ACCESS_KEY_ID")
         monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-        check_file("s3://bucket/d/data.asdf", RemoteOptions(anonymous=True))
+        check_file("s3://bucket/public.asdf", RemoteOptions(anonymous=True))
+        with pytest.raises(RemoteError, match="access is denied"):
+            opened("s3://bucket/d/data.asdf", RemoteOptions(anonymous=True))
 
     def test_what_is_not_there(self, s3: str) -> None:
         for name in ("bucket/nothing.asdf", "nothing/data.asdf"):
