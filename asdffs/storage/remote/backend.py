@@ -53,7 +53,7 @@ class RemoteBackend:
         self._cache = cache
         self._fetcher = fetcher
         self._scheduler = scheduler
-        mark = hashlib.sha256(repr((url.shown, validator)).encode()).digest()
+        mark = hashlib.sha256(repr((url.identity, validator)).encode()).digest()
         stamp = int((validator.modified or 0) * 1_000_000_000)
         self._signature = Signature(
             0,
@@ -220,7 +220,9 @@ def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBac
     """Open a remote file.  Raises as ``RemoteFolder.open``."""
     head, transport = _patiently(lambda seconds: _first_request(url, options, seconds), url, options)
     validator = head.fetched.validator
-    cache = CacheFile.open(url.shown, validator, kept=options.cache and validator.is_lasting(time.time()))
+    cache = CacheFile.open(
+        url.identity, url.shown, validator, kept=options.cache and validator.is_lasting(time.time())
+    )
     try:
         if options.cache:
             trim(options.cache_max)

@@ -54,8 +54,8 @@ class CacheFile:
         self._pages = pages
 
     @classmethod
-    def open(cls, shown: str, validator: Validator, *, kept: bool) -> CacheFile:
-        """Return the cache of a version of the file at the URL ``shown``.
+    def open(cls, identity: str, shown: str, validator: Validator, *, kept: bool) -> CacheFile:
+        """Return the cache of a version of the file with this ``identity`` (``Url``); ``shown`` is for people.
 
         ``kept``: for later runs; otherwise it vanishes when it is closed.  Raises ``OSError``.
         """
@@ -67,7 +67,7 @@ class CacheFile:
             return cls(fd, 0, mmap.mmap(-1, max(1, _count(size))), size)
         folder = cache_folder()
         os.makedirs(folder, 0o700, exist_ok=True)
-        name = hashlib.sha256(repr((shown, validator)).encode()).hexdigest()[:40] + _ENDING
+        name = hashlib.sha256(repr((identity, validator)).encode()).hexdigest()[:40] + _ENDING
         with _locked(folder):
             fd = _open_file(os.path.join(folder, name), shown, size)
         os.utime(fd)

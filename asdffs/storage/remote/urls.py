@@ -15,17 +15,27 @@ SCHEMES: Final = ("https", "http", "s3", "gs", "az")
 #: Schemes of web servers; those of object stores have a bucket instead of a host.
 WEB: Final = ("https", "http")
 _REMOTE: Final = re.compile(rf"({'|'.join(SCHEMES)})://", re.IGNORECASE)
+#: Parameters by which S3, CloudFront, Google and Azure sign URLs.  They do not tell which file it is.
+_SIGNATURE: Final = re.compile(
+    r"(?:X-(?:Amz|Goog)-[A-Za-z-]+|AWSAccessKeyId|GoogleAccessId|Signature|Expires|Policy|Key-Pair-Id"
+    r"|sig|sv|se|st|sp|spr|sr|ss|srt|skoid|sktid|skt|ske|sks|skv)="
+)
 _FILE: Final = re.compile(r"file:", re.IGNORECASE)
 
 
 class Url(NamedTuple):
-    """A URL.  ``text``: all of it; ``shown``: without its secrets; ``host``: the host, or the bucket; ``path``."""
+    """A URL.  ``text``: all of it; ``shown``: without its secrets; ``host``: the host, or the bucket; ``path``.
+
+    ``identity``: which file it is, for the cache: with its query, but without signatures, which are new each time.
+    It may have secrets.
+    """
 
     scheme: str
     text: str
     shown: str
     host: str
     path: str
+    identity: str
 
     @property
     def name(self) -> str:
@@ -67,7 +77,12 @@ def parse_url(text: str) -> Url:
         raise UsageError(f"the URL has no {place} or no path; write SCHEME://{place.upper()}/PATH", path=shown)
     if any(ord(character) <= 32 for character in text):
         raise UsageError("the URL has spaces or control characters; encode them, a space is %20", path=shown)
-    return Url(parts.scheme.lower(), text.partition("#")[0], shown, host, parts.path)
+    return Url(parts.scheme.lower(), text.partition("#")[0], shown, host, parts.path, _identity(shown, parts.query))
+
+
+def _identity(shown: str, query: str) -> str:
+    words = [word for word in query.split("&") if word and not _SIGNATURE.match(word)]
+    return f"{shown}?{'&'.join(sorted(words))}"
 
 
 def _cut(text: str) -> str:

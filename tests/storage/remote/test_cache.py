@@ -25,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def opened(size: int = 10 * PAGE + 5, tag: str = '"1"', *, kept: bool = True) -> CacheFile:
-    return CacheFile.open(URL, Validator(size, tag, None), kept=kept)
+    return CacheFile.open(URL, URL, Validator(size, tag, None), kept=kept)
 
 
 def content(size: int) -> memoryview:
@@ -71,7 +71,7 @@ def test_another_version_or_url_has_nothing() -> None:
     opened().store(0, content(PAGE))
     assert not opened(tag='"2"').has(0, 1)
     assert not opened(10 * PAGE + 6).has(0, 1)
-    assert not CacheFile.open(URL + "2", Validator(10 * PAGE + 5, '"1"', None), kept=True).has(0, 1)
+    assert not CacheFile.open(URL + "?id=2", URL, Validator(10 * PAGE + 5, '"1"', None), kept=True).has(0, 1)
 
 
 def test_after_a_crash_of_the_system_only_synced_pages_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

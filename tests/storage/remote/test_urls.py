@@ -28,6 +28,13 @@ def test_secrets_are_not_shown_and_not_lost() -> None:
     assert not parse_url("s3://bucket/key").is_web
 
 
+def test_the_query_tells_which_file_it_is_and_a_signature_does_not() -> None:
+    one, two = (parse_url(f"https://h/file?uri={name}&X-Amz-Signature=1&sig=2").identity for name in "ab")
+    assert one != two
+    assert one == parse_url("https://h/file?X-Amz-Signature=3&uri=a&X-Amz-Date=4").identity
+    assert one != parse_url("https://h/file?uri=a&sigma=1").identity
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
