@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("asdffs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("asdffs")
+
+
+@pytest.fixture(autouse=True)
+def _signals_stay() -> Iterator[None]:
+    """A command that a test runs in this process must not let the next closed connection end it silently."""
+    yield
+    assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
 
 
 @pytest.fixture

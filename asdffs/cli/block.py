@@ -8,7 +8,6 @@ import errno
 import logging
 import os
 import shutil
-import signal
 import stat
 import sys
 import tempfile
@@ -75,7 +74,6 @@ def _number(text: str, document: Document, *, new: bool) -> int:
 
 
 def _print(arguments: argparse.Namespace) -> int:
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # 'asdffs block f 0 | head -c 10' ends as cat would
     with closing(open_to_read(arguments.file, arguments)) as document:
         number = _number(arguments.number, document, new=False)
         block = document.blocks[number]
