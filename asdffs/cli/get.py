@@ -12,7 +12,7 @@ from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
-from asdffs.document.scanning import read_text
+from asdffs.cli.texts import texts
 from asdffs.errors import AsdffsError
 from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import Path, format_path, parse_path
@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     condition = _condition(arguments.where)
     rows: list[Row] = []
     codes: list[int] = []
-    for file in arguments.files:
+    for file, read in texts(arguments.files, remote_of(arguments)):
         try:
-            row = _row(file, paths, condition, arguments)
+            row = _row(file, read(), paths, condition, arguments)
         except (AsdffsError, OSError) as err:
             codes.append(failed(file, err))
             continue
@@ -62,9 +62,11 @@ def _condition(text: str | None) -> Condition | None:
     return parse_condition(text)
 
 
-def _row(file: str, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace) -> Row | None:
-    """Return the values of a file; None if the condition does not hold.  Raises ``AsdffsError``, ``OSError``."""
-    values = Values(read_text(file, remote_of(arguments)))
+def _row(
+    file: str, text: bytes, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace
+) -> Row | None:
+    """Return the values of a file with this ``text``; None if the condition does not hold.  Raises ``AsdffsError``."""
+    values = Values(text)
     if condition is not None and not values.hold(condition):
         return None
     return Row(file, [_cell(values, path, arguments) for path in paths], values)

@@ -12,7 +12,7 @@ from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
-from asdffs.document.scanning import read_text
+from asdffs.cli.texts import texts
 from asdffs.errors import AsdffsError
 from asdffs.tree.conditions import LONGEST_VALUE, compile_pattern
 from asdffs.tree.lookups import Values, for_json, short, walk
@@ -26,10 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     pattern = compile_pattern(text, re.IGNORECASE if arguments.ignore_case else 0)
     found: list[dict[str, Any]] = []
     code, count = 0, 0
-    remote = remote_of(arguments)
-    for file in arguments.files:
+    for file, read in texts(arguments.files, remote_of(arguments)):
         try:
-            matches = list(_matches(read_text(file, remote), pattern))
+            matches = list(_matches(read(), pattern))
         except (AsdffsError, OSError) as err:
             code = failed(file, err)
             continue
