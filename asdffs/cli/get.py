@@ -65,7 +65,7 @@ def _condition(text: str | None) -> Condition | None:
 def _row(
     file: str, text: bytes, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace
 ) -> Row | None:
-    """Return the values of a file with this ``text``; None if the condition does not hold.  Raises ``AsdffsError``."""
+    """Return the values of a file with ``text``; None if the condition does not hold.  Raises ``AsdffsError``."""
     values = Values(text)
     if condition is not None and not values.hold(condition):
         return None

@@ -50,5 +50,5 @@ def _asked(file: str, remote: RemoteOptions) -> Read:
 def _answer(future: Future[bytes], file: str, remote: RemoteOptions) -> None:
     try:
         future.set_result(read_text(file, remote))
-    except BaseException as err:  # it is raised where the result is asked for
+    except BaseException as err:  # noqa: BLE001  # it is raised where the result is asked for
         future.set_exception(err)

@@ -24,7 +24,7 @@ def _read(record: str) -> dict[str, list[Note]]:
     """
     found: dict[str, list[Note]] = {}
     try:
-        file = open(record, encoding="utf-8")  # noqa: SIM115  # closed below
+        file = open(record, "rb")  # noqa: SIM115  # closed below
     except FileNotFoundError as err:
         raise MissingFileError("cannot be opened: there is no such record", path=record) from err
     with file:

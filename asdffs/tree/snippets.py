@@ -78,11 +78,11 @@ def text_value(text: str) -> NewValue:
 def python_value(value: Any) -> NewValue:
     """Return a plain Python value as a value to write: None, bool, int, float, str, date, or dicts and lists of them.
 
-    Numbers of numpy are such values, too: ``float32(0.1)`` is written as 0.10000000149011612, which is exactly it.
-    Raises ``TypeError`` for other types.
+    Numbers and texts of numpy are such values, too: ``float32(0.1)`` is written as 0.10000000149011612, which is
+    exactly it.  Raises ``TypeError`` for other types.
     """
     if isinstance(value, str):
-        return text_value(value)
+        return text_value(str.__str__(value))  # plain text, of which ever class of str it is
     if isinstance(value, bool) or value is None:
         return parse_value({None: "null", True: "true", False: "false"}[value])
     if isinstance(value, (int, float)):
@@ -93,9 +93,14 @@ def python_value(value: Any) -> NewValue:
         return NewValue(ValueNode("", {_python_key(key): python_value(item).node for key, item in value.items()}))
     if isinstance(value, (list, tuple)):
         return NewValue(ValueNode("", [python_value(item).node for item in value]))
-    if getattr(value, "shape", None) == () and type(value.item()) is not type(value):  # a number of numpy: float32
-        return python_value(value.item())
-    raise TypeError(f"{type(value).__name__} is not a plain value; use None, bool, int, float, str, list or dict")
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a number of numpy: float32
+        item = value.item()
+        if type(item) is not type(value):
+            return python_value(item)
+    raise TypeError(
+        f"{type(value).__name__} is not a plain value; use None, bool, int, float, str, date, datetime, list, tuple, "
+        "dict or a number of numpy"
+    )
 
 
 def write_value(new: NewValue, place: Place, *, style: str | None = None) -> str:
@@ -307,9 +312,9 @@ def _number(value: float) -> str:
             return ".nan"
         if math.isinf(value):
             return ".inf" if value > 0 else "-.inf"
-        text = repr(value)
+        text = float.__repr__(value)  # that of numpy.float64, which is a float, has the name of the type
         mantissa, e, exponent = text.partition("e")
         return (
             f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}" if e else text
         )  # YAML 1.1 needs a point before the exponent
-    return str(value)
+    return int.__repr__(value)

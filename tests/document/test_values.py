@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import enum
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import asdf
 import numpy as np
 import pytest
+from astropy import units
+from astropy.time import Time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.samples import odd_file
@@ -88,7 +91,13 @@ def test_one_commit(path: Path) -> None:
     ("value", "plain"),
     [
         (np.float32(0.1), 0.10000000149011612),
+        (np.float64(2.5), 2.5),  # a subclass of float whose repr() has the name of the type
+        (np.float64(1e300), 1e300),
+        (np.float64("nan"), float("nan")),
         (np.int64(3), 3),
+        (np.str_("text"), "text"),
+        (enum.IntEnum("Mode", "ON").ON, 1),
+        (enum.StrEnum("Kind", "SCIENCE").SCIENCE, "science"),
         (np.bool_(True), True),
         (np.array(2.5), 2.5),
         (np.datetime64("2026-01-02T03:04:05"), datetime.datetime(2026, 1, 2, 3, 4, 5)),
@@ -98,9 +107,22 @@ def test_one_commit(path: Path) -> None:
 def test_values_of_numpy_are_written_exactly(path: Path, value: object, plain: object) -> None:
     with asdffs.open(path, "r+") as document, document.edit():
         document.values["meta"]["observer"] = value
+        document.values["meta"]["all"] = {"list": [value, value]}
     with asdffs.open(path) as document:
-        assert document.values["meta"]["observer"] == plain
-        assert type(document.values["meta"]["observer"]) is type(plain)
+        found = document.values["meta"]
+        for one in (found["observer"], *found["all"]["list"]):
+            assert type(one) is type(plain)
+            assert repr(one) == repr(plain), "nan is not equal to itself"
+    with asdf.open(path) as other:
+        assert repr(other["meta"]["observer"]) == repr(plain)
+
+
+@pytest.mark.parametrize("value", [Time("2027-01-01"), 2 * units.m, object(), np.zeros(2), {1, 2}, 1j])
+def test_other_types_are_refused(path: Path, value: object) -> None:
+    with asdffs.open(path, "r+") as document, document.edit():
+        for wrapped in (value, {"list": [value]}):
+            with pytest.raises(TypeError, match=f"{type(value).__name__} is not a plain value; use None, bool,"):
+                document.values["meta"]["observer"] = wrapped
 
 
 def test_an_exception_drops_the_changes(path: Path) -> None:
