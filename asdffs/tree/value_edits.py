@@ -64,13 +64,16 @@ def set_value(text: str, path: Path, new: NewValue, *, create: bool = False, sha
 
 
 def _note(found: Location, new: NewValue) -> str:
-    """Return a note if text or an array is replaced by something else; ``null`` is meant."""
+    """Return a note if text, or a value with a tag, becomes a value of another kind; ``null`` instead of text is meant."""
     kind = _kind(new.node.value)
-    if found.kind == "scalar" and isinstance(scalar_node(found.event).value, str) and kind not in ("text", "null"):
-        return f"was text, and is {kind} now"
-    if found.kind == "mapping" and "core/ndarray" in (found.tag or "") and kind != "a mapping":
-        return f"was an array, and is {kind} now"
-    return ""
+    if found.kind == "scalar":
+        is_text = isinstance(scalar_node(found.event).value, str)
+        return f"was text, and is {kind} now" if is_text and kind not in ("text", "null") else ""
+    tag, was = found.tag or "", f"a {found.kind}"
+    if not tag or kind == was:
+        return ""
+    was = "an array" if "core/ndarray" in tag else was
+    return f"was {was}, and is {kind} now; it still has the tag {tag.rpartition('/')[2]}"
 
 
 def _kind(value: object) -> str:
