@@ -10,7 +10,7 @@ from asdffs.cli.value_files import change_files, wanted_by
 from asdffs.errors import UsageError
 from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.paths import split_assignment
-from asdffs.tree.snippets import parse_value, text_value
+from asdffs.tree.snippets import BLANKS, parse_value, text_value
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange
 
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _change(word: str, *, string: bool) -> ValueChange:
     path, value = split_assignment(word)
-    if not (string or value.strip()):
+    if not (string or value.strip(BLANKS)):
         raise UsageError(
             f"{word}: the value is empty; write null, or \"''\" for empty text; 'asdffs unset' removes it"
         )

@@ -24,6 +24,8 @@ _RESOLVER: Any = yaml.resolver.Resolver()
 #: Wider than any line: the emitter folds nothing.
 _NO_FOLDING: Final = 1 << 30
 _LONGEST_ROW: Final = 100
+#: White space of YAML.  Python's ``strip()`` would also take no-break spaces, which are text.
+BLANKS: Final = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def parse_value(typed: str) -> NewValue:
     (value,) = node.value
     one_line = "\n" not in typed and not re.match(r"(?:- |\? )|[^\"'\[{]*: ", typed)
     text = value.value if isinstance(value.value, str) and not value.tag and isinstance(value.text, str) else None
-    return NewValue(value, typed.strip() if one_line else None, text)
+    return NewValue(value, typed.strip(BLANKS) if one_line else None, text)
 
 
 def text_value(text: str) -> NewValue:
@@ -180,7 +182,7 @@ def _candidates(new: NewValue, place: Place, style: str | None) -> Iterator[str]
 def _holds(text: str, new: NewValue, place: Place) -> bool:
     """Return whether ``text`` is read back as the value in its place."""
     lead = " " * max(place.indent - 2, 0)
-    sample = f"- {{k: {text}, z: 1}}" if place.flow else f"{lead}k: {text.rstrip()}\n{lead}z: 1\n"
+    sample = f"- {{k: {text}, z: 1}}" if place.flow else f"{lead}k: {text.rstrip(BLANKS)}\n{lead}z: 1\n"
     if not place.flow and text.endswith(("\n", "\r")):
         sample = f"{lead}k: {text}{lead}z: 1\n"
     try:
@@ -216,14 +218,14 @@ def same(one: ValueNode, two: ValueNode) -> bool:
 
 def _tagged(node: ValueNode) -> str:
     text = node.text if not isinstance(node.value, str) or node.tag == "" else _double(node.text)
-    return f"!<{node.tag}> {text}".rstrip() if node.tag else text
+    return f"!<{node.tag}> {text}".rstrip(BLANKS) if node.tag else text
 
 
 def _flow(node: ValueNode) -> str:
     """Return the node on one line."""
     tag = f"!<{node.tag}> " if node.tag else ""
     if isinstance(node.value, dict):
-        inner = ", ".join(f"{_write_name(key)}: {_flow(item)}".rstrip() for key, item in node.value.items())
+        inner = ", ".join(f"{_write_name(key)}: {_flow(item)}".rstrip(BLANKS) for key, item in node.value.items())
         return f"{tag}{{{inner}}}"
     if isinstance(node.value, list):
         return f"{tag}[{', '.join(map(_flow, node.value))}]"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from asdffs.errors import MissingValueError, Remedy, SharedValueError, ValueRefusedError
 from asdffs.tree.locating import Container, Location, behind_properties, locate
 from asdffs.tree.paths import Path, format_path
-from asdffs.tree.snippets import NewValue, Place, read_text, same, write_key, write_value
+from asdffs.tree.snippets import BLANKS, NewValue, Place, read_text, same, write_key, write_value
 from asdffs.tree.values import ValueNode, scalar_node
 
 #: What may follow a value on its line, and its line end.
@@ -241,7 +241,7 @@ def _with_comment(written: str, comment: str) -> str:
 
 def _without_blank_lines(text: str, start: int, end: int) -> int:
     """Return the end of a block scalar without the blank lines behind it, which stay."""
-    kept = text[start:end].rstrip()
+    kept = text[start:end].rstrip(BLANKS)
     line_end = _LINE_END.search(text, start + len(kept))
     return line_end.end() if line_end and line_end.end() <= end else end
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from asdffs.errors import InvalidTreeError, MissingValueError, ValueRefusedError
 from asdffs.tree.locating import Location, locate
 from asdffs.tree.paths import Path, format_path, parse_path
-from asdffs.tree.snippets import NewValue
+from asdffs.tree.snippets import BLANKS, NewValue
 from asdffs.tree.value_edits import Edit, rename_value, set_value, unset_value
 
 #: Most characters on each side of a removed value that must be the same when it is put back.
@@ -112,14 +112,14 @@ def _is_there(text: str, start: int, written: str, note: Note) -> bool:
     end = start + len(written)
     before = text[max(0, start - len(note.before)) : max(0, start)]
     around = before == note.before and text.startswith(note.after, end)
-    return start >= 0 and text[start:end] == written and bool(written.strip() or around)
+    return start >= 0 and text[start:end] == written and bool(written.strip(BLANKS) or around)
 
 
 def _is_undone(text: str, start: int, note: Note) -> bool:
     """Return whether the text is as it was before the edit."""
-    if note.old.strip():
+    if note.old.strip(BLANKS):
         return _is_there(text, start, note.old, note) and text.startswith(note.after, start + len(note.old))
-    return bool(note.new.strip()) and _is_missing(text, note.path)
+    return bool(note.new.strip(BLANKS)) and _is_missing(text, note.path)
 
 
 def _is_missing(text: str, path: str) -> bool:

@@ -65,9 +65,15 @@ def span(text: str, path: tuple[str | int, ...]) -> tuple[int, int]:
     return before, node.end_mark.index
 
 
-@pytest.mark.parametrize("value", ["0\t0", ["a\tb"], {"k": "x\ty z"}, "\t", "a\t# b", {"p": "0?"}, {"a?b": 1}])
+@pytest.mark.parametrize(
+    "value",
+    ["0\t0", ["a\tb"], {"k": "x\ty z"}, "\t", "a\t# b", {"p": "0?"}, {"a?b": 1}, {"p": "\xa0"}, {"a": ["\u2003"]}],
+)
 def test_regression_every_parser_reads_it(value: Any) -> None:
-    """PyYAML's parser in Python refuses some tabs and question marks in plain scalars, its parser in C does not."""
+    """PyYAML's parser in Python refuses some tabs and question marks in plain scalars, its parser in C does not.
+
+    No-break spaces are text.
+    """
     text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n"
     edit = set_value(text, ("a",), python_value(value))
     assert edit is not None
@@ -190,3 +196,10 @@ def test_what_is_missing_is_named(wrong: tuple[str | int, ...]) -> None:
     text = HEAD + "a: [1]\nb: {c: 1}\n...\n"
     with pytest.raises(MissingValueError, match=r"there is no such value"):
         unset_value(text, wrong)
+
+
+def test_regression_a_last_line_of_no_break_spaces_is_a_part_of_a_block() -> None:
+    text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: |\n  x\n  \xa0\nb: 1\n...\n"
+    edit = set_value(text, ("a",), python_value("y"))
+    assert edit is not None
+    assert yaml.safe_load(edit.apply(text)) == {"a": "y", "b": 1}
