@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import re
 from contextlib import closing
 
 from asdffs.cli.bars import shown
@@ -15,6 +16,7 @@ from asdffs.cli.saying import say
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.errors import UsageError
+from asdffs.storage.remote.urls import is_remote, shown_url
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.imploding import read_exploded
 from asdffs.workflows.mirror_record import find_record
@@ -24,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the file.  Raises ``AsdffsError``, ``OSError``."""
+    arguments.file = _tree_file(arguments.file)
     room = RoomPolicy(padding_of(arguments.padding))
     with closing(open_document(arguments.file, writable=False)) as document:
         check_alone(document, "implode")
@@ -45,3 +48,19 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say(f"{arguments.out}: {len(exploded.pieces)} blocks")
     return 0
+
+
+def _tree_file(given: str) -> str:
+    """Return the file with the tree of the exploded form ``given``: a file, or the directory that has only one form.
+
+    Raises ``UsageError``.
+    """
+    if is_remote(given):
+        raise UsageError("is a remote file; give an exploded form on this machine", path=shown_url(given))
+    if not os.path.isdir(given):
+        return given
+    names = [name for name in os.listdir(given) if name.endswith(".asdf")]
+    stems = [name for name in names if not re.search(r"\d{4}\.asdf$", name)]
+    if len(stems) != 1:
+        raise UsageError(f"is a directory with {len(stems)} exploded forms; give DIR/STEM.asdf", path=given)
+    return os.path.join(given, stems[0])

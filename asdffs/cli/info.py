@@ -21,6 +21,7 @@ from asdffs.format.header import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
+from asdffs.tree.lookups import datatype_text
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.workflows.external import External, find_externals
 
@@ -195,8 +196,7 @@ def _cells(block: dict[str, Any]) -> list[str]:
 
 def _array_text(array: dict[str, Any]) -> str:
     shape = "x".join(map(str, array["shape"])) if array["shape"] else "scalar" if array["shape"] == () else "?"
-    datatype = array["datatype"] if isinstance(array["datatype"], str) else "record"
-    return f"{array['path']}  {datatype} {shape}"
+    return f"{array['path']}  {datatype_text(array['datatype'])} {shape}"
 
 
 def _elsewhere(facts: dict[str, Any]) -> list[str]:

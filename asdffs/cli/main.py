@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from asdffs.cli.file_errors import failed
-from asdffs.cli.parser import COMMANDS, build_parser
+from asdffs.cli.parser import COMMANDS, parse_arguments
 from asdffs.cli.saying import SafeFormatter
 from asdffs.cli.secrets import hidden_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
 def _main(argv: list[str] | None) -> int:
     open_standard_streams()
     words = _with_command(hidden_words() if argv is None else argv)
-    arguments = build_parser(words[0] if words else None).parse_args(words)
+    arguments = parse_arguments(words)
     level = logging.INFO if arguments.verbose else logging.WARNING
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(SafeFormatter("asdffs: %(message)s"))

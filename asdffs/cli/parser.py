@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from asdffs import __version__
@@ -62,15 +62,29 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
 }
 
 
-def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The parser of all commands, or of ``command`` alone, which is made sooner."""
+def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments of a command line; exit with 2 and the usage of the command if it is wrong."""
+    parser, commands = _parsers(words[0] if words else None)
+    arguments, others = parser.parse_known_args(words)
+    if others:
+        commands[arguments.command].error(f"unrecognized arguments: {' '.join(others)}")
+    return arguments
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    return _parsers(None)[0]
+
+
+def _parsers(command: str | None) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of all commands, or of ``command`` alone, which is made sooner; and that of each command."""
     parser = make_parser(argparse.ArgumentParser, "asdffs", _DESCRIPTION, _EPILOG, add_help=False)
     parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     parser.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in [command] if command in COMMANDS else COMMANDS:
         COMMANDS[name](commands).add_argument("-v", "--verbose", action="store_true", help="say what happens")
-    return parser
+    return parser, commands.choices
 
 
 class _Version(argparse.Action):

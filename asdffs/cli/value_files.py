@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.saying import say
 from asdffs.document.scanning import read_text
@@ -109,7 +108,7 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
         say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
     if not arguments.json:
         _tell_notes(results)
-    return exit_code(result.code for result in results)
+    return max(result.code for result in results)
 
 
 def _remove_empty(record: str) -> None:
@@ -117,12 +116,6 @@ def _remove_empty(record: str) -> None:
     with contextlib.suppress(OSError):
         if record and os.path.getsize(record) == 0:
             os.unlink(record)
-
-
-def exit_code(codes: Iterable[int]) -> int:
-    """Return the exit code for many files: 0, the one of all failures, or 8 if these differ."""
-    failures = {code for code in codes if code}
-    return failures.pop() if len(failures) == 1 else int(ExitCode.UNFINISHED) if failures else 0
 
 
 def _progress(done: int, total: int) -> dict[str, Any]:
@@ -256,7 +249,7 @@ def _tell_notes(results: Sequence[Result]) -> None:
     if noted:
         file, edit = noted[0]
         more = f" (and {len(noted) - 1} more)" if len(noted) > 1 else ""
-        advice = "; --string takes VALUE as text" if "text" in edit["note"] else ""
+        advice = "; --string takes VALUE as text" if "was text" in edit["note"] else ""
         say(f"asdffs: {file}: {edit['path']} {edit['note']}{more}{advice}", file=sys.stderr)
     doubted = [one for one in results if one.doubts]
     if doubted:

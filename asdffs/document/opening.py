@@ -94,7 +94,7 @@ def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
     """Open a document as ``open_document`` for the threads of a program, whose calls run one at a time."""
     document = open_document(os.fspath(path), writable=writable, settings=Settings(scheduler=SerialCalls()))
     if writable:
-        document.note_owner({"pid": os.getpid(), "command": "a Python program"})
+        document.note_owner({"pid": os.getpid(), "program": "a Python program"})
     return document
 
 

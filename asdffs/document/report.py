@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -86,15 +86,10 @@ class Report:
     mount: dict[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
-    def note_saved(self, *, other: bool) -> None:
-        """Note that a save succeeded, and clear the last refusal.
-
-        ``other``: the new tree differs from the one before, so correctable drafts count as corrected.  A program that
-        only saves the old tree again corrects nothing.
-        """
+    def note_saved(self, corrected: Iterable[str]) -> None:
+        """Note that a save succeeded, and clear the last refusal.  ``corrected``: refused drafts that it corrects."""
         self.error = ""
-        if other:
-            self.corrected |= self.correctable
+        self.corrected.update(corrected)
 
     def note_served_again(self, conflict: str) -> None:
         """Note that the file can be read again after another program changed it.

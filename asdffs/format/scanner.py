@@ -106,15 +106,15 @@ def scan_layout(size: int, rules_of: RulesOf = rules_1, *, trusting: bool = Fals
     scan finds what follows it.
     """
     text = yield from _scan_text(size, rules_of)
-    start = size, text.header, text.start, text.end, text.first_block
-    if text.first_block is None:
-        return Layout(*start, (), size, None, removable=True, rules=text.rules)
-    tail = yield from _scan_index(size, text.first_block, text.rules, trusting=trusting)
+    start, first, rules = (size, text.header, text.start, text.end), text.first_block, text.rules
+    if first is None:
+        return Layout(*start, None, (), size, None, removable=True, rules=rules)
+    tail = yield from _scan_index(size, text.end, first, rules, trusting=trusting)
     if tail is not None:
         offsets, index = tail
-        return Layout(*start, offsets, index.start, index, removable=True, rules=text.rules)
-    walk = yield from scan_blocks(size, text.first_block, text.rules)
-    return Layout(*start, walk.offsets, walk.end, None, removable=walk.removable, rules=text.rules)
+        return Layout(*start, offsets[0], offsets, index.start, index, removable=True, rules=rules)
+    walk = yield from scan_blocks(size, first, rules)
+    return Layout(*start, first, walk.offsets, walk.end, None, removable=walk.removable, rules=rules)
 
 
 def scan_block_header(offset: int, rules: BlockRules = RULES_1) -> Scan[BlockHeader]:
@@ -322,24 +322,38 @@ class _Window:
 
 
 def _scan_index(
-    size: int, first_block: int, rules: BlockRules, *, trusting: bool
+    size: int, text_end: int, first_block: int, rules: BlockRules, *, trusting: bool
 ) -> Scan[tuple[tuple[int, ...], Span] | None]:
     """Return the offsets and the span of the valid index, or None.
 
     Valid (section Implementation recommendations): its first entry is ``first_block``, and the block of its
     last entry ends where the index begins.  For the first entries the scan also checks that the index leaves
     out no block between them, because then all following blocks would have other numbers.
+
+    An index is also valid if its first blocks lost their magics and are taken for padding: else every other block
+    would have a wrong number, and arrays the data of other arrays.
     """
     found = yield from _scan_index_text(size, first_block)
     if found is None:
         return None
     start, text = found
     offsets = parse_block_index(text)
-    if offsets is None or offsets[0] != first_block or offsets[-1] >= start:
+    if offsets is None or offsets[-1] >= start or first_block not in offsets:
         return None
-    if not trusting and not (yield from _is_right_index(offsets, start, rules)):
+    number = offsets.index(first_block)
+    if number and (offsets[0] < text_end or not (yield from _are_damaged(offsets[:number]))):
+        return None
+    if (number or not trusting) and not (yield from _is_right_index(offsets[number:], start, rules)):
         return None
     return offsets, Span(start, start + len(text))
+
+
+def _are_damaged(offsets: tuple[int, ...]) -> Scan[bool]:
+    """Return whether something is at each of ``offsets``, where no magic is.  Padding is blank."""
+    for offset in offsets:
+        if not (yield from _exactly(offset, len(BLOCK_MAGIC))).strip(b" \0\t\r\n"):
+            return False
+    return True
 
 
 def _is_right_index(offsets: tuple[int, ...], start: int, rules: BlockRules) -> Scan[bool]:

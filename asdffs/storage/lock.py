@@ -62,12 +62,16 @@ def _is_gone(owner: dict[str, Any]) -> bool:
 
 
 def _remedy(owner: dict[str, Any]) -> Remedy | None:
-    return None if "command" in owner else Remedy.UMOUNT
+    return None if owner.keys() & {"command", "program"} else Remedy.UMOUNT
 
 
 def _holder(owner: dict[str, Any]) -> str:
     if not owner:
         return "another asdffs is writing this file; unmount it first"
+    if "program" in owner:
+        own = owner.get("pid") == os.getpid()
+        who = "this process" if own else f"{owner['program']} (process {owner.get('pid')})"
+        return f"{who} has it open for writing; {'close it there' if own else 'wait until it ends, or end it'}"
     if "command" in owner:
         who = f"'asdffs {owner['command']}' (process {owner.get('pid')})"
         return f"{who} is changing this file; wait until it ends, or end it"

@@ -175,7 +175,7 @@ class _Locator:
             return self._target(event, container, key)
         if isinstance(event, _Scalar):
             raise MissingValueError(
-                "the path goes on here, and this is not a mapping or a sequence", line=event.start_mark.line + 1
+                "the path goes on here, but this value has no parts", line=event.start_mark.line + 1
             )
         return self._mapping(event, depth) if isinstance(event, _MappingStart) else self._items(event, depth)
 
@@ -241,7 +241,7 @@ class _Locator:
         step = self._path[depth]
         if isinstance(step, str):
             if not re.fullmatch(r"-?\d{1,18}", step):
-                raise MissingValueError(f"this is a sequence, so {step!r} is not a part of it", line=box.line)
+                raise MissingValueError(f"this is a sequence, so a number must follow, not {step!r}", line=box.line)
             step = int(step)
         if step < 0:
             step += self._count(depth)

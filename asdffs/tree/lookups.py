@@ -74,9 +74,14 @@ class Values:
         """Return a sentence about ``path``, which leads to nothing: where it ends."""
         from asdffs.tree.value_edits import missing  # seldom needed, and slow to import
 
+        other = tuple(step for one in path for step in str(one).split("/") if step)  # as other commands print paths
+        if other != path and self.find(other) is not None:
+            return f"{format_path(path)}: there is no such value; write {format_path(other)}"
         try:
             return missing(path, locate(self._decoded(), path)).sentence
-        except (InvalidTreeError, MissingValueError):  # it goes through a scalar
+        except MissingValueError as err:
+            return f"{format_path(path)}: there is no such value; {err}"
+        except InvalidTreeError:
             return f"{format_path(path)}: there is no such value"
 
     def _located(self, path: Path) -> ValueNode | None:
@@ -171,8 +176,15 @@ def short(node: ValueNode) -> str:
 def _array(value: dict[str, ValueNode]) -> str:
     shape, source, datatype = (value.get(name) for name in ("shape", "source", "datatype"))
     sizes = [item.text for item in shape.value] if shape and isinstance(shape.value, list) else []
-    kind = datatype.text if datatype and datatype.text else "array"
+    kind = "array" if datatype is None else datatype.text or datatype_text(plain(datatype))
     return f"{kind} [{', '.join(sizes)}]" + (f", block {source.text}" if source and source.text else "")
+
+
+def datatype_text(datatype: Any) -> str:
+    """Return a datatype of the tree on few characters: ``float32``, ``ucs4[8]``, or ``record`` for fields."""
+    if isinstance(datatype, (list, tuple)) and len(datatype) == 2 and datatype[0] in ("ascii", "ucs4"):
+        return f"{datatype[0]}[{datatype[1]}]"
+    return datatype if isinstance(datatype, str) else "record"
 
 
 def _count(number: int, what: str) -> str:

@@ -64,16 +64,14 @@ def set_value(text: str, path: Path, new: NewValue, *, create: bool = False, sha
 
 
 def _note(found: Location, new: NewValue) -> str:
-    """Return a note if text, or a value with a tag, becomes a value of another kind; ``null`` instead of text is meant."""
-    kind = _kind(new.node.value)
-    if found.kind == "scalar":
-        is_text = isinstance(scalar_node(found.event).value, str)
-        return f"was text, and is {kind} now" if is_text and kind not in ("text", "null") else ""
-    tag, was = found.tag or "", f"a {found.kind}"
-    if not tag or kind == was:
+    """Return a note if the value becomes one of another kind; ``null``, before or after, is meant."""
+    kind, tag = _kind(new.node.value), found.tag or ""
+    was = _kind(scalar_node(found.event).value) if found.kind == "scalar" else f"a {found.kind}"
+    if was == kind or "null" in (was, kind):
         return ""
     was = "an array" if "core/ndarray" in tag else was
-    return f"was {was}, and is {kind} now; it still has the tag {tag.rpartition('/')[2]}"
+    stays = f"; it still has the tag {tag.rpartition('/')[2]}" if tag and found.kind != "scalar" else ""
+    return f"was {was}, and is {kind} now{stays}"
 
 
 def _kind(value: object) -> str:

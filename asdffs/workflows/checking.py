@@ -19,7 +19,7 @@ from asdffs.document.schema import check_schemas
 from asdffs.errors import AsdffsError, DamagedBlockError, InvalidTreeError, Remedy, reason_of
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.block_index import find_index_start, parse_block_index
-from asdffs.format.constants import INDEX_TOKEN
+from asdffs.format.constants import BLOCK_MAGIC, INDEX_TOKEN
 from asdffs.scheduling import CHUNK
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.validation import check_text
@@ -28,6 +28,8 @@ from asdffs.workflows.references import find_unresolved
 
 #: The most blocks, or tags, that a finding lists.
 _NAMED: Final = 20
+#: The first field of a block header as all writers make it: its size, 48.
+_HEADER_SIZE: Final = b"\x00\x30"
 
 
 class Level(enum.IntEnum):
@@ -166,10 +168,14 @@ def _decode(document: Document, number: int, size: int) -> None:
 
 
 def _check_padding(document: Document) -> Iterator[Finding]:
-    """Check that a file without blocks has no index (section Block index)."""
+    """Check that a file without blocks has no index (section Block index), and that the padding hides no block."""
     padding = document.layout.padding
-    if document.read_raw(padding.start, min(len(padding), CHUNK)).lstrip().startswith(INDEX_TOKEN):
+    content = document.read_raw(padding.start, min(len(padding), CHUNK)).lstrip(b" \0\t\r\n")
+    if content.startswith(INDEX_TOKEN) and document.layout.first_block is None:
         yield Finding(Level.WARNING, "there is a block index, but no block", offset=padding.start)
+    elif content[len(BLOCK_MAGIC) :].startswith(_HEADER_SIZE):
+        sentence = "the padding between the tree and the first block looks like a block with a damaged magic"
+        yield Finding(Level.WARNING, sentence, offset=padding.start)
 
 
 def _check_stream(document: Document) -> Iterator[Finding]:
@@ -194,8 +200,7 @@ def _check_stream(document: Document) -> Iterator[Finding]:
 def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
     """Check the bytes behind the last block: the index (section Block index), NULs, or none."""
     layout = document.layout
-    if layout.first_block is None:
-        yield from _check_padding(document)
+    yield from _check_padding(document)
     yield from _check_stream(document)
     if layout.index is not None or layout.first_block is None:
         return

@@ -41,6 +41,21 @@ def check(path: Path, *options: str) -> tuple[int, list[dict[str, object]], str]
     return done.returncode, facts["findings"], "\n".join(one["sentence"] for one in facts["findings"])
 
 
+def test_a_first_block_without_a_magic(tmp_path: Path) -> None:
+    """Named by the index; without one it looks like padding."""
+    path = tmp_path / "data.asdf"
+    for index, code, sentence in (
+        ("right", 4, "no block begins here: the magic d3 42 4c 4b is missing"),
+        ("absent", 4, "the padding between the tree and the first block looks like a block with a damaged magic"),
+    ):
+        block = block_bytes(bytes(100))
+        raw = odd_file(blocks=[block, block_bytes(bytes(range(100)))], index=index, padding=b" " * 9)
+        path.write_bytes(raw.replace(block, b"XXXX" + block[4:]))
+        found, findings, _ = check(path)
+        assert found == code
+        assert sentence in [finding["sentence"] for finding in findings]
+
+
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_legal_files_have_no_errors(tmp_path: Path, name: str) -> None:
     path = tmp_path / "data.asdf"

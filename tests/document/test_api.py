@@ -341,7 +341,10 @@ def test_refusals(path: Path) -> None:
         asdffs.open(path.parent / "missing.asdf")
     with pytest.raises(ValueError, match="'r' or 'r\\+'"):
         asdffs.open(path, "w")  # type: ignore[arg-type]
-    with asdffs.open(path, "r+"), pytest.raises(LockedError, match="a Python program"):
+    with (
+        asdffs.open(path, "r+"),
+        pytest.raises(LockedError, match="this process has it open for writing; close it there"),
+    ):
         asdffs.open(path, "r+")
     with asdffs.open(path) as document, pytest.raises(ReadOnlyError):  # noqa: PT012
         document.tree_text = document.tree_text.replace("Ada", "Grace")

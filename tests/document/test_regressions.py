@@ -44,6 +44,35 @@ def grown(document: Document, size: int = 6000) -> bytes:
     return document.tree.text().replace(b"value: 1\n", b"value: 2\nlong: " + b"x" * size + b"\n")
 
 
+@pytest.mark.parametrize(("count", "padding"), [(1, b""), (1, b" " * 50), (2, b"\0" * 50)])
+def test_regression_blocks_without_a_magic_were_taken_for_padding(count: int, padding: bytes) -> None:
+    """The index names them.  Without it, every other block had a wrong number, and arrays the data of others."""
+    blocks = [block_bytes(DATA), block_bytes(MASK), block_bytes(bytes(16))]
+    damaged = [b"XXXX" + block[4:] if number < count else block for number, block in enumerate(blocks)]
+    whole = odd_file(blocks=blocks, padding=padding)
+    raw = whole.replace(b"".join(blocks), b"".join(damaged))
+    folder, document = opened(raw)
+    assert len(document.blocks) == 3
+    for number in range(count):
+        with pytest.raises(DamagedBlockError, match="the magic d3 42 4c 4b is missing"):
+            document.blocks[number].read_at(0, 1)
+    assert document.blocks[2].read_at(0, 16) == bytes(16)
+    document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2"))
+    with pytest.raises(DamagedBlockError, match="is missing"):
+        document.commit_tree(document.tree.text().replace(b"value: 2\n", b"value: 2\nlong: " + b"x" * 6000 + b"\n"))
+    document.close()
+    assert content(folder) == raw.replace(b"value: 1", b"value: 2"), "what may still be rescued stays"
+
+
+@pytest.mark.parametrize("blank", [b" ", b"\0"])
+def test_an_index_that_names_blank_padding_is_wrong(blank: bytes) -> None:
+    blocks = [block_bytes(DATA), block_bytes(MASK)]
+    raw = odd_file(blocks=blocks).replace(blocks[0], blank * len(blocks[0]))
+    _, document = opened(raw)
+    assert (len(document.blocks), document.layout.index) == (1, None)
+    document.close()
+
+
 def test_regression_damaged_first_block_was_taken_for_padding() -> None:
     broken = bytearray(block_bytes(DATA))
     broken[30:38] = struct.pack(">Q", 3)  # data_size differs from used_size

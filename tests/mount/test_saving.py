@@ -190,3 +190,17 @@ def test_numpy_still_reads_after_a_growth(tmp_path: Path) -> None:
         mount.tree.write_bytes(mount.tree.read_bytes().replace(OLD, b"value: 2\nlong: " + b"x" * 9000 + b"\n"))
         assert np.array_equal(np.fromfile(mount.block(0), dtype=">f4"), before)
     check_saved(path, 2)
+
+
+def test_a_save_of_other_lines_corrects_nothing(file: Path) -> None:
+    """As two commands of sed do: what was typed in the first one is in no file."""
+    with mounted(file, code=7) as mount:
+        text = mount.tree.read_bytes()
+        more = text.replace(b"...\n", b"other: 3\n...\n")
+        for refused in (text.replace(OLD, BAD), more.replace(b"other: 3", b"other: [")):
+            with pytest.raises(OSError, match="Bad message"):
+                mount.tree.write_bytes(refused)
+        mount.tree.write_bytes(more)
+    assert BAD in (file.parent / "data.asdf.rejected-1.yaml").read_bytes()
+    assert "other: [" in (file.parent / "data.asdf.rejected-2.yaml").read_text()
+    assert "a save that was refused, and corrected later, is kept: " in mount.umount.stderr

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
+from asdffs.document.saves.corrections import corrects
 from asdffs.document.saves.history import History
 from asdffs.errors import AsdffsError, InvalidTreeError, NoRoomError
 
@@ -50,24 +51,30 @@ class Drafts:
         if changed:
             with self._document.scheduler.waiting():  # writing many megabytes takes a while
                 self._history.note(before)
-        del before  # it may have many megabytes, which are not needed while the new text is checked
+        report = self._document.report
+        refused = [path for path in report.correctable if path not in report.corrected] if changed else []
+        if not refused:
+            before = b""  # it may have many megabytes, which are not needed while the new text is checked
         try:
             self._document.commit_tree(text)
         except (AsdffsError, OSError) as err:
-            self._document.report.refuse(err)
+            report.refuse(err)
             self.keep(text, correctable=isinstance(err, (InvalidTreeError, NoRoomError)))
             raise
-        self._document.report.note_saved(other=changed)
+        report.note_saved([path for path in refused if corrects(before, _read(path), text)])
 
     def keep(self, text: bytes, *, correctable: bool = False) -> None:
         """Keep ``text`` durably, unless it is empty, the committed one, or kept already.
 
-        ``correctable``: the program that saved it was told so, and its next save counts as the correction: the text
-        is not valid, or there was no room for it in the file.  If the copy fails, this is logged; the text is still
-        in the spool file of the draft, which outlives the process.
+        ``correctable``: the program that saved it was told so, and a save that changes the same lines counts as the
+        correction: the text is not valid, or there was no room for it in the file.  If the copy fails, this is
+        logged; the text is still in the spool file of the draft, which outlives the process.
         """
         kept = self._document.report.rejected
-        if not text or text == self._document.tree.text() or any(_read(path) == text for path in kept):
+        if not text or text == self._document.tree.text():
+            return
+        if (same := next((path for path in kept if _read(path) == text), None)) is not None:
+            self._document.report.corrected.discard(same)
             return
         self._count += 1
         path = os.path.join(self._rejected, f"{self._count}.yaml")
