@@ -19,7 +19,7 @@ _MOST_BYTES: Final = 1 << 30
 class Padding(NamedTuple):
     """Leave ``percent`` of the tree, at least ``minimum`` bytes, and move blocks by multiples of ``alignment`` bytes.
 
-    ``reserve``: the smallest growth of a block's allocation, in bytes.
+    ``reserve``: the smallest growth of the allocation of a block of this size or more, in bytes.
 
     The asdf library's own padding is 10 % and 4 KiB as well.  Blocks that move by whole pages need not be
     copied (decision 10), and a first block on a 4 KiB boundary stays on one.
@@ -41,11 +41,12 @@ class Padding(NamedTuple):
     def allocation(self, needed: int, allocated: int) -> int:
         """Return the bytes to allocate for a block that needs ``needed`` and has ``allocated`` bytes.
 
-        The allocation grows by at least a quarter and by at least ``reserve`` bytes.  So appending in small
-        pieces changes the header only a logarithmic number of times.  Unused bytes of the last block are given
-        back in the end.
+        The allocation grows by at least a quarter and by at least ``reserve`` bytes; a smaller one doubles, and grows
+        by at least ``minimum`` bytes.  So appending in small pieces changes the header only a logarithmic number of
+        times, and a small block stays small.  Unused bytes of the last block are given back in the end.
         """
-        return max(needed, allocated + max(allocated // 4, self.reserve))
+        least = min(self.reserve, max(allocated, self.minimum))
+        return max(needed, allocated + max(allocated // 4, least))
 
 
 def parse_size(text: str) -> int | None:

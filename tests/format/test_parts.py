@@ -134,7 +134,9 @@ def test_padding_policy() -> None:
     assert policy.shift(4096, 1_000_000) == 1_097_728, "a first block on a boundary stays on one"
     assert policy.aligned(4096) == 4096
     assert policy.aligned(4097) == 8192
-    assert policy.allocation(10, 5) == 5 + (1 << 20)
+    assert policy.allocation(10, 5) == 5 + 4096, "a small block stays small"
+    assert policy.allocation(10001, 10000) == 20000
+    assert policy.allocation((1 << 21) + 1, 1 << 21) == (1 << 21) + (1 << 20)
     assert policy.allocation(10**9, 5) == 10**9
 
 

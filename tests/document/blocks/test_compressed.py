@@ -504,6 +504,7 @@ def test_regression_a_part_of_a_failed_write_in_place_showed_up_in_a_gap(tmp_pat
     path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
     document = open_document(str(path), writable=True)
     document.blocks[1].write_at(0, MASK + bytes(10))
+    document.blocks[1].reserve(9000)
     backend = document._transaction.backend
     write = backend.write_at
 
