@@ -16,7 +16,7 @@ from typing import Any
 
 from asdffs import interrupts
 from asdffs.cli.identity import note_replacement
-from asdffs.cli.logs import check_log, log_to
+from asdffs.cli.logs import SYSLOG, check_log, log_to
 from asdffs.cli.notify import notify
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import (
@@ -73,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_outside(mountpoint, path, options)
     if options.log is not None:
         check_log(options.log)
+        options = replace(options, log=options.log if options.log == SYSLOG else os.path.abspath(options.log))
     _check_device()
     _check_helper()
     options = _downgraded(options, path)

@@ -30,6 +30,7 @@ from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, 
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
 from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
+from asdffs.storage.remote.urls import is_remote, shown_url
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +94,8 @@ def _take_away(given: str) -> int:
 
 
 def _mountpoint_of(file: str) -> str:
-    """Return where this user mounted the ASDF file ``file``.  Raises ``MountError``."""
-    real, mine = os.path.realpath(file), os.geteuid()
+    """Return where this user mounted the ASDF file ``file``, which may be a URL.  Raises ``MountError``."""
+    real, mine = shown_url(file) if is_remote(file) else os.path.realpath(file), os.geteuid()
     points = [one.mount.point for one in live_mounts() if one.file == real and one.mount.owner == mine]
     if len(points) == 1:
         return points[0]

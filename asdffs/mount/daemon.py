@@ -80,7 +80,7 @@ def serve(
     if places.report:
         _reserve_report(places.report)
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
-    more = {"namespace": pid_namespace(), "log": places.log, "report": places.report}
+    more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
     document.report.note_mount(note | more)
     document.note_owner({**note, "state": "serving"})
 

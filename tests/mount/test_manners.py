@@ -303,6 +303,7 @@ def test_pad_says_how_much_room_a_grown_tree_gets(tmp_path: Path) -> None:
 def test_spool_and_log_go_where_the_options_say(file: Path, tmp_path: Path) -> None:
     spool, log = tmp_path / "big disk", tmp_path / "asdffs.log"
     with mounted(file, "-o", f"spool={spool},log={log}", code=7) as mount:
+        assert mount.status["log"] == str(log)
         (mount.point / "scratch").write_bytes(b"here")
         assert [p.read_bytes() for p in spool.rglob("*scratch*")] == [b"here"]
         with pytest.raises(OSError, match="Bad message"):

@@ -76,7 +76,8 @@ def test_everything_is_there_and_read_only(server: WebServer, url: str, tmp_path
             except OSError:
                 continue  # it has ended
     finally:
-        mount.umount()
+        done = asdffs("umount", url, environment=mount.environment)
+        assert (done.returncode, os.path.ismount(mount.point)) == (0, False), done.stderr
 
 
 def test_a_listing_moves_no_data(server: WebServer, url: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import re
 import shutil
 import socket
 import subprocess
@@ -110,7 +111,9 @@ class TestS3:
         done = asdffs("set", "meta.observer=Eve", url, environment=environment)
         assert (done.returncode != 0, "asdffs repack" in done.stderr) == (True, True)
         done = asdffs("cache", "--clear", environment=environment)
-        assert (done.returncode, "0 bytes of 0 remote files" in done.stdout) == (0, True)
+        removed, left = done.stdout.splitlines()
+        assert (done.returncode, left) == (0, f"{tmp_path}/cache/asdffs: 0 bytes of 0 remote files")
+        assert re.fullmatch(r".*: removed \d{5,} bytes of 2 remote files", removed)
 
 
 def test_nginx(tmp_path: Path) -> None:
