@@ -24,6 +24,7 @@ SECTIONS = {
     "decode": "read compressed blocks through the mount, compared with their libraries",
     "costs": "bytes and seconds for a mount and an edit as files grow",
     "views": "read an array as .npy, and list many arrays",
+    "remote": "read a file on a slow web server, compared with asdf over fsspec, rclone mount and obstore",
     "large_tree": "mount, save and check a tree of 50 MB, compared with yaml.parse",
 }
 

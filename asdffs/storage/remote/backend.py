@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import time
@@ -16,7 +17,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from asdffs.errors import MissingFileError, Remedy, RemoteError
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature, read_bytes
-from asdffs.storage.remote.cache import PAGE, CacheFile, trim
+from asdffs.storage.remote.cache import PAGE, CacheFile, Trimmer
 from asdffs.storage.remote.fetching import Counters, Fetcher, is_same_version
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.transport import RequestError, StoreTransport, Transport, Trouble, Validator
@@ -35,6 +36,9 @@ _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
 #: Seconds that one request may take; then it is made again.
 _ONE_REQUEST: Final = 30.0
+
+#: It belongs to the process, as the cache belongs to the user.
+_TRIMMER: Final = Trimmer()
 
 
 class RemoteBackend:
@@ -224,13 +228,13 @@ def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBac
         url.identity, url.shown, validator, kept=options.cache and validator.is_lasting(time.time())
     )
     try:
-        if options.cache:
-            trim(options.cache_max)
+        stored = functools.partial(_TRIMMER.note, most=options.cache_max)
         cache.store(0, head.fetched.content)
+        stored(len(head.fetched.content))
         if not head.ranges:
             _bring_all(url, options, transport, validator, cache)
             return RemoteBackend(url, validator, cache, None, scheduler)
-        fetcher = Fetcher(url.shown, transport, cache, validator, timeout=options.timeout)
+        fetcher = Fetcher(url.shown, transport, cache, validator, timeout=options.timeout, stored=stored)
         return RemoteBackend(url, validator, cache, fetcher, scheduler)
     except BaseException:
         cache.close()

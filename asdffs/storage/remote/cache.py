@@ -24,6 +24,7 @@ import hashlib
 import mmap
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -35,6 +36,8 @@ PAGE: Final = 1 << 14
 _MAGIC: Final = b"asdffs remote cache 1\n"
 _ALIGNMENT: Final = max(1 << 16, mmap.ALLOCATIONGRANULARITY)
 _ENDING: Final = ".cache"
+#: Bytes that are stored between two looks at the size of the cache.
+_TRIMMED_EACH: Final = 64 << 20
 _HERE: Final = 1
 _KEPT: Final = 2
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
@@ -143,6 +146,23 @@ def trim(most: int) -> int:
                 if total > most and _remove(path):
                     total -= size
     return total
+
+
+class Trimmer:
+    """Trims the cache now and then: at the first call, and after every 64 MiB that were stored.  Any thread."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._lock = threading.Lock()
+
+    def note(self, stored: int, most: int) -> None:
+        """Note that so many bytes were stored in the cache, which may have at most ``most`` bytes."""
+        with self._lock:
+            self._left -= stored
+            if self._left > 0:
+                return
+            self._left = _TRIMMED_EACH
+        trim(most)
 
 
 def used() -> tuple[int, int]:

@@ -3,7 +3,7 @@
 * Pages that are in the cache need no request.  Missing runs that lie close together become one request; a long one is
   cut into parts that are fetched at the same time.
 * Reads that follow each other are a *stream*: what comes next is fetched before it is asked for, in a window that
-  doubles with each read.  Other reads fetch what they ask for, rounded to pages.
+  doubles with each read, and more if reads still have to wait.  Other reads fetch what they ask for, in pages.
 * A failed request is made again, later and later, until ``timeout`` has passed.
 * Every answer is compared with the version that was opened.  A difference is final: nothing is read any more.
 
@@ -30,13 +30,15 @@ logger = logging.getLogger(__name__)
 _NEAR: Final = 128 << 10
 #: The largest request, in bytes.
 _PART: Final = 2 << 20
-#: The first and the largest window of a stream, in bytes.
+#: The first window of a stream, in bytes; the largest; and that of a stream whose reader still has to wait then,
+#: because the server is fast, but far away.
 _FIRST_WINDOW: Final = 256 << 10
 _LARGEST_WINDOW: Final = 16 << 20
+_WIDEST_WINDOW: Final = 64 << 20
 #: A read continues a stream if it begins at most so many bytes before or after its end.
 _TOLERANCE: Final = 512 << 10
 _STREAMS: Final = 8
-_WORKERS: Final = 16
+_WORKERS: Final = 32
 #: Seconds before the first repetition of a request, and the longest time between two.
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
@@ -85,11 +87,19 @@ class _Stream:
 class Fetcher:
     """Brings pages of one version of a remote file into its cache.
 
-    ``shown``: the URL for messages; ``timeout``: seconds after which a read gives up.
+    ``shown``: the URL for messages; ``timeout``: seconds after which a read gives up; ``stored(count)`` is called
+    when so many bytes were stored, in any thread.
     """
 
     def __init__(
-        self, shown: str, transport: Transport, cache: CacheFile, validator: Validator, *, timeout: float
+        self,
+        shown: str,
+        transport: Transport,
+        cache: CacheFile,
+        validator: Validator,
+        *,
+        timeout: float,
+        stored: Callable[[int], None] = lambda count: None,
     ) -> None:
         self.counters = Counters()
         self._shown = shown
@@ -97,6 +107,7 @@ class Fetcher:
         self._cache = cache
         self._validator = validator
         self._timeout = timeout
+        self._stored = stored
         self._lock = threading.Lock()
         self._jobs: list[_Job] = []
         self._streams: list[_Stream] = []
@@ -133,7 +144,7 @@ class Fetcher:
         stream = self._stream_at(start)
         if stream is not None:
             with self._lock:
-                self._advance(stream, stop)
+                self._advance(stream, stop, _LARGEST_WINDOW)
 
     def close(self) -> None:
         """End the threads, as soon as their requests have ended.  Waits for nothing."""
@@ -152,19 +163,23 @@ class Fetcher:
                 self._streams = [*self._streams[-_STREAMS + 1 :], _Stream(stop, stop)]
             self._queue_missing(start, stop)
             if stream is not None:
-                self._advance(stream, stop)
+                self._advance(stream, stop, _WIDEST_WINDOW)
             return [job for job in self._jobs if job.start < stop and job.stop > start]
 
     def _stream_at(self, start: int) -> _Stream | None:
         near = (one for one in self._streams if one.end - _TOLERANCE <= start <= one.end + _TOLERANCE)
         return next(near, None)
 
-    def _advance(self, stream: _Stream, stop: int) -> None:
-        """Note a read of ``stream`` up to ``stop``, and fetch what probably comes next.  The lock is held."""
+    def _advance(self, stream: _Stream, stop: int, most: int) -> None:
+        """Note a read of ``stream`` up to ``stop``, and fetch what probably comes next.  The lock is held.
+
+        ``most``: the window grows up to so many bytes.
+        """
         if stop <= stream.end:
             return
         stream.end, stream.fetched = stop, max(stream.fetched, stop)
-        stream.window = min(max(_FIRST_WINDOW, 2 * stream.window), _LARGEST_WINDOW)
+        if stream.window < most:
+            stream.window = max(_FIRST_WINDOW, 2 * stream.window)
         ahead = min(stop + stream.window, self._cache.size)
         if ahead - stream.fetched >= min(stream.window // 2, _PART) or ahead == self._cache.size > stream.fetched:
             self._queue_missing(stream.fetched, ahead)
@@ -228,6 +243,7 @@ class Fetcher:
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 self.counters.retries += 1
         self._cache.store(fetched.start, fetched.content)
+        self._stored(len(fetched.content))
 
     def _request(self, job: _Job) -> Fetched:
         """Return the answer to one request.  Raises ``RequestError``, ``StaleFileError``."""

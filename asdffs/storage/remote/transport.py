@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import importlib.util
 import os
 import re
 from typing import Any, Final, NamedTuple, Protocol
@@ -97,6 +98,14 @@ class Transport(Protocol):
         """Call ``write(bytes)`` for all bytes in order; return the version."""
 
 
+def check_installed(url: Url) -> None:
+    """Raise ``NotSupportedError`` if obstore is not installed, which makes the requests.  ``url``: for the error."""
+    if importlib.util.find_spec("obstore") is None:
+        raise NotSupportedError(
+            "remote files need obstore, which is not installed: pip install 'asdffs[remote]'", path=url.shown
+        )
+
+
 class StoreTransport:
     """A ``Transport`` by obstore.  ``url``: the file; ``seconds``: the longest time that one request may take.
 
@@ -106,12 +115,9 @@ class StoreTransport:
     """
 
     def __init__(self, url: Url, options: RemoteOptions, seconds: float, *, login: str | None = None) -> None:
-        try:
-            import obstore
-        except ImportError as err:
-            raise NotSupportedError(
-                "remote files need obstore, which is not installed: pip install 'asdffs[remote]'", path=url.shown
-            ) from err
+        check_installed(url)
+        import obstore
+
         self._library: Any = obstore
         try:
             self._store, self._path = _open_store(url, options, seconds, login)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import email.utils
+import functools
 import http.client
 import re
 import socket
@@ -45,9 +46,8 @@ def fetch_head(url: Url, length: int, seconds: float) -> Head:
     request = urllib.request.Request(plain, headers={"Range": f"bytes=0-{length - 1}", "User-Agent": "asdffs"})
     if login is not None:
         request.add_unredirected_header("Authorization", login)
-    opener = urllib.request.build_opener(_Redirects(login))
     try:
-        with opener.open(request, timeout=seconds) as answer:
+        with _opener(login).open(request, timeout=seconds) as answer:
             same = urlsplit(answer.geturl())[:2] == urlsplit(plain)[:2]
             return _read(answer, length, login if same else None)
     except urllib.error.HTTPError as err:
@@ -55,6 +55,31 @@ def fetch_head(url: Url, length: int, seconds: float) -> Head:
             raise refusal_of(err.code, _seconds(err.headers.get("Retry-After"))) from err
     except (urllib.error.URLError, OSError, http.client.HTTPException) as err:
         raise _as_request_error(err) from err
+
+
+@functools.lru_cache(8)
+def _opener(login: str | None) -> urllib.request.OpenerDirector:
+    """Return what follows redirects, and reads the certificates of the system only once."""
+    return urllib.request.build_opener(_Redirects(login), _Secure())
+
+
+class _Secure(urllib.request.HTTPSHandler):
+    """Opens https URLs with certificates that are read when the first one needs them."""
+
+    def __init__(self) -> None:
+        urllib.request.AbstractHTTPHandler.__init__(
+            self
+        )  # that of HTTPSHandler reads them at once from Python 3.12 on
+
+    @functools.cached_property
+    def _certificates(self) -> Any:
+        import ssl
+
+        return ssl.create_default_context()
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """See ``HTTPSHandler``."""
+        return self.do_open(http.client.HTTPSConnection, req, context=self._certificates)
 
 
 def without_login(text: str) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ import threading
 from typing import Any, Final
 
 from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator
+from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator, check_installed
 from asdffs.storage.remote.urls import Url
 from asdffs.storage.remote.web_head import Head, fetch_head
 
@@ -27,31 +27,36 @@ class WebTransport:
         self._options = options
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._place = head.url
-        self._store = self._store_at(head)
+        self._head = head
+        self._made: StoreTransport | None = None
+        check_installed(url)
 
     def get(self, start: int, stop: int, known: Validator | None) -> Fetched:
         """See ``Transport``."""
-        store = self._store
+        store = self._store()
         try:
             return store.get(start, stop, known)
         except RequestError as err:
-            if err.trouble is not Trouble.REFUSED or err.status not in _EXPIRED or self._place == self._url.text:
+            same = self._head.url == self._url.text
+            if err.trouble is not Trouble.REFUSED or err.status not in _EXPIRED or same:
                 raise
         return self._again(store).get(start, stop, known)
 
     def get_whole(self, write: Any) -> Validator:
         """See ``Transport``."""
-        return self._store.get_whole(write)
+        return self._store().get_whole(write)
+
+    def _store(self) -> StoreTransport:
+        """Return the requests to where the redirects led; they take a while to prepare, and the head may be all."""
+        with self._lock:
+            if self._made is None:
+                place = self._url._replace(text=self._head.url, scheme=self._head.url.partition(":")[0].lower())
+                self._made = StoreTransport(place, self._options, self._seconds, login=self._head.login)
+            return self._made
 
     def _again(self, refused: StoreTransport) -> StoreTransport:
         """Follow the redirects again, unless another thread has done so.  Raises ``RequestError``."""
         with self._lock:
-            if self._store is refused:
-                head = fetch_head(self._url, 1, self._seconds)
-                self._store, self._place = self._store_at(head), head.url
-            return self._store
-
-    def _store_at(self, head: Head) -> StoreTransport:
-        place = self._url._replace(text=head.url, scheme=head.url.partition(":")[0].lower())
-        return StoreTransport(place, self._options, self._seconds, login=head.login)
+            if self._made is refused:
+                self._head, self._made = fetch_head(self._url, 1, self._seconds), None
+        return self._store()
