@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -175,6 +175,18 @@ class FileState:
         """Return what the requests of a remote file were so far, as JSON has it; None for a local file."""
         counters = getattr(self._transaction.whole, "counters", None)
         return None if counters is None else dict(counters.facts())
+
+    def fetch_ahead(self, number: int, parts: Sequence[tuple[int, int]]) -> None:
+        """Ask the server of a remote file for ``parts`` of a block at the same time, because reads of them follow.
+
+        A part is an offset and a length, in decoded bytes.  Does nothing for local files and compressed blocks.
+        """
+        ask = getattr(self._transaction.whole, "fetch_ahead", None)
+        header = self.table.header(number)
+        if ask is not None and not header.compressed:
+            start = self.table.offset(number) + header.full_size
+            start += 0 if self.embedded is None else self.embedded.start
+            ask([(start + offset, start + offset + length) for offset, length in parts])
 
     def doubts(self) -> list[str]:
         """Return the contradictions between the tree and the file around the ASDF file.  Raises ``OSError``."""

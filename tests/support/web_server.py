@@ -47,7 +47,7 @@ Fault = Callable[[Request], Answer | None]
 class WebServer:
     """Serves ``objects``, by their paths.  ``requests``: all so far.  ``fault(request)``: an answer, or None."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.objects: dict[str, bytes] = {}
         self.requests: list[Request] = []
         self.sent = 0
@@ -57,13 +57,13 @@ class WebServer:
         self.latency = 0.0
         self.changed = time.time() - 1000
         self._lock = threading.Condition()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer((host, 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return "http://{}:{}".format(*self._server.server_address)
 
     def put(self, path: str, raw: bytes) -> str:
         """Serve ``raw`` at ``path``; return the URL."""

@@ -7,6 +7,7 @@ the array in a mount does.  Implements the schema core/ndarray.  Threads: as for
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from asdffs.document.arrays.base_elements import Elements, MadeElements
 from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.elements import BlockElements, elements_of
-from asdffs.document.arrays.gathering import gather_by_requests
+from asdffs.document.arrays.gathering import gather_by_requests, requests_for
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.arrays.region import Selection, enclosing_box, is_packed, packed_runs, select
 from asdffs.document.block import Block
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+#: Scattered parts of a remote array that are asked for at the same time.
+_AT_ONCE: Final = 32
 _GONE: Final = "the tree has no such array any more"
 _NO_PLACE: Final = "the elements of this array have no single place; write its block or edit the tree"
 
@@ -245,13 +248,26 @@ class Array:
         if not is_packed(region.shape, region.strides, elements.placement.item):
             if not self._file.is_remote:
                 return _copied(self.mapped()[index])
-            raw = gather_by_requests(*region[1:3], elements.placement.item, region.offset, block.read_at)
+            place = *region[1:3], elements.placement.item, region.offset
+            raw = gather_by_requests(*place, self._reader_ahead(block, requests_for(*place)))
             scattered = np.frombuffer(raw, np.dtype(elements.descr)).reshape(region.shape).copy()
             return scattered[()] if region.scalar else scattered.transpose(np.argsort(axes))
         found = np.empty(region.shape, np.dtype(elements.descr))
         if found.size and block.read_into(region.offset, found.reshape(-1).view(np.uint8).data) != found.nbytes:
             raise InvalidArrayError(f"block {block.number} ends before the selected elements")
         return found[()] if region.scalar else found.transpose(np.argsort(axes))
+
+    def _reader_ahead(self, block: Block, parts: list[tuple[int, int]]) -> Callable[[int, int], bytes]:
+        """Return ``block.read_at`` for reads of ``parts``, in order, that has the server send several at a time."""
+        numbers = itertools.count()
+
+        def read(offset: int, length: int) -> bytes:
+            number = next(numbers)
+            if number % _AT_ONCE == 0:
+                self._file.fetch_ahead(block.number, parts[number : number + 2 * _AT_ONCE])
+            return block.read_at(offset, length)
+
+        return read
 
     def _write(self, elements: BlockElements, region: Selection, value: np.ndarray[Any, Any]) -> None:
         import numpy as np

@@ -70,6 +70,18 @@ def gather_by_requests(
     return b"".join(parts)
 
 
+def requests_for(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int) -> list[tuple[int, int]]:
+    """Return the offset and the length of each read that ``gather_by_requests`` makes."""
+    found = list[tuple[int, int]]()
+
+    def note(start: int, length: int) -> bytes:
+        found.append((start, length))
+        return bytes(length)
+
+    gather_by_requests(shape, strides, item, offset, note)
+    return found
+
+
 def _whole_rows(shape: tuple[int, ...], strides: tuple[int, ...], item: int, offset: int, fetch: Fetch) -> bytes:
     """Return all elements of an array: by one read if they are dense enough, otherwise row by row."""
     if 0 in shape:

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 from asdffs.errors import MissingFileError, Remedy, RemoteError
@@ -44,13 +44,21 @@ _TRIMMER: Final = Trimmer()
 class RemoteBackend:
     """A remote file that is open.  Implements ``Backend``; read-only.
 
-    ``shown``: its URL without secrets; ``fetcher`` and ``cache``: of this version of the file.
+    ``shown``: its URL without secrets; ``fetcher`` and ``cache``: of this version of the file; ``counters``: of its
+    requests.
     """
 
     def __init__(
-        self, url: Url, validator: Validator, cache: CacheFile, fetcher: Fetcher | None, scheduler: Scheduler
+        self,
+        url: Url,
+        validator: Validator,
+        cache: CacheFile,
+        fetcher: Fetcher | None,
+        scheduler: Scheduler,
+        counters: Counters,
     ) -> None:
-        """``fetcher`` is None if the whole file is in the cache."""
+        """``fetcher`` is None if the whole file is in the cache.  ``counters``: what the requests were so far."""
+        self.counters = counters
         self.name = url.name
         self.shown = url.shown
         self._validator = validator
@@ -70,11 +78,6 @@ class RemoteBackend:
 
     writable = False
 
-    @property
-    def counters(self) -> Counters:
-        """What the requests were so far."""
-        return self._fetcher.counters if self._fetcher is not None else Counters()
-
     def size(self) -> int:
         """See ``Backend``."""
         return self._validator.size
@@ -90,6 +93,12 @@ class RemoteBackend:
             return b""
         self._bring(offset, offset + length)
         return Extent(self._cache.fd, self._cache.base + offset, length)
+
+    def fetch_ahead(self, parts: Sequence[tuple[int, int]]) -> None:
+        """Ask for all ``parts`` (start and stop) at the same time: reads of them follow.  Returns at once."""
+        if self._fetcher is not None:
+            for start, stop in parts:
+                self._fetcher.fetch_ahead(start, min(stop, self._validator.size))
 
     def signature(self) -> Signature:
         """See ``Backend``: made of URL and version."""
@@ -145,6 +154,8 @@ class RemoteBackend:
         if self._cache.has(start, stop):
             if self._fetcher is not None:
                 self._fetcher.note_hit(start, stop)
+            else:
+                self.counters.hits += 1
         elif self._fetcher is None:
             raise RemoteError("the cache lost bytes of the file", path=self.shown)
         else:
@@ -231,11 +242,14 @@ def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBac
         stored = functools.partial(_TRIMMER.note, most=options.cache_max)
         cache.store(0, head.fetched.content)
         stored(len(head.fetched.content))
+        counters = Counters(requests=1, received=len(head.fetched.content))
         if not head.ranges:
-            _bring_all(url, options, transport, validator, cache)
-            return RemoteBackend(url, validator, cache, None, scheduler)
-        fetcher = Fetcher(url.shown, transport, cache, validator, timeout=options.timeout, stored=stored)
-        return RemoteBackend(url, validator, cache, fetcher, scheduler)
+            _bring_all(url, options, transport, validator, cache, counters)
+            return RemoteBackend(url, validator, cache, None, scheduler, counters)
+        fetcher = Fetcher(
+            url.shown, transport, cache, validator, timeout=options.timeout, counters=counters, stored=stored
+        )
+        return RemoteBackend(url, validator, cache, fetcher, scheduler, counters)
     except BaseException:
         cache.close()
         raise
@@ -251,7 +265,12 @@ def _first_request(url: Url, options: RemoteOptions, seconds: float) -> tuple[He
 
 
 def _bring_all(
-    url: Url, options: RemoteOptions, transport: Transport, validator: Validator, cache: CacheFile
+    url: Url,
+    options: RemoteOptions,
+    transport: Transport,
+    validator: Validator,
+    cache: CacheFile,
+    counters: Counters,
 ) -> None:
     """Download the whole file into the cache, from a server that cannot send parts.  Raises ``RemoteError``."""
     if not cache.missing(0, validator.size):
@@ -263,7 +282,9 @@ def _bring_all(
             path=url.shown,
             remedy=Remedy.WHOLE_MAX,
         )
+    counters.requests += 1
     found = _patiently(lambda _: transport.get_whole(_Writer(cache).write), url, options)
+    counters.received += validator.size
     if not is_same_version(found, validator) or cache.missing(0, validator.size):
         raise RemoteError("the server sent another number of bytes than it said", path=url.shown)
 

@@ -112,7 +112,12 @@ class CacheFile:
         self._pages[first:last] = bytes(byte or _HERE for byte in held)
 
     def keep(self) -> None:
-        """Sync the pages to the disk, so that they count after a crash of the system.  Raises ``OSError``."""
+        """Sync the pages to the disk, so that they count after the machine was started again.  Raises ``OSError``.
+
+        Does nothing if the file vanishes when it is closed.
+        """
+        if not self.base:
+            return
         held = bytes(self._pages)
         os.fdatasync(self.fd)
         for place in range(0, len(held), PAGE):

@@ -12,6 +12,7 @@ Threads: any; the main lock must not be held in ``ensure``, which waits.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -42,6 +43,11 @@ _WORKERS: Final = 32
 #: Seconds before the first repetition of a request, and the longest time between two.
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
+#: For so many seconds after a server was silent for the whole time, nothing is asked: the kernel tries a failed read
+#: again at once, and its program would wait twice as long.
+_SILENCE: Final = 0.5
+#: Seconds without a request after which the cache is synced.
+_IDLE: Final = 5.0
 #: Seconds between two looks whether the reader is still wanted.
 _LOOK: Final = 0.1
 
@@ -87,8 +93,8 @@ class _Stream:
 class Fetcher:
     """Brings pages of one version of a remote file into its cache.
 
-    ``shown``: the URL for messages; ``timeout``: seconds after which a read gives up; ``stored(count)`` is called
-    when so many bytes were stored, in any thread.
+    ``shown``: the URL for messages; ``timeout``: seconds after which a read gives up; ``counters``: go on with
+    these; ``stored(count)`` is called when so many bytes were stored, in any thread.
     """
 
     def __init__(
@@ -99,9 +105,10 @@ class Fetcher:
         validator: Validator,
         *,
         timeout: float,
+        counters: Counters | None = None,
         stored: Callable[[int], None] = lambda count: None,
     ) -> None:
-        self.counters = Counters()
+        self.counters = counters or Counters()
         self._shown = shown
         self._transport = transport
         self._cache = cache
@@ -113,7 +120,9 @@ class Fetcher:
         self._streams: list[_Stream] = []
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._workers = 0
-        self._idle = 0
+        self._unkept = False
+        self._last_failure = ""
+        self._silent_until = 0.0
         self._closed = False
         self._stale = False
 
@@ -127,6 +136,8 @@ class Fetcher:
         """
         if self._stale:
             raise StaleFileError(_CHANGED, path=self._shown)
+        if time.monotonic() < self._silent_until:
+            raise RemoteError(self._last_failure, path=self._shown)
         jobs = self._submit(start, stop)
         deadline = time.monotonic() + self._timeout + _LOOK
         for job in jobs:
@@ -137,6 +148,11 @@ class Fetcher:
                     raise RemoteError("the server does not answer", path=self._shown)
             if job.failure is not None:
                 raise job.failure
+
+    def fetch_ahead(self, start: int, stop: int) -> None:
+        """Ask for what is missing from ``start`` to ``stop``, and wait for nothing."""
+        with self._lock:
+            self._queue_missing(start, stop)
 
     def note_hit(self, start: int, stop: int) -> None:
         """Note that a read found all of its bytes in the cache; its stream goes on."""
@@ -215,7 +231,7 @@ class Fetcher:
 
     def _work(self) -> None:
         """Make requests until ``close``.  A thread of its own."""
-        while (job := self._queue.get()) is not None:
+        while (job := self._next()) is not None:
             try:
                 if not self._closed:
                     self._fetch(job)
@@ -226,30 +242,49 @@ class Fetcher:
                 self.counters.fetching -= job.stop - job.start
             job.done.set()
 
+    def _next(self) -> _Job | None:
+        """Return the next request, None at the end.  While there is none, the cache is synced, once."""
+        while self._unkept:
+            try:
+                return self._queue.get(timeout=_IDLE)
+            except queue.Empty:
+                with self._lock:
+                    mine, self._unkept = self._unkept, False
+                if mine:
+                    with contextlib.suppress(OSError):  # then it counts until the next start of the machine only
+                        self._cache.keep()
+        return self._queue.get()
+
     def _fetch(self, job: _Job) -> None:
         """Make the request until it works.  Raises as ``ensure``."""
         deadline, pause = time.monotonic() + self._timeout, _FIRST_PAUSE
+        get = self._transport.get
         while True:
             try:
-                fetched = self._request(job)
+                fetched = self._request(job, get)
                 break
             except RequestError as err:
                 self._check(err.trouble is not Trouble.CHANGED)
                 wait = pause if err.wait is None else err.wait
                 if err.trouble is not Trouble.BUSY or time.monotonic() + wait > deadline or self._closed:
+                    if err.is_silence:
+                        self._last_failure, self._silent_until = err.sentence, time.monotonic() + _SILENCE
                     raise RemoteError(err.sentence, path=self._shown) from err
                 logger.info("%s: %s; asked again in %.1f s", self._shown, err.sentence, wait)
                 time.sleep(wait)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 self.counters.retries += 1
+                get = self._transport.get_again
+        self._silent_until = 0.0
         self._cache.store(fetched.start, fetched.content)
+        self._unkept = True
         self._stored(len(fetched.content))
 
-    def _request(self, job: _Job) -> Fetched:
-        """Return the answer to one request.  Raises ``RequestError``, ``StaleFileError``."""
+    def _request(self, job: _Job, get: Callable[[int, int, Validator], Fetched]) -> Fetched:
+        """Return the answer to one request by ``get``.  Raises ``RequestError``, ``StaleFileError``."""
         began = time.monotonic()
         self.counters.requests += 1
-        fetched = self._transport.get(job.start, job.stop, self._validator)
+        fetched = get(job.start, job.stop, self._validator)
         self.counters.seconds += time.monotonic() - began
         self.counters.received += len(fetched.content)
         self._check(is_same_version(fetched.validator, self._validator))

@@ -17,6 +17,8 @@ from asdffs.errors import NotSupportedError, RemoteError
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.urls import Url
 
+NO_ANSWER: Final = "the server does not answer"
+NOT_REACHED: Final = "the server cannot be reached"
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _BUSY: Final = (408, 425, 429, 500, 502, 503, 504)
 #: A date of a version is new for so many seconds.
@@ -84,6 +86,11 @@ class RequestError(Exception):
         self.wait = wait
         self.status = status
 
+    @property
+    def is_silence(self) -> bool:
+        """Whether no byte of an answer came."""
+        return self.sentence in (NO_ANSWER, NOT_REACHED)
+
 
 class Transport(Protocol):
     """Requests of one remote file."""
@@ -93,6 +100,9 @@ class Transport(Protocol):
 
         ``known``: the version that is wanted; the answer may still be of another one.
         """
+
+    def get_again(self, start: int, stop: int, known: Validator | None) -> Fetched:
+        """Do as ``get``, after it failed.  May take longer, and knows when the server wants to be asked again."""
 
     def get_whole(self, write: Any) -> Validator:
         """Call ``write(bytes)`` for all bytes in order; return the version."""
@@ -132,6 +142,9 @@ class StoreTransport:
         elif known is not None and known.modified is not None:
             options["if_unmodified_since"] = datetime.datetime.fromtimestamp(known.modified, datetime.UTC)
         return self._fetch(options)
+
+    #: obstore does not tell the headers of a refusal, so this knows no more.
+    get_again = get
 
     def get_whole(self, write: Any) -> Validator:
         """See ``Transport``."""
@@ -227,7 +240,7 @@ def _as_request_error(error: Exception) -> RequestError:
     if kind in ("PreconditionError", "NotModifiedError"):
         return RequestError(Trouble.CHANGED, "the file was changed on the server", status=412)
     if "kind: Timeout" in text:
-        return RequestError(Trouble.BUSY, "the server does not answer")
+        return RequestError(Trouble.BUSY, NO_ANSWER)
     if status is not None:
         return refusal_of(status)
     if "UnexpectedRange" in text or "ContentRange" in text:
@@ -235,7 +248,7 @@ def _as_request_error(error: Exception) -> RequestError:
     if "IncompleteBody" in text or "kind: Body" in text or "Interrupted" in text:
         return RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
     if "kind: Connect" in text or "dns error" in text:
-        return RequestError(Trouble.BUSY, "the server cannot be reached")
+        return RequestError(Trouble.BUSY, NOT_REACHED)
     return RequestError(Trouble.BUSY, f"the request failed ({kind})")
 
 

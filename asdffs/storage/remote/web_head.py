@@ -8,6 +8,7 @@ and password of a URL only to the server that the URL names.
 from __future__ import annotations
 
 import base64
+import contextlib
 import email.utils
 import functools
 import http.client
@@ -15,10 +16,20 @@ import re
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from asdffs.storage.remote.transport import Fetched, RequestError, Trouble, Validator, refusal_of
+from asdffs.storage.remote.transport import (
+    NO_ANSWER,
+    NOT_REACHED,
+    Fetched,
+    RequestError,
+    Trouble,
+    Validator,
+    refusal_of,
+)
 from asdffs.storage.remote.urls import WEB, Url
 
 _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
@@ -43,13 +54,43 @@ def fetch_head(url: Url, length: int, seconds: float) -> Head:
     ``seconds``: how long the server may be silent.
     """
     plain, login = without_login(url.text)
-    request = urllib.request.Request(plain, headers={"Range": f"bytes=0-{length - 1}", "User-Agent": "asdffs"})
+    with _answer(plain, login, {"Range": f"bytes=0-{length - 1}"}, seconds) as answer:
+        same = urlsplit(answer.geturl())[:2] == urlsplit(plain)[:2]
+        return _read(answer, length, login if same else None)
+
+
+def fetch_part(
+    place: str, login: str | None, part: tuple[int, int], known: Validator | None, seconds: float
+) -> Fetched:
+    """Return a part (start and stop) of the file at ``place``, with the login for its server.
+
+    ``known``: the version that is wanted.  ``seconds``: as of ``fetch_head``.  Raises ``RequestError``.
+    """
+    headers = {"Range": f"bytes={part[0]}-{part[1] - 1}"}
+    if known is not None and known.is_strong:
+        headers["If-Match"] = known.tag or ""
+    elif known is not None and known.modified is not None:
+        headers["If-Unmodified-Since"] = email.utils.formatdate(known.modified, usegmt=True)
+    with _answer(place, login, headers, seconds) as answer:
+        found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if answer.status != HTTPStatus.PARTIAL_CONTENT or found is None:
+            raise RequestError(Trouble.NO_RANGES, "the server cannot send parts of the file")
+        start, last, size = map(int, found.groups())
+        content = answer.read(last + 1 - start)
+        if len(content) != last + 1 - start:
+            raise RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
+        return Fetched(start, memoryview(content), _validator(answer.headers, size))
+
+
+@contextlib.contextmanager
+def _answer(place: str, login: str | None, headers: dict[str, str], seconds: float) -> Iterator[Any]:
+    """Return the answer to a request, to be read inside the block.  Raises ``RequestError``, there as well."""
+    request = urllib.request.Request(place, headers={**headers, "User-Agent": "asdffs"})
     if login is not None:
         request.add_unredirected_header("Authorization", login)
     try:
         with _opener(login).open(request, timeout=seconds) as answer:
-            same = urlsplit(answer.geturl())[:2] == urlsplit(plain)[:2]
-            return _read(answer, length, login if same else None)
+            yield answer
     except urllib.error.HTTPError as err:
         with err:
             raise refusal_of(err.code, _seconds(err.headers.get("Retry-After"))) from err
@@ -122,12 +163,16 @@ def _read(answer: Any, length: int, login: str | None) -> Head:
         size, wanted = int(found.group(3)), int(found.group(2)) + 1
     else:
         size = wanted = int(headers.get("Content-Length") or 0)
-    modified = email.utils.parsedate_to_datetime(headers["Last-Modified"]).timestamp() if _dated(headers) else None
-    validator = Validator(size, headers.get("ETag") or None, modified)
+    validator = _validator(headers, size)
     content = answer.read(min(wanted, length)) if ranges or wanted <= length else b""
     if (ranges or wanted <= length) and len(content) != min(wanted, length):
         raise RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
     return Head(Fetched(0, memoryview(content), validator), place, login, ranges=ranges)
+
+
+def _validator(headers: Any, size: int) -> Validator:
+    modified = email.utils.parsedate_to_datetime(headers["Last-Modified"]).timestamp() if _dated(headers) else None
+    return Validator(size, headers.get("ETag") or None, modified)
 
 
 def _dated(headers: Any) -> bool:
@@ -145,11 +190,11 @@ def _seconds(stated: str | None) -> float | None:
 def _as_request_error(error: Exception) -> RequestError:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(reason, TimeoutError):
-        return RequestError(Trouble.BUSY, "the server does not answer")
+        return RequestError(Trouble.BUSY, NO_ANSWER)
     if isinstance(reason, socket.gaierror):
         return RequestError(Trouble.BUSY, "the name of the server is not known")
     if isinstance(reason, http.client.IncompleteRead):
         return RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
     if isinstance(reason, OSError) and "CERTIFICATE" in str(reason):
         return RequestError(Trouble.REFUSED, "the certificate of the server cannot be verified")
-    return RequestError(Trouble.BUSY, "the server cannot be reached")
+    return RequestError(Trouble.BUSY, NOT_REACHED)

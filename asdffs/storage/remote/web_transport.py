@@ -11,7 +11,7 @@ from typing import Any, Final
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator, check_installed
 from asdffs.storage.remote.urls import Url
-from asdffs.storage.remote.web_head import Head, fetch_head
+from asdffs.storage.remote.web_head import Head, fetch_head, fetch_part
 
 _EXPIRED: Final = (400, 401, 403, 404, 410)
 
@@ -41,6 +41,11 @@ class WebTransport:
             if err.trouble is not Trouble.REFUSED or err.status not in _EXPIRED or same:
                 raise
         return self._again(store).get(start, stop, known)
+
+    def get_again(self, start: int, stop: int, known: Validator | None) -> Fetched:
+        """See ``Transport``."""
+        head = self._head
+        return fetch_part(head.url, head.login, (start, stop), known, self._seconds)
 
     def get_whole(self, write: Any) -> Validator:
         """See ``Transport``."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import asdf
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ from asdffs.errors import AsdffsError, MissingFileError, RemoteError, StaleFileE
 from asdffs.scheduling import SerialCalls, SingleThread
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.remote.backend import RemoteFolder
-from asdffs.storage.remote.cache import PAGE, used
+from asdffs.storage.remote.cache import PAGE, CacheFile, used
 from asdffs.storage.remote.options import RemoteOptions
 
 SECRET = "?X-Signature=secret"
@@ -124,6 +125,43 @@ def test_a_sequential_read_looks_ahead(server: WebServer) -> None:
     backend.close()
 
 
+def test_scattered_parts_are_asked_for_at_the_same_time(server: WebServer, tmp_path: Path) -> None:
+    """No answer comes before all parts of a column through a cube were asked for."""
+    cube = np.random.default_rng(5).integers(0, 9, (20, 400, 400)).astype("<i4")
+    asdf.AsdfFile({"cube": cube}).write_to(tmp_path / "cube.asdf")
+    url = server.put("/cube.asdf", (tmp_path / "cube.asdf").read_bytes())
+    all_asked = threading.Event()
+    with opened(url) as document:
+        ranges(server)
+
+        def fault(request: Request) -> Answer:
+            if len(server.requests) == 19:  # the first plane came with the head, as far as it is asked for
+                all_asked.set()
+            return Answer(wait=all_asked)
+
+        server.fault = fault
+        assert np.array_equal(document.arrays["cube"][:, 10, 10:20], cube[:, 10, 10:20])
+    assert all_asked.is_set()
+    assert sum(stop - start for start, stop in ranges(server)) <= 19 * 2 * PAGE
+
+
+def test_what_was_fetched_is_synced_when_nothing_more_is_asked_for(
+    server: WebServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = threading.Event()
+    keep = CacheFile.keep
+
+    def noted(file: CacheFile) -> None:
+        keep(file)
+        synced.set()
+
+    monkeypatch.setattr(CacheFile, "keep", noted)
+    monkeypatch.setattr("asdffs.storage.remote.fetching._IDLE", 0.05)
+    with opened(url) as document:
+        assert np.array_equal(document.arrays["a"], arrays()["a"])
+        assert synced.wait(30)
+
+
 FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
     "403": (lambda: refusing(403, 99), "access is denied"),
     "416": (lambda: refusing(416, 99), "fewer bytes than it said"),
@@ -169,6 +207,25 @@ def test_the_server_says_when_to_come_back(server: WebServer, url: str) -> None:
     began = time.monotonic()
     opened(url).close()
     assert time.monotonic() - began >= 1
+
+
+def test_the_server_says_when_to_come_back_to_a_part(server: WebServer, url: str) -> None:
+    """The second refusal of a part tells: obstore, which makes the first request, does not show headers."""
+    with opened(url, RemoteOptions(timeout=30)) as document:
+        count = len(server.requests)
+        times = list[float]()
+
+        def fault(request: Request) -> Answer | None:
+            times.append(time.monotonic())
+            return Answer(status=503, headers={"Retry-After": "2"}) if len(times) < 3 else None
+
+        server.fault = fault
+        assert np.array_equal(document.arrays["a"][300:303], arrays()["a"][300:303])
+        first, again, last = times[:3]
+        assert (again - first < 2, last - again >= 2) == (True, True)
+        assert {request.headers["if-match"] for request in server.requests[count:]} == {
+            server.tag(server.objects["/d/data.asdf"])
+        }
 
 
 @pytest.mark.parametrize(("status", "kind"), [(404, MissingFileError), (403, RemoteError), (401, RemoteError)])

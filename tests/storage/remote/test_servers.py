@@ -149,7 +149,14 @@ def test_a_server_that_sends_only_whole_files(tmp_path: Path) -> None:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
-            check_file(f"http://127.0.0.1:{server.server_address[1]}/data.asdf", RemoteOptions(timeout=20))
+            url = f"http://127.0.0.1:{server.server_address[1]}/data.asdf"
+            check_file(url, RemoteOptions(timeout=20))
+            with opened(url, RemoteOptions(cache=False)) as document:
+                assert np.array_equal(document.arrays["b"], arrays()["b"])
+                counters = document.requests()
+            assert counters is not None
+            assert (counters["requests"], counters["hits"] > 0) == (2, True)
+            assert counters["received"] == (tmp_path / "data.asdf").stat().st_size
         finally:
             server.shutdown()
             thread.join()
