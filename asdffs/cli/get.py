@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,7 +14,8 @@ from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.cli.texts import texts
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, UsageError
+from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import Path, format_path, parse_path
 
@@ -33,6 +35,10 @@ class Row(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the values; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
+    if os.path.isfile(arguments.path) and not any(
+        os.path.exists(file) or is_remote(file) for file in arguments.files
+    ):
+        raise UsageError("is a file; the path of the value comes first: asdffs get PATH FILE", path=arguments.path)
     paths = [parse_path(path) for path in (arguments.path, *arguments.paths)]
     condition = _condition(arguments.where)
     rows: list[Row] = []

@@ -30,7 +30,7 @@ exit codes:
   1 no such value; internal error    6 cannot be mounted: FUSE, mount point, rights
   2 wrong command line               7 an edit was rejected; your text is beside the file
   3 no such file                     8 the file could not be written or finished
-  4 not an ASDF file, or damaged     9 check found something that loses nothing
+  4 not an ASDF file, or damaged     9 check found only warnings
 """
 
 #: Name of each command -> what adds its parser.

@@ -5,9 +5,13 @@ Else the ASDF file would be opened as descriptor 0, 1 or 2, and libfuse would wr
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
+from typing import Final
+
+_AS_POSSIBLE: Final = "asdffs-as-possible"
 
 
 def open_standard_streams() -> None:
@@ -19,7 +23,16 @@ def open_standard_streams() -> None:
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # as long as the process
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")
+        codecs.register_error(_AS_POSSIBLE, _as_possible)
+        sys.stdout.reconfigure(errors=_AS_POSSIBLE)
+
+
+def _as_possible(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Print bytes of a name as they are, and characters that the terminal does not have as escapes."""
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeError:
+        return codecs.backslashreplace_errors(error)
 
 
 def forget_output() -> None:

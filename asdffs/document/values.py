@@ -110,6 +110,11 @@ class _Part(abc.ABC):
         return f"{type(self).__name__}({self.plain()!r})"
 
 
+def _name(key: object) -> str:
+    """Return the name of a key: as YAML writes it."""
+    return {None: "null", True: "true", False: "false"}[key] if key is None or isinstance(key, bool) else str(key)
+
+
 class TreeMapping(_Part, Mapping[str, Any]):
     """A mapping of the tree: ``document.values["roman"]["meta"]["observer"]``.
 
@@ -125,7 +130,7 @@ class TreeMapping(_Part, Mapping[str, Any]):
 
     @serialized
     def __getitem__(self, key: str | int) -> Any:
-        return self._shown(str(key), self._node().value[str(key)])
+        return self._shown(_name(key), self._node().value[_name(key)])
 
     @serialized
     def __iter__(self) -> Iterator[str]:
@@ -137,13 +142,13 @@ class TreeMapping(_Part, Mapping[str, Any]):
 
     @serialized
     def __setitem__(self, key: str | int, value: Any) -> None:
-        self._source.set((*self._path, str(key)), value)
+        self._source.set((*self._path, _name(key)), value)
 
     @serialized
     def __delitem__(self, key: str | int) -> None:
-        if str(key) not in self._node().value:
+        if _name(key) not in self._node().value:
             raise KeyError(key)
-        self._source.unset((*self._path, str(key)))
+        self._source.unset((*self._path, _name(key)))
 
 
 class TreeSequence(_Part, Sequence[Any]):

@@ -60,6 +60,8 @@ def parse_value(typed: str) -> NewValue:
         for event in yaml.parse(_as_item(typed), Loader=_Loader):
             if isinstance(event, yaml.ScalarEvent):
                 check_scalar(event)
+    except UnicodeError as err:
+        raise UsageError(f"the value {typed!r} is not UTF-8") from err
     except (InvalidTreeError, yaml.YAMLError) as err:
         raise UsageError(f"the value {typed!r} is not valid YAML; use --string for text") from err
     if not isinstance(node.value, list) or len(node.value) != 1:
@@ -122,7 +124,7 @@ def write_key(key: str) -> str:
         try:
             _check_by_python(sample := f"{{{text}: 1}}")
             events: list[Any] = list(yaml.parse(sample, Loader=_Loader))
-        except yaml.YAMLError:
+        except (UnicodeError, yaml.YAMLError):
             continue
         name = events[3]
         plain = isinstance(name, yaml.ScalarEvent) and name.implicit[0]
@@ -188,7 +190,7 @@ def _holds(text: str, new: NewValue, place: Place) -> bool:
     try:
         node = read_node(sample)
         _check_by_python(sample)
-    except (InvalidTreeError, yaml.YAMLError):
+    except (InvalidTreeError, UnicodeError, yaml.YAMLError):
         return False
     pairs = node.value[0].value if place.flow else node.value
     return isinstance(pairs, dict) and list(pairs) == ["k", "z"] and same(pairs["k"], new.node)
@@ -255,7 +257,7 @@ def _write_name(name: str) -> str:
             _check_by_python(sample := f"{{{text}: 1}}")
             if list(read_node(sample).value) == [name]:
                 return text
-        except (InvalidTreeError, yaml.YAMLError):
+        except (InvalidTreeError, UnicodeError, yaml.YAMLError):
             continue
     raise ValueRefusedError(f"YAML has no way to write the key {name!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -406,3 +407,38 @@ def test_interrupted(tmp_path: Path, call: Call, jobs: int) -> None:
     changed = call("get", "meta.observer", *files).out.count("Grace")
     assert 2 <= changed < len(files)
     assert changed == record.read_text().count('"done"')
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["set", "number=\udcff"],
+        ["set", "--string", "number=\udcff"],
+        ["set", "number={k: \udcff}"],
+        ["set", "\udcff=1"],
+        ["rename", "number", "\udcff"],
+    ],
+)
+def test_words_that_are_not_utf8_are_refused(call: Call, tmp_path: Path, words: list[str]) -> None:
+    (file,) = many(tmp_path, 1)
+    before = file.read_bytes()
+    done = call(*words, file)
+    assert done.code == 2
+    assert re.search("is not UTF-8|YAML has no way to write", done.sentence)
+    assert file.read_bytes() == before
+
+
+def test_get_with_the_file_first(call: Call, tmp_path: Path) -> None:
+    (file,) = many(tmp_path, 1)
+    done = call("get", file, "number")
+    sentence = f"{file}: is a file; the path of the value comes first: asdffs get PATH FILE"
+    assert (done.code, done.sentence) == (2, sentence)
+
+
+def test_a_terminal_that_lacks_a_character(tmp_path: Path) -> None:
+    (file,) = many(tmp_path, 1)
+    file.write_bytes(file.read_bytes().replace(b"Ada Lovelace", "Ada Lové".encode().ljust(12)))
+    environment = {**environment_in(tmp_path), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-P", "-m", "asdffs", "get", "meta.observer", str(file)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert done.stdout.strip() == rb"Ada Lov\xe9"

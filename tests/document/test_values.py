@@ -117,6 +117,18 @@ def test_values_of_numpy_are_written_exactly(path: Path, value: object, plain: o
         assert repr(other["meta"]["observer"]) == repr(plain)
 
 
+def test_keys_that_are_not_text(path: Path) -> None:
+    with asdffs.open(path, "r+") as document:
+        document.tree_text = document.tree_text.replace("meta:", "true: 1\nnull: 2\n5: 3\nmeta:", 1)
+        document.commit()
+        assert [document.values[key] for key in (True, None, 5)] == [1, 2, 3]
+        with document.edit():
+            document.values[True] = 4
+            del document.values[None]
+    with asdf.open(path) as other:
+        assert (other[True], other[5], None in other.tree) == (4, 3, False)
+
+
 @pytest.mark.parametrize("value", [Time("2027-01-01"), 2 * units.m, object(), np.zeros(2), {1, 2}, 1j])
 def test_other_types_are_refused(path: Path, value: object) -> None:
     with asdffs.open(path, "r+") as document, document.edit():

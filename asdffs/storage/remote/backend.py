@@ -9,6 +9,7 @@ import contextlib
 import errno
 import functools
 import hashlib
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ from asdffs.storage.remote.transport import RequestError, StoreTransport, Transp
 from asdffs.storage.remote.urls import Url, parse_url
 from asdffs.storage.remote.web_head import Head, fetch_head
 from asdffs.storage.remote.web_transport import WebTransport
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -321,5 +324,7 @@ def _patiently(request: Callable[[float], T], url: Url, options: RemoteOptions) 
             if err.trouble is not Trouble.BUSY or time.monotonic() + wait > deadline:
                 kind = MissingFileError if err.status in _GONE else RemoteError
                 raise kind(err.sentence, path=url.shown) from err
+            if pause == _PAUSE:
+                logger.warning("%s: %s; it is asked again for %g seconds", url.shown, err.sentence, options.timeout)
         time.sleep(wait)
         pause = min(2 * pause, _LONGEST_PAUSE)
