@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from typing import Any
 
+from asdffs.cli.bars import shown
 from asdffs.cli.remote import remote_of
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
+from asdffs.storage.remote.urls import is_remote, shown_url
 
 
 def open_to_read(path: str, arguments: argparse.Namespace) -> Document:
-    """Open the file at ``path``, which may be a URL.  Raises as ``open_document``, ``UsageError``."""
-    return open_document(path, writable=False, settings=Settings(remote=remote_of(arguments)))
+    """Open the file at ``path``, which may be a URL.  Raises as ``open_document``, ``UsageError``.
+
+    A bar shows how much is downloaded of a remote file whose server cannot send parts of it.
+    """
+    remote = remote_of(arguments)
+    if not is_remote(path):
+        return open_document(path, writable=False, settings=Settings(remote=remote))
+    facts: list[dict[str, Any]] = []
+
+    def note(done: int, total: int) -> None:
+        facts[:] = [{"operation": "downloading", "block": None, "done": done, "total": total, "unit": "bytes"}]
+
+    with shown(lambda: list(facts), f"opening {shown_url(path)}"):
+        return open_document(path, writable=False, settings=Settings(remote=replace(remote, downloaded=note)))

@@ -286,7 +286,7 @@ def _bring_all(
             remedy=Remedy.WHOLE_MAX,
         )
     counters.requests += 1
-    found = _patiently(lambda _: transport.get_whole(_Writer(cache).write), url, options)
+    found = _patiently(lambda _: transport.get_whole(_Writer(cache, options.downloaded).write), url, options)
     counters.received += validator.size
     if not is_same_version(found, validator) or cache.missing(0, validator.size):
         raise RemoteError("the server sent another number of bytes than it said", path=url.shown)
@@ -295,8 +295,9 @@ def _bring_all(
 class _Writer:
     """Writes bytes that come in order into a cache."""
 
-    def __init__(self, cache: CacheFile) -> None:
+    def __init__(self, cache: CacheFile, downloaded: Callable[[int, int], None] | None) -> None:
         self._cache = cache
+        self._downloaded = downloaded
         self._rest = b""
         self._place = 0
 
@@ -308,6 +309,8 @@ class _Writer:
             raise RequestError(Trouble.REFUSED, "the server sent more bytes than it said")
         self._cache.store(self._place, memoryview(whole)[:full])
         self._place, self._rest = self._place + full, whole[full:]
+        if self._downloaded is not None:
+            self._downloaded(self._place, self._cache.size)
 
 
 def _patiently(request: Callable[[float], T], url: Url, options: RemoteOptions) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +24,8 @@ class RemoteOptions:
     ``anonymous``: send no credentials.  ``endpoint``: the URL of the object store, None for the provider's.
     ``region``: of a bucket.  ``timeout``: seconds after which a read gives up, retries included.  ``cache``: whether
     bytes are kept for later runs.  ``cache_max``: most bytes of the cache.  ``whole_max``: the largest file, in
-    bytes, that is downloaded as a whole if the server cannot send parts of it.
+    bytes, that is downloaded as a whole if the server cannot send parts of it.  ``downloaded(done, total)`` is called
+    while that happens, with bytes.
     """
 
     anonymous: bool = False
@@ -33,6 +35,7 @@ class RemoteOptions:
     cache: bool = True
     cache_max: int = CACHE_MAX
     whole_max: int = WHOLE_MAX
+    downloaded: Callable[[int, int], None] | None = None
 
 
 def cache_folder() -> str:

@@ -151,12 +151,16 @@ def test_a_server_that_sends_only_whole_files(tmp_path: Path) -> None:
         try:
             url = f"http://127.0.0.1:{server.server_address[1]}/data.asdf"
             check_file(url, RemoteOptions(timeout=20))
-            with opened(url, RemoteOptions(cache=False)) as document:
+            told = list[tuple[int, int]]()
+            options = RemoteOptions(cache=False, downloaded=lambda *facts: told.append(facts))
+            with opened(url, options) as document:
                 assert np.array_equal(document.arrays["b"], arrays()["b"])
                 counters = document.requests()
+            size = (tmp_path / "data.asdf").stat().st_size
+            assert told[-1] == (size, size)
             assert counters is not None
             assert (counters["requests"], counters["hits"] > 0) == (2, True)
-            assert counters["received"] == (tmp_path / "data.asdf").stat().st_size
+            assert counters["received"] == size
         finally:
             server.shutdown()
             thread.join()
