@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
 
 @dataclass
@@ -124,7 +125,7 @@ def _answer(server: WebServer, handler: BaseHTTPRequestHandler) -> None:
     request = server.note(handler)
     if server.latency:
         time.sleep(server.latency)
-    raw = server.objects.get(handler.path.partition("?")[0])
+    raw = server.objects.get(unquote(handler.path.partition("?")[0]))
     found = None if raw is None else _range(request, len(raw))
     answer = server.fault(request) or Answer()
     if answer.wait is not None:

@@ -188,7 +188,7 @@ def _open_store(url: Url, options: RemoteOptions, seconds: float, login: str | N
     if url.is_web:
         return store.HTTPStore.from_url(url.text, **common), ""
     if endpoint is not None:
-        common["endpoint"] = endpoint
+        common["base_url" if url.scheme == "gs" else "endpoint"] = endpoint
     if options.anonymous:
         common["skip_signature"] = True
     path = url.path.lstrip("/")

@@ -17,6 +17,7 @@ import pytest
 from support.fits_files import DATA, DQ, write_fits
 from support.mounts import asdffs, environment_in
 from support.remote_files import arrays, make
+from support.web_server import WebServer
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
@@ -114,6 +115,25 @@ class TestS3:
         removed, left = done.stdout.splitlines()
         assert (done.returncode, left) == (0, f"{tmp_path}/cache/asdffs: 0 bytes of 0 remote files")
         assert re.fullmatch(r".*: removed \d{5,} bytes of 2 remote files", removed)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "folder", "end"), [("gs", "/bucket", ""), ("az", "/account/bucket", "/account"), ("s3", "/bucket", "")]
+)
+def test_stores_with_an_endpoint(
+    scheme: str, folder: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the stores have in common, without credentials: where a file is, its version, and parts of it."""
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    with WebServer().running() as server:
+        raw = make(tmp_path / "data.asdf")
+        server.put(f"{folder}/d/data.asdf", raw)
+        options = RemoteOptions(anonymous=True, endpoint=server.url + end, timeout=20)
+        check_file(f"{scheme}://bucket/d/data.asdf", options)
+        assert all(request.headers.get("if-match") == server.tag(raw) for request in server.requests[1:])
+        assert not any("authorization" in request.headers for request in server.requests)
+        with pytest.raises(MissingFileError, match="does not exist"):
+            opened(f"{scheme}://bucket/d/none.asdf", options)
 
 
 def test_nginx(tmp_path: Path) -> None:
