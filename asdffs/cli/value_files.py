@@ -116,6 +116,7 @@ def _remove_empty(record: str) -> None:
     with contextlib.suppress(OSError):
         if record and os.path.getsize(record) == 0:
             os.unlink(record)
+            say(f"asdffs: {record} is not written, because nothing changed", file=sys.stderr)
 
 
 def _progress(done: int, total: int) -> dict[str, Any]:
