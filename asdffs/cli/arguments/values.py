@@ -142,7 +142,12 @@ example:
     add_json(how, "JSON, without tags")
     how.add_argument("--yaml", action="store_true", help="print YAML without tags and comments")
     how.add_argument("--outline", action="store_true", help="print one line for each value, with array shapes")
-    parser.add_argument("--depth", metavar="N", type=int, help="only this many levels; below stands how much there is, such as {4 keys}")
+    parser.add_argument(
+        "--depth",
+        metavar="N",
+        type=int,
+        help="only this many levels; below stands how much there is, such as {4 keys}",
+    )
     add_remote(parser)
     return parser
 

@@ -38,6 +38,8 @@ _LARGEST_WINDOW: Final = 16 << 20
 _WIDEST_WINDOW: Final = 64 << 20
 #: A read continues a stream if it begins at most so many bytes before or after its end.
 _TOLERANCE: Final = 512 << 10
+#: ... and if it has at least one in so many bytes on the way.  The kernel's reads of 128 KiB may come out of order.
+_DENSE: Final = 5
 _STREAMS: Final = 8
 _WORKERS: Final = 32
 #: Seconds before the first repetition of a request, and the longest time between two.
@@ -160,7 +162,7 @@ class Fetcher:
         stream = self._stream_at(start)
         if stream is not None:
             with self._lock:
-                self._advance(stream, stop, _LARGEST_WINDOW)
+                self._advance(stream, start, stop, _LARGEST_WINDOW)
 
     def close(self) -> None:
         """End the threads, as soon as their requests have ended.  Waits for nothing."""
@@ -179,19 +181,23 @@ class Fetcher:
                 self._streams = [*self._streams[-_STREAMS + 1 :], _Stream(stop, stop)]
             self._queue_missing(start, stop)
             if stream is not None:
-                self._advance(stream, stop, _WIDEST_WINDOW)
+                self._advance(stream, start, stop, _WIDEST_WINDOW)
             return [job for job in self._jobs if job.start < stop and job.stop > start]
 
     def _stream_at(self, start: int) -> _Stream | None:
         near = (one for one in self._streams if one.end - _TOLERANCE <= start <= one.end + _TOLERANCE)
         return next(near, None)
 
-    def _advance(self, stream: _Stream, stop: int, most: int) -> None:
-        """Note a read of ``stream`` up to ``stop``, and fetch what probably comes next.  The lock is held.
+    def _advance(self, stream: _Stream, start: int, stop: int, most: int) -> None:
+        """Note a read of ``stream`` from ``start`` to ``stop``, and fetch what probably comes next.  The lock is held.
 
-        ``most``: the window grows up to so many bytes.
+        ``most``: the window grows up to so many bytes.  Small reads far from each other, such as those of a column
+        through planes, fetch nothing more.
         """
         if stop <= stream.end:
+            return
+        if _DENSE * (stop - start) < stop - stream.end:
+            stream.end, stream.fetched = stop, max(stop, stream.fetched)
             return
         stream.end, stream.fetched = stop, max(stream.fetched, stop)
         if stream.window < most:
