@@ -189,7 +189,7 @@ class Fetcher:
         return next(near, None)
 
     def _advance(self, stream: _Stream, start: int, stop: int, most: int) -> None:
-        """Note a read of ``stream`` from ``start`` to ``stop``, and fetch what probably comes next.  The lock is held.
+        """Note a read of ``stream`` from ``start`` to ``stop``, and fetch what probably follows.  The lock is held.
 
         ``most``: the window grows up to so many bytes.  Small reads far from each other, such as those of a column
         through planes, fetch nothing more.
