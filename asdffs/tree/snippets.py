@@ -66,7 +66,7 @@ def parse_value(typed: str) -> NewValue:
         raise UsageError(f"the value {typed!r} is not valid YAML; use --string for text") from err
     if not isinstance(node.value, list) or len(node.value) != 1:
         raise UsageError(f"the value {typed!r} is more than one YAML value; use --string for text")
-    if re.search(r"\s#", typed) and typed[:1] not in "\"'[{|>":
+    if re.search(r"(?:^|\s)#", typed) and typed[:1] not in "\"'[{|>":
         raise UsageError(f"the value {typed!r} has a comment; use --string, or quote it, to have '#' in the text")
     (value,) = node.value
     one_line = "\n" not in typed and not re.match(r"(?:- |\? )|[^\"'\[{]*: ", typed)
@@ -90,7 +90,7 @@ def python_value(value: Any) -> NewValue:
     if isinstance(value, bool) or value is None:
         return parse_value({None: "null", True: "true", False: "false"}[value])
     if isinstance(value, (int, float)):
-        return parse_value(_number(value))
+        return parse_value(number_text(value))
     if isinstance(value, (datetime.date, datetime.datetime)):
         return parse_value(value.isoformat(" ") if isinstance(value, datetime.datetime) else value.isoformat())
     if isinstance(value, dict):
@@ -310,7 +310,8 @@ def _python_key(key: object) -> str:
     return key_name(ValueNode("", key))
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
+    """Return the text of a number as every parser of YAML 1.1 reads it."""
     if isinstance(value, float):
         if math.isnan(value):
             return ".nan"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from asdffs.errors import MissingValueError, Remedy, SharedValueError, ValueRefusedError
 from asdffs.tree.locating import Container, Location, behind_properties, locate
 from asdffs.tree.paths import Path, format_path
-from asdffs.tree.snippets import BLANKS, NewValue, Place, read_text, same, write_key, write_value
+from asdffs.tree.snippets import BLANKS, NewValue, Place, number_text, read_text, same, write_key, write_value
 from asdffs.tree.values import ValueNode, scalar_node
 
 #: What may follow a value on its line, and its line end.
@@ -71,7 +71,17 @@ def _note(found: Location, new: NewValue) -> str:
         return ""
     was = "an array" if "core/ndarray" in tag else was
     stays = f"; it still has the tag {tag.rpartition('/')[2]}" if tag and found.kind != "scalar" else ""
+    if was == "a number" and new.text is not None and (number := _as_number(new.text)):
+        stays = f"; in YAML 1.1 this number is written {number}"
     return f"was {was}, and is {kind} now{stays}"
+
+
+def _as_number(text: str) -> str:
+    """Return how YAML 1.1 writes a number such as ``1e3``, which it reads as text; empty if it is none."""
+    try:
+        return number_text(float(text))
+    except ValueError:
+        return ""
 
 
 def _kind(value: object) -> str:

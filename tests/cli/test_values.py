@@ -311,6 +311,7 @@ def test_killed_in_the_middle(tmp_path: Path, call: Call) -> None:
             "meta.observer=N. N.: visitor",
             "meta.observer was text, and is a mapping now; --string takes VALUE as text",
         ),
+        ("number=1e3", "number was a number, and is text now; in YAML 1.1 this number is written 1000.0"),
         ("data=5", "data was an array, and is a number now; it still has the tag ndarray-1.1.0"),
         ("meta.observer=null", ""),
         ("meta.observer='012'", ""),

@@ -68,6 +68,7 @@ class RemoteBackend:
         self._cache = cache
         self._fetcher = fetcher
         self._scheduler = scheduler
+        self._whole = not cache.missing(0, validator.size)
         mark = hashlib.sha256(repr((url.identity, validator)).encode()).digest()
         stamp = int((validator.modified or 0) * 1_000_000_000)
         self._signature = Signature(
@@ -154,11 +155,11 @@ class RemoteBackend:
         _refuse()
 
     def _bring(self, start: int, stop: int) -> None:
-        if self._cache.has(start, stop):
+        if self._whole:
+            self.counters.hits += 1
+        elif self._cache.has(start, stop):
             if self._fetcher is not None:
                 self._fetcher.note_hit(start, stop)
-            else:
-                self.counters.hits += 1
         elif self._fetcher is None:
             raise RemoteError("the cache lost bytes of the file", path=self.shown)
         else:
