@@ -22,7 +22,7 @@ from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal_name import journal_name
-from asdffs.storage.remote.urls import is_remote, local_path, shown_url
+from asdffs.storage.remote.urls import SCHEMES, is_remote, local_path, shown_url
 from asdffs.storage.window import WindowBackend
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ def resolve(path: str) -> tuple[str, str]:
     try:
         mode = os.stat(real).st_mode
     except OSError as err:
+        scheme, colon, _ = path.partition("://")
+        if colon and scheme.isalnum():
+            known = ", ".join(f"{one}://" for one in (*SCHEMES, "file"))
+            raise UsageError(f"{scheme}:// is none of {known}", path=path) from err
         raise MissingFileError(f"cannot be opened: {err.strerror}", path=path) from err
     if not stat.S_ISREG(mode):
         kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"

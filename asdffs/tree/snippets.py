@@ -69,6 +69,8 @@ def parse_value(typed: str) -> NewValue:
     if re.search(r"(?:^|\s)#", typed) and typed[:1] not in "\"'[{|>":
         raise UsageError(f"the value {typed!r} has a comment; use --string, or quote it, to have '#' in the text")
     (value,) = node.value
+    if "\n" in typed.strip(BLANKS) and isinstance(value.value, str) and typed[:1] not in "\"'|>":
+        raise UsageError(f"the value {typed!r} has line breaks, which YAML joins; use --string to keep them")
     one_line = "\n" not in typed and not re.match(r"(?:- |\? )|[^\"'\[{]*: ", typed)
     text = value.value if isinstance(value.value, str) and not value.tag and isinstance(value.text, str) else None
     return NewValue(value, typed.strip(BLANKS) if one_line else None, text)

@@ -219,8 +219,8 @@ def _replaced(text: str, found: Location, new: NewValue) -> Edit:
         start, lead = found.start, ""
         if found.anchor and found.kind != "alias":
             lead = f"&{found.anchor} "
-    elif start == end and not text[start - 1].isspace():
-        lead = " "
+    if start == end and not text[start - 1].isspace():  # there is nothing yet, maybe not even a colon: {a, b}
+        lead = ": " if found.key is not None and found.key[1] == start else " "
     written = write_value(new, _place(text, found, box), style=style)
     old = text[start:end]
     if written[:1] in ("\r", "\n"):

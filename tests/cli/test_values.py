@@ -429,6 +429,21 @@ def test_words_that_are_not_utf8_are_refused(call: Call, tmp_path: Path, words: 
     assert file.read_bytes() == before
 
 
+def test_values_that_yaml_would_change_are_refused(call: Call, tmp_path: Path) -> None:
+    (file,) = many(tmp_path, 1)
+    for value, words in (("# x", "has a comment"), ("#2", "has a comment"), ("l1\nl2", "has line breaks")):
+        done = call("set", f"meta.observer={value}", file)
+        assert (done.code, words in done.sentence) == (2, True)
+    assert call("set", "--string", "meta.observer=l1\nl2", file).code == 0
+    assert call("get", "--json", "meta.observer", file).json == "l1\nl2"
+
+
+def test_a_scheme_that_is_not_known(call: Call) -> None:
+    done = call("get", "n", "ftp://host/a.asdf")
+    sentence = "ftp://host/a.asdf: ftp:// is none of https://, http://, s3://, gs://, az://, file://"
+    assert (done.code, done.sentence) == (2, sentence)
+
+
 def test_get_with_the_file_first(call: Call, tmp_path: Path) -> None:
     (file,) = many(tmp_path, 1)
     done = call("get", file, "number")

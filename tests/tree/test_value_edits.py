@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.tree_texts import HEAD, NEW, load, parent_in, paths, step_in, texts
 
 from asdffs.errors import InvalidTreeError, MissingValueError, SharedValueError
-from asdffs.tree.snippets import python_value
+from asdffs.tree.snippets import parse_value, python_value
 from asdffs.tree.value_edits import rename_value, set_value, unset_value
 
 EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 300
@@ -203,3 +203,26 @@ def test_regression_a_last_line_of_no_break_spaces_is_a_part_of_a_block() -> Non
     edit = set_value(text, ("a",), python_value("y"))
     assert edit is not None
     assert yaml.safe_load(edit.apply(text)) == {"a": "y", "b": 1}
+
+
+class Tags(yaml.SafeLoader):
+    """Reads values with unknown tags as pairs of tag and text."""
+
+
+Tags.add_multi_constructor("!", lambda loader, suffix, node: (suffix, node.value))
+
+
+@pytest.mark.parametrize(
+    "tree",
+    ["a:\n", "a:   \n", "a: # c\n", "a:\r\n", "{a: , b: 1}\n", "{a, b: 1}\n", "{b: 1, a}\n", "? a\n: \nb: 1\n"],
+)
+@pytest.mark.parametrize(
+    ("typed", "value"), [("!foo x", ("foo", "x")), ("!!str 5", "5"), ("text", "text"), ("{k: 1}", {"k": 1})]
+)
+def test_a_value_where_nothing_was_written(tree: str, typed: str, value: object) -> None:
+    text = f"%YAML 1.1\n---\n{tree}...\n"
+    edit = set_value(text, ("a",), parse_value(typed))
+    assert edit is not None
+    found = yaml.load(edit.apply(text), Loader=Tags)
+    assert found.pop("a") == value
+    assert found == ({"b": 1} if "b: 1" in tree else {})
