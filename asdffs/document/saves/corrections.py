@@ -30,7 +30,7 @@ def _changed(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]
     i, j = len(old) - end, len(new) - end
     if max(i, j) - start > _MOST:
         return [(start, i)]
-    codes = difflib.SequenceMatcher(None, old[start:i], new[start:j], autojunk=False).get_opcodes()
+    codes = difflib.SequenceMatcher(None, old[start:i], new[start:j]).get_opcodes()
     return [(start + first, start + last) for tag, first, last, _, _ in codes if tag != "equal"]
 
 

@@ -61,7 +61,7 @@ class Drafts:
             report.refuse(err)
             self.keep(text, correctable=isinstance(err, (InvalidTreeError, NoRoomError)))
             raise
-        report.note_saved([path for path in refused if corrects(before, _read(path), text)])
+        report.note_saved([path for path in refused if _is_corrected(path, before, text)])
 
     def keep(self, text: bytes, *, correctable: bool = False) -> None:
         """Keep ``text`` durably, unless it is empty, the committed one, or kept already.
@@ -91,6 +91,15 @@ class Drafts:
         kept.append(path)
         if correctable:
             self._document.report.correctable.add(path)
+
+
+def _is_corrected(path: str, before: bytes, text: bytes) -> bool:
+    """Return whether ``text``, which is saved, corrects the refused text at ``path``; False if it cannot be read."""
+    try:
+        return corrects(before, _read(path), text)
+    except OSError as err:
+        logger.warning("a refused draft cannot be read (%s: %s), so it counts as not corrected", path, err.strerror)
+        return False
 
 
 def _read(path: str) -> bytes:

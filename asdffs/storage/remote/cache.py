@@ -23,6 +23,7 @@ import fcntl
 import hashlib
 import mmap
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,7 @@ class CacheFile:
         self.base = base
         self.size = size
         self._pages = pages
+        self._lock = threading.Lock()
 
     @classmethod
     def open(cls, identity: str, shown: str, validator: Validator, *, kept: bool) -> CacheFile:
@@ -116,14 +118,17 @@ class CacheFile:
 
         Does nothing if the file vanishes when it is closed.
         """
-        if not self.base:
-            return
-        held = bytes(self._pages)
-        os.fdatasync(self.fd)
-        for place in range(0, len(held), PAGE):
-            part = held[place : place + PAGE]
-            if _HERE in part:
-                self._pages[place : place + len(part)] = part.replace(bytes([_HERE]), bytes([_KEPT]))
+        with self._lock:
+            if not self.base or self.fd < 0:
+                return
+            fd = os.dup(self.fd)  # ``close`` does not wait for the disk
+        try:
+            held = bytes(self._pages)
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
+        for run in re.finditer(bytes([_HERE]) + b"+", held):  # the bytes of pages that came meanwhile stay
+            self._pages[run.start() : run.end()] = bytes([_KEPT]) * len(run[0])
 
     @property
     def held(self) -> int:
@@ -132,10 +137,11 @@ class CacheFile:
 
     def close(self) -> None:
         """Close the file.  May be called twice."""
-        if self.fd >= 0:
-            fcntl.flock(self.fd, fcntl.LOCK_UN)  # the map has a copy of the descriptor
-            os.close(self.fd)
-            self.fd = -1
+        with self._lock:
+            if self.fd >= 0:
+                fcntl.flock(self.fd, fcntl.LOCK_UN)  # the map has a copy of the descriptor
+                os.close(self.fd)
+                self.fd = -1
 
 
 def trim(most: int) -> int:

@@ -87,6 +87,28 @@ def test_after_a_crash_of_the_system_only_synced_pages_count(tmp_path: Path, mon
     assert os.pread(again.fd, 2 * PAGE, again.base + 0) == raw[: 2 * PAGE]
 
 
+def test_pages_that_come_during_a_sync_stay_and_do_not_count_as_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, raw, sync = opened(), content(10 * PAGE + 5), os.fdatasync
+    file.store(0, raw[:PAGE])
+
+    def slow(fd: int) -> None:
+        sync(fd)
+        file.store(3 * PAGE, raw[3 * PAGE : 4 * PAGE])
+        file.close()
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    file.keep()
+    assert file.has(0, PAGE)
+    assert file.has(3 * PAGE, 4 * PAGE)
+    file.keep()  # closed: nothing is synced, and nothing counts as synced
+    (tmp_path / "boot").write_text("another boot\n")
+    monkeypatch.setattr(module, "_BOOT", str(tmp_path / "boot"))
+    again = opened()
+    assert (again.has(0, PAGE), again.has(3 * PAGE, 4 * PAGE)) == (True, False)
+
+
 @pytest.mark.parametrize("damage", [b"", b"x", b"x" * 10000])
 def test_a_damaged_file_is_begun_anew(damage: bytes) -> None:
     opened().store(0, content(PAGE))
