@@ -17,6 +17,7 @@ import yaml
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.paths import Path
+from asdffs.tree.syntax import too_deep
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -30,6 +31,7 @@ _SHORT = 4300
 _AT_ONCE = 8192
 #: asdf and PyYAML build a tree recursively; a deeper one raises RecursionError there.
 _DEEPEST = 240
+_TOO_DEEP = f"nested more than {_DEEPEST} deep; the asdf library could not read it"
 #: Characters of a wrong scalar that a message shows.
 _SHOWN = 60
 _YAML = "tag:yaml.org,2002:"
@@ -259,7 +261,7 @@ class _Reader:
         if parent is not None and parent.wants_key:
             raise _invalid("a mapping or sequence cannot be a key", mark)
         if len(self.stack) >= _DEEPEST:
-            raise _invalid(f"nested more than {_DEEPEST} deep; the asdf library could not read it", mark)
+            raise _invalid(_TOO_DEEP, mark)
         wrong = _NO_MAPPING_TAGS if mapping else _NO_SEQUENCE_TAGS
         if event.tag in wrong or (parent is None and event.tag == _YAML + "set"):
             raise _invalid(f"a {'mapping' if mapping else 'sequence'} cannot have the tag {event.tag}", mark)
@@ -335,7 +337,8 @@ def read_tree(
     try:
         _follow(reader, text, go_on)
     except yaml.MarkedYAMLError as err:
-        raise _invalid(err.problem or "not YAML", err.problem_mark or err.context_mark) from err
+        problem = _TOO_DEEP if too_deep(err) else err.problem or "not YAML"
+        raise _invalid(problem, err.problem_mark or err.context_mark) from err
     except yaml.reader.ReaderError as err:
         line = text.count(b"\n", 0, err.position) + 1
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err

@@ -16,6 +16,7 @@ import yaml
 from asdffs.errors import InvalidTreeError, MissingValueError
 from asdffs.format.header import as_yaml
 from asdffs.tree.paths import Path
+from asdffs.tree.syntax import syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Kinds of events; of any type, because the stubs think that a mark may be missing.
@@ -106,8 +107,7 @@ def locate(text: str, path: Path) -> Location:
     try:
         return _Locator(text, path).locate()
     except yaml.YAMLError as err:
-        mark = getattr(err, "problem_mark", None)
-        raise InvalidTreeError("the tree is not valid YAML", line=mark.line + 1 if mark else None) from err
+        raise syntax_error(err) from err
 
 
 def behind_properties(text: str, start: int) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from asdffs.tree.merges import Merges
 from asdffs.tree.ndarrays import Ndarray, chunked_of, ndarray_of
 from asdffs.tree.paths import Path
 from asdffs.tree.references import Reference, References
+from asdffs.tree.syntax import MAX_NESTING, nested_too_deep, syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: The largest length of scalars that are kept beside arrays; longer ones do not fit a FITS header card.
@@ -38,8 +39,6 @@ _MOST_RECORDED: Final = 2000
 _DEEPEST_ALIAS: Final = 20
 #: The most events that are replayed for aliases in all; with aliases of aliases a short text could need any number.
 _MOST_REPLAYED: Final = 2_000_000
-#: The deepest nesting; a committed tree is less deep.
-_DEEPEST: Final = 260
 #: Keys below which scalars are kept even without an array: headers of .fits files are made from them.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
 #: Attributes that are equal in many arrays.
@@ -57,8 +56,7 @@ def read_outline(text: bytes, dialect: Dialect, *, spans: bool = True) -> Outlin
         decoded = text.decode()
         return _Reader(decoded, dialect, spans=spans).read()
     except yaml.YAMLError as err:
-        mark = getattr(err, "problem_mark", None)
-        raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
+        raise syntax_error(err) from err
     except UnicodeDecodeError as err:
         raise InvalidTreeError("the tree is not UTF-8") from err
     except RecursionError as err:
@@ -66,7 +64,7 @@ def read_outline(text: bytes, dialect: Dialect, *, spans: bool = True) -> Outlin
 
 
 class _Reader:
-    """Builds the outline from the events; recursion is as deep as the tree, at most ``_DEEPEST``."""
+    """Builds the outline from the events; recursion is as deep as the tree, at most ``MAX_NESTING``."""
 
     def __init__(self, text: str, dialect: Dialect, *, spans: bool) -> None:
         self._text = text
@@ -151,8 +149,8 @@ class _Reader:
             self._replayed.pop()
 
     def _branch(self, start: Any, path: Path, *, metadata: bool = False) -> Branch:
-        if len(path) > _DEEPEST:
-            raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=start.start_mark.line + 1)
+        if len(path) > MAX_NESTING:
+            raise nested_too_deep(start.start_mark.line + 1)
         branch = Branch(
             self._same.setdefault(start.tag or "", start.tag or ""),
             path,

@@ -17,13 +17,12 @@ import yaml
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.merges import Merges
+from asdffs.tree.syntax import MAX_NESTING, nested_too_deep, syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
 _KINDS: Final = ("int", "float", "bool", "null", "timestamp")
-#: The deepest nesting; no library reads a deeper tree.
-_DEEPEST: Final = 260
 
 
 @dataclass(slots=True, eq=False)
@@ -49,8 +48,7 @@ def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
     try:
         return read_events(yaml.parse(as_yaml(text.decode()), Loader=_Loader), told_apart=told_apart)
     except yaml.YAMLError as err:
-        mark = getattr(err, "problem_mark", None)
-        raise InvalidTreeError("the tree is not YAML", line=mark.line + 1 if mark else None) from err
+        raise syntax_error(err) from err
     except UnicodeDecodeError as err:
         raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
 
@@ -80,8 +78,8 @@ class _Reader:
         if isinstance(event, yaml.AliasEvent):
             return self._anchors.get(str(event.anchor), ValueNode("", None))
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
-        if depth > _DEEPEST:
-            raise InvalidTreeError(f"nested more than {_DEEPEST} deep", line=line)
+        if depth > MAX_NESTING:
+            raise nested_too_deep(line)
         if isinstance(event, yaml.ScalarEvent):
             node = scalar_node(event)
         elif isinstance(event, yaml.MappingStartEvent):
