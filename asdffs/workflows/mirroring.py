@@ -182,7 +182,7 @@ class Mirror:
         if not last and not ends_with_tree(text):
             raise InvalidTreeError(MISSING_END)
         self._announce(name, text)
-        self._drafts.commit(text)
+        self._drafts.commit(text, keep_stale=False)  # ``adopt`` keeps the file before it overwrites it
         return True
 
     # -- out of the ASDF file ----------------------------------------------

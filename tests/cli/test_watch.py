@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,11 @@ from support.editors import PROGRAMS, SILENT_PROGRAMS, TERMINAL_PROGRAMS, follow
 from support.mounts import asdffs, environment_in, run
 from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened, zlib_block
 from support.watched import Watched, watched
+
+from asdffs.document.opening import open_document
+from asdffs.document.saves.drafts import Drafts
+from asdffs.document.saves.history import History
+from asdffs.workflows.mirroring import Mirror
 
 Call = Callable[..., Done]
 ALL = PROGRAMS | SILENT_PROGRAMS
@@ -554,3 +560,25 @@ def test_regression_a_signal_that_came_while_news_were_taken_hung_the_watch(tmp_
     )
     done = run(sys.executable, "-c", code, env=environment_in(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_regression_a_save_between_look_and_copy_is_kept_once(file: Path, tmp_path: Path) -> None:
+    """Another program replaces the file after watch looked: only the directory's file is kept."""
+    directory, rejected = tmp_path / "parts", tmp_path / "rejected"
+    directory.mkdir()
+    rejected.mkdir()
+    with closing(open_document(str(file), writable=True)) as document:
+        drafts = Drafts(document, str(rejected), History("", []))
+        mirror = Mirror(str(directory), "data", document, drafts, lambda name, text: None)
+        mirror.adopt({})
+        tree = directory / mirror.main
+        tree.write_bytes(tree.read_bytes().replace(OLD, b"value: 8\n"))
+        other = tmp_path / "other"
+        other.write_bytes(odd_file().replace(OLD, b"value: 9\n"))
+        os.replace(other, file)
+        assert mirror.carry([mirror.main]) == []
+        assert "changed" in mirror.trouble[mirror.main]
+        assert mirror.look()
+        assert b"value: 9\n" in tree.read_bytes()
+    assert [b"value: 8\n" in text for text in kept(file)] == [True]
+    assert list(rejected.iterdir()) == []

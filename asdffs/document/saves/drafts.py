@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from asdffs.document.document import Document
 from asdffs.document.saves.corrections import corrects
 from asdffs.document.saves.history import History
-from asdffs.errors import AsdffsError, InvalidTreeError, NoRoomError
+from asdffs.errors import AsdffsError, InvalidTreeError, NoRoomError, StaleFileError
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +40,15 @@ class Drafts:
         self._count = 0
         self._committing = committing
 
-    def commit(self, text: bytes) -> None:
-        """Make ``text`` the tree.  Raises as ``Document.commit_tree``; then the text is kept."""
-        with self._committing():
-            self._commit(text)
+    def commit(self, text: bytes, *, keep_stale: bool = True) -> None:
+        """Make ``text`` the tree.  Raises as ``Document.commit_tree``; then the text is kept.
 
-    def _commit(self, text: bytes) -> None:
+        ``keep_stale``: also after a ``StaleFileError``; without it the caller has the text in a file, and keeps that.
+        """
+        with self._committing():
+            self._commit(text, keep_stale=keep_stale)
+
+    def _commit(self, text: bytes, *, keep_stale: bool) -> None:
         before = self._document.tree.text()
         changed = text != before
         if changed:
@@ -59,7 +62,8 @@ class Drafts:
             self._document.commit_tree(text)
         except (AsdffsError, OSError) as err:
             report.refuse(err)
-            self.keep(text, correctable=isinstance(err, (InvalidTreeError, NoRoomError)))
+            if keep_stale or not isinstance(err, StaleFileError):
+                self.keep(text, correctable=isinstance(err, (InvalidTreeError, NoRoomError)))
             raise
         report.note_saved([path for path in refused if _is_corrected(path, before, text)])
 
