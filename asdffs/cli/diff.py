@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
             facts = _facts(arguments, comparison)
     same = not any(facts.values())
     if arguments.json:
-        print(json.dumps({"a": a.path, "b": b.path, "same": same, **facts}, indent=2))
+        print(json.dumps({"a": arguments.a, "b": arguments.b, "same": same, **facts}, indent=2))
     else:
         for line in _lines(facts):
             say(line)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any
 
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.remedies import told
@@ -11,11 +13,21 @@ from asdffs.errors import AsdffsError, UsageError
 
 
 def name_file(err: AsdffsError | OSError, file: str | None) -> None:
-    """Have the error name ``file``, if it names none; an error about the command line is about no file."""
+    """Have the error name ``file`` as the user typed it, if it names no other file.
+
+    An error about the command line is about no file.
+    """
     if isinstance(err, OSError):
-        err.filename = err.filename or file
-    elif not isinstance(err, UsageError):
-        err.path = err.path or file
+        err.filename = _as_typed(err.filename, file)
+    elif err.path is not None or not isinstance(err, UsageError):
+        err.path = _as_typed(err.path, file)
+
+
+def _as_typed(named: Any, file: str | None) -> Any:
+    """Return ``file`` if ``named``, the path in an error, is the same file or None; else ``named``."""
+    if named is None or (file is not None and named == os.path.realpath(file)):
+        return file
+    return named
 
 
 def sentence_and_code(file: str | None, err: AsdffsError | OSError) -> tuple[str, ExitCode]:

@@ -21,6 +21,7 @@ from asdffs.format.header import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
+from asdffs.storage.remote.urls import is_remote, shown_url
 from asdffs.tree.lookups import datatype_text
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.workflows.external import External, find_externals
@@ -37,7 +38,7 @@ def _describe(arguments: argparse.Namespace) -> Answer:
             document.verify_index()
             drawn = render(document, _width())
             return Answer({}, lambda: _print(drawn))
-        facts = describe(document)
+        facts = describe(document, arguments.file)
     return Answer(facts, lambda: _show(facts))
 
 
@@ -60,14 +61,14 @@ def _print(what: Any) -> None:
     Console(width=_width(), highlight=False).print(what, end="")
 
 
-def describe(document: Document) -> dict[str, Any]:
-    """All facts, as ``--json`` prints them."""
+def describe(document: Document, name: str) -> dict[str, Any]:
+    """Return all facts, as ``--json`` prints them; ``name`` is how the user calls the file."""
     document.verify_index()
     blocks = [_block(document, number) for number in range(len(document.blocks))]
     layout = document.layout
     comments, arrays = document.tree.text()[: layout.text_start], document.tree.arrays()
     return {
-        "file": document.path,
+        "file": shown_url(name) if is_remote(name) else name,
         "size": layout.size,
         "inside": _inside(document),
         "dialect": document.dialect.name,

@@ -12,7 +12,7 @@ from typing import Any
 
 from asdffs.cli.file_errors import failed
 from asdffs.cli.parser import COMMANDS, parse_arguments
-from asdffs.cli.saying import SafeFormatter
+from asdffs.cli.saying import CommandFormatter
 from asdffs.cli.secrets import hidden_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
 from asdffs.cli.standard import forget_output, open_standard_streams
@@ -40,7 +40,7 @@ def _main(argv: list[str] | None) -> int:
     arguments = parse_arguments(words)
     level = logging.INFO if arguments.verbose else logging.WARNING
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(SafeFormatter("asdffs: %(message)s"))
+    handler.setFormatter(CommandFormatter())
     logging.basicConfig(handlers=[handler], level=level)
     if os.environ.get("ASDFFS_CHECK_LOCKS"):
         check_ranks()

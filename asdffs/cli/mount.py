@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         options = replace(options, log=options.log if options.log == SYSLOG else os.path.abspath(options.log))
     _check_device()
     _check_helper()
-    options = _downgraded(options, path)
+    options = _downgraded(options, path, arguments.options)
     claim = _claim(mountpoint, arguments.mountpoint)
     wanted = arguments.binding or wanted_binding()
     places = private_places(options.spool) if options.read_only else places_of(path, options.spool)
@@ -271,9 +271,11 @@ def _with_remote(options: MountOptions, arguments: argparse.Namespace) -> MountO
     )
 
 
-def _downgraded(options: MountOptions, path: str) -> MountOptions:
+def _downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptions:
     """Read-only where the file, or the directory that is to hold its journal, cannot be written; and say so."""
     if is_remote(path):
+        if any("rw" in text.split(",") for text in given):
+            logger.warning("%s: remote files cannot be written; mounting read-only", shown_url(path))
         return replace(options, read_only=True)
     needed = {path: ""}
     if options.journal:

@@ -7,9 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from asdffs.cli.bars import shown
+from asdffs.cli.file_errors import name_file
 from asdffs.cli.remote import remote_of
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
+from asdffs.errors import AsdffsError
+from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.urls import is_remote, shown_url
 
 
@@ -18,7 +21,14 @@ def open_to_read(path: str, arguments: argparse.Namespace) -> Document:
 
     A bar shows how much is downloaded of a remote file whose server cannot send parts of it.
     """
-    remote = remote_of(arguments)
+    try:
+        return _open(path, remote_of(arguments))
+    except (AsdffsError, OSError) as err:
+        name_file(err, path)
+        raise
+
+
+def _open(path: str, remote: RemoteOptions) -> Document:
     if not is_remote(path):
         return open_document(path, writable=False, settings=Settings(remote=remote))
     facts: list[dict[str, Any]] = []

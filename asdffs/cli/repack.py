@@ -52,7 +52,7 @@ def _repack(arguments: argparse.Namespace) -> Answer:
         repacking = Repacking(document, workers, options)
         with shown(document.report.progress.facts, f"repacking {arguments.file}"):
             _write(arguments, document, workers, repacking, in_place=in_place)
-    target = path if in_place else os.path.realpath(arguments.out)
+    target = arguments.file if in_place else arguments.out
     dropped = sorted(set(range(repacking.count)) - set(repacking.kept))
     facts = {"file": target, "size_before": before, "size": os.path.getsize(target), "dropped": dropped}
     notes = [*repacking.notes, *compression_notes(arguments.compression)]

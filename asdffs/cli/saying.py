@@ -24,3 +24,15 @@ class SafeFormatter(logging.Formatter):
         """See ``logging.Formatter``."""
         record.message = printable(record.message)
         return super().formatMessage(record)
+
+
+class CommandFormatter(SafeFormatter):
+    """Writes the messages of a command for its user.  A warning begins with that word, unlike the final error."""
+
+    def __init__(self) -> None:
+        super().__init__("asdffs: %(word)s%(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        """See ``logging.Formatter``."""
+        record.word = "warning: " if record.levelno == logging.WARNING else ""
+        return super().formatMessage(record)

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif outlined:
         _print_outline(node)
     else:
-        say(*as_yaml(plain(node)).split("\n"))
+        say(*as_yaml(plain(node), block=True).split("\n"))
     return 0
 
 

@@ -12,7 +12,11 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def as_yaml(value: Any) -> str:
-    """Return the YAML text of a plain value, without the line end behind it."""
-    text: str = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, default_flow_style=None)
+def as_yaml(value: Any, *, block: bool = False) -> str:
+    """Return the YAML text of a plain value, without the line end behind it.
+
+    ``block``: everything in block style; else collections of scalars are in flow style, on one line.
+    """
+    style = False if block else None
+    text: str = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, default_flow_style=style)
     return text.removesuffix("\n").removesuffix("\n...")

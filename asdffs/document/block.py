@@ -301,7 +301,10 @@ class Blocks(Sequence[Block]):
     def __getitem__(self, index: slice) -> list[Block]: ...
     def __getitem__(self, index: int | slice) -> Block | list[Block]:
         """Return the block with the number ``index``, or a list for a slice.  Raises ``IndexError``."""
-        numbers = range(len(self))[index]
+        try:
+            numbers = range(len(self))[index]
+        except IndexError:
+            raise IndexError(f"there is no block {index}; the file has {len(self)} blocks") from None
         if isinstance(numbers, range):
             return [Block(self._file, number) for number in numbers]
         return Block(self._file, numbers)

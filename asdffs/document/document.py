@@ -84,6 +84,10 @@ class Document(ForPrograms):
         """Check the whole block index now, so that the numbers of blocks do not change later."""
         self.table.verify_index()
 
+    def __repr__(self) -> str:
+        """Name the file without reading it."""
+        return f"<asdffs.Document {self.path!r}, {'r+' if self.writable else 'r'}>"
+
     def count_blocks(self, *, force: bool = False) -> int:
         """Return the number of blocks, after a check that the file can be written anew without loss.
 

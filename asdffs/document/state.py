@@ -194,6 +194,11 @@ class FileState:
         return [] if embedded is None else list(embedded.doubts(self.tree.text(), self._transaction.whole.read_at))
 
     @property
+    def blocks_writable(self) -> bool:
+        """Whether blocks can be changed: not inside a file of another format, whose sums would have to follow."""
+        return self.writable and self.embedded is None
+
+    @property
     def embedded(self) -> Embedded | None:
         """Where the ASDF file is, if it is inside a file of another format, such as FITS."""
         return self._transaction.embedded

@@ -51,10 +51,10 @@ class ViewEntries:
         return node
 
     def remove(self, folder: DirectoryNode, name: str, node: Node) -> None:
-        """Remove an entry of a view.  Raises ``InUseError``, or as ``View.remove``."""
+        """Remove an entry of a view.  Raises ``InUseError``, ``NotPermittedError``, or as ``View.remove``."""
         view = self._views.get(folder)
         if view is None:
-            raise InUseError("is a fixed part of the mount, which stays as long as the mount", path=name)
+            raise NotPermittedError("is a fixed part of the mount, which stays as long as the mount", path=name)
         if node.opens or self._coherence.has_open_sibling(node):
             raise InUseError("is open in a program", path=name)
         folder.leaving.add(name)  # no other request may open it while this one waits

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from asdffs.document.changes import Subject
 from asdffs.document.document import Document
-from asdffs.errors import ForeignAttributeError, InUseError, NoAttributeError, NotPermittedError, NotSupportedError
+from asdffs.errors import ForeignAttributeError, NoAttributeError, NotPermittedError, NotSupportedError
 from asdffs.storage.backend import Extent
 
 
@@ -232,8 +232,8 @@ class ReadOnlyDirectory:
         raise NotPermittedError("nothing can be created in this directory")
 
     def remove(self, name: str) -> None:
-        """Raises ``InUseError``."""
-        raise InUseError(f"{name} is a part of the mount and cannot be removed")
+        """Raises ``NotPermittedError``."""
+        raise NotPermittedError(f"{name} is a part of the mount and cannot be removed")
 
     def present(self) -> bool:
         """Always."""

@@ -29,7 +29,6 @@ def block_name(number: int) -> str:
 class BlockFile(ViewFile):
     """One block."""
 
-    writable = True
     steady_window = True
 
     def __init__(self, document: Document, number: int) -> None:
@@ -56,6 +55,11 @@ class BlockFile(ViewFile):
     def read(self, offset: int, length: int) -> bytes | Extent:
         """Decoded bytes."""
         return self._block.read_extent(offset, length)
+
+    @property
+    def writable(self) -> bool:  # type: ignore[override]  # a constant elsewhere
+        """Whether the file takes changes of its blocks."""
+        return self._document.blocks_writable
 
     def open_for_reading(self) -> None:
         """A block whose header is damaged is an error, not an empty file."""

@@ -62,7 +62,7 @@ class NpyFile(ArrayFile):
     def writable(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         """Whether it is a window."""
         try:
-            return self.elements().writable and self._document.writable
+            return self.elements().writable and self._document.blocks_writable
         except (AsdffsError, OSError):
             return False
 
