@@ -24,7 +24,7 @@ from asdffs.cli.writing import opened_to_write
 from asdffs.document.block import Block
 from asdffs.document.blocks.committing import Readable
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, UsageError
+from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, NotSupportedError, UsageError
 from asdffs.scheduling import CHUNK
 
 logger = logging.getLogger(__name__)
@@ -77,6 +77,8 @@ def _print(arguments: argparse.Namespace) -> int:
     with closing(open_to_read(arguments.file, arguments)) as document:
         number = _number(arguments.number, document, new=False)
         block = document.blocks[number]
+        if block.obstacle and not arguments.stored:
+            raise NotSupportedError(f"{block.obstacle}; --stored prints its stored bytes", block=number)
         read = block.read_stored if arguments.stored else block.read_at
         offset, out = 0, sys.stdout.buffer
         with shown(document.report.progress.facts, f"reading {arguments.file}"):

@@ -49,7 +49,10 @@ def _check_or_say(path: str, arguments: argparse.Namespace) -> tuple[dict[str, A
         sentence, code = told(err), exit_code_of(err)
     except OSError as err:
         sentence, code = f"{path}: {err.strerror}", ExitCode.UNFINISHED
-    say(f"asdffs: {sentence}", file=sys.stderr)
+    if code is ExitCode.NOT_ASDF:  # what is wrong with the file is the output of this command
+        _say(arguments, path, f"error: {sentence.removeprefix(f'{path}: ')}")
+    else:
+        say(f"asdffs: {sentence}", file=sys.stderr)
     return {"file": path, "ok": False, "findings": [], "repaired": [], "error": sentence}, code
 
 
@@ -65,7 +68,7 @@ def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], Ex
     worst = max((finding.level for finding in findings), default=Level.NOTE)
     for finding in findings:
         _say(arguments, path, f"{finding.level.name.lower()}: {_place(finding)}{_told(finding, path)}")
-    if not findings:
+    if worst is Level.NOTE:
         _say(arguments, path, "nothing wrong")
     rows = [_facts(finding, path) for finding in findings]
     facts = {"file": path, "ok": worst is Level.NOTE, "findings": rows, "repaired": repaired}

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import shutil
 import stat
 import subprocess
@@ -193,7 +194,13 @@ def _tried(*arguments: str) -> str:
 def _extras() -> Iterator[Diagnosis]:
     for extra, (purpose, module) in _EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
-        yield _one(extra, f"for {purpose}", good=there, advice=f"pip install 'asdffs[{extra}]'")
+        yield _one(extra, f"for {purpose}", good=there, advice=f"{_pip()} install 'asdffs[{extra}]'")
+
+
+def _pip() -> str:
+    """Return the command for pip of the environment that asdffs runs in, which need not be active."""
+    own = os.path.join(sys.prefix, "bin", "pip")
+    return shlex.quote(own) if sys.prefix != sys.base_prefix and os.path.exists(own) else "pip"
 
 
 def _plugins() -> Iterator[Diagnosis]:
@@ -202,7 +209,7 @@ def _plugins() -> Iterator[Diagnosis]:
         for point in metadata.entry_points(group=f"asdffs.{kind}"):
             package = point.dist.name if point.dist is not None else point.module
             if package != "asdffs":
-                advice = f"pip install --upgrade {package}, or pip uninstall {package}"
+                advice = f"repair or update {package}, or {_pip()} uninstall {package}"
                 trouble = _plugin_trouble(kind, point.name)
                 sentence = f"does not work: {trouble}" if trouble else f"of the package {package}"
                 yield _one(f"{kind}: {point.name}", sentence, good=not trouble, advice=advice)

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -16,7 +17,7 @@ from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each
 from asdffs.document.arrays.unshown import facts_of, find_unshown
 from asdffs.document.document import Document
-from asdffs.errors import DamagedBlockError
+from asdffs.errors import DamagedBlockError, InvalidTreeError
 from asdffs.format.header import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
@@ -66,7 +67,7 @@ def describe(document: Document, name: str) -> dict[str, Any]:
     document.verify_index()
     blocks = [_block(document, number) for number in range(len(document.blocks))]
     layout = document.layout
-    comments, arrays = document.tree.text()[: layout.text_start], document.tree.arrays()
+    comments, (arrays, invalid) = document.tree.text()[: layout.text_start], _arrays(document)
     return {
         "file": shown_url(name) if is_remote(name) else name,
         "size": layout.size,
@@ -83,8 +84,17 @@ def describe(document: Document, name: str) -> dict[str, Any]:
         "blocks": blocks,
         "index": _index_state(document),
         "truncated": document.table.truncation,
+        "invalid": invalid,
         "mount": _mount(document.path),
     }
+
+
+def _arrays(document: Document) -> tuple[Sequence[Ndarray], str]:
+    """Return the arrays of the tree, and a sentence if it is not valid YAML."""
+    try:
+        return document.tree.read_arrays(), ""
+    except InvalidTreeError as err:
+        return (), f"the tree is not valid: {err}"
 
 
 def _inside(document: Document) -> dict[str, Any] | None:
@@ -146,7 +156,7 @@ def _head(facts: dict[str, Any]) -> list[str]:
         f"tree      {tree['start']}..{tree['end']}" if tree else "tree      none",
         f"padding   {facts['padding']} bytes",
         f"index     {facts['index']}",
-        *([f"damage    {facts['truncated']}"] if facts["truncated"] else ()),
+        *(f"damage    {facts[kind]}" for kind in ("truncated", "invalid") if facts[kind]),
     ]
 
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from asdffs.cli.bars import shown
+from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.outputs import alignment_of, check_alone, check_whole, compression_notes, padding_of, write_out
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
@@ -58,7 +59,8 @@ def _repack(arguments: argparse.Namespace) -> Answer:
     notes = [*repacking.notes, *compression_notes(arguments.compression)]
     for note in notes:
         logger.warning("%s: %s", arguments.file, note)
-    return Answer({**facts, "notes": notes}, lambda: _show(facts))
+    code = ExitCode.UNFINISHED if repacking.undecodable else ExitCode.OK
+    return Answer({**facts, "notes": notes}, lambda: _show(facts), code)
 
 
 def _write(

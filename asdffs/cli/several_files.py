@@ -16,10 +16,14 @@ from asdffs.errors import AsdffsError, UsageError
 
 
 class Answer(NamedTuple):
-    """The result for one file: ``facts`` for ``--json``; ``show`` prints it for people."""
+    """The result for one file: ``facts`` for ``--json``; ``show`` prints it for people.
+
+    ``code``: the exit code, if not all that was asked for could be done.
+    """
 
     facts: dict[str, Any]
     show: Callable[[], None]
+    code: int = 0
 
 
 def with_outputs(words: Sequence[str]) -> list[tuple[str, str | None]]:
@@ -57,6 +61,7 @@ def for_each(
                 raise
             code = max(code, failed(file, err))
             continue
+        code = max(code, answer.code)
         if as_json:
             facts.append(answer.facts)
         else:

@@ -20,7 +20,7 @@ from asdffs.cli.bars import shown
 from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.saying import say
 from asdffs.document.scanning import read_text
-from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError
+from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError, ValueRefusedError
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import format_path
@@ -197,9 +197,11 @@ def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str
     except UnicodeDecodeError as err:
         raise InvalidTreeError("the tree is not UTF-8", line=text.count(b"\n", 0, err.start) + 1) from err
     if wanted.notes is not None:
-        notes = wanted.notes[path]
-        new = take_back(old, notes)
-        result.edits = [_shown(note.path, note.new, note.old, "") for note in notes if new != old]
+        new, taken, stayed = take_back(old, wanted.notes[path])
+        result.edits = [_shown(note.path, note.new, note.old, "") for note in taken]
+        if stayed:
+            sentence = f"{', '.join(sorted(set(stayed)))}: not what was set, because it was changed since; it stays"
+            result.error, result.code = sentence_and_code(path, ValueRefusedError(sentence))
         return new, []
     changed = change_values(old, wanted.changes, wanted.rules, noted=bool(wanted.record))
     result.edits = [_shown(format_path(edit.path), edit.old, edit.new, edit.note) for edit in changed.edits]

@@ -130,7 +130,11 @@ class TreeMapping(_Part, Mapping[str, Any]):
 
     @serialized
     def __getitem__(self, key: str | int) -> Any:
-        return self._shown(_name(key), self._node().value[_name(key)])
+        found = self._node().value.get(_name(key))
+        if found is None:
+            path = format_path((*self._path, _name(key)))
+            raise KeyError(f"{path}: there is no such value in {self._source.document.path}")
+        return self._shown(_name(key), found)
 
     @serialized
     def __iter__(self) -> Iterator[str]:

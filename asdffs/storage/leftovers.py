@@ -41,13 +41,18 @@ def find_leftovers(folder: Folder, backend: Backend) -> list[Leftover]:
     kept = re.compile(re.escape(name) + r"\.(rejected-\d+\.yaml|(conflict|unsaved)-\d+\..*|leftover(-\d+)?)")
     found += [
         Leftover(
-            f"{folder.path(other)} keeps a save that is not in the file; remove it when you no longer need it",
+            f"{folder.path(other)} keeps {_kept_kind(other)}; remove it when you no longer need it",
             kept=True,
         )
         for other in names
         if kept.fullmatch(other)
     ]
     return found
+
+
+def _kept_kind(name: str) -> str:
+    """Return what a file or directory ``name`` beside the ASDF file keeps."""
+    return "files that were left in a mount" if ".leftover" in name else "a save that is not in the file"
 
 
 def _is_mounted(folder: Folder, name: str) -> bool:

@@ -147,7 +147,7 @@ def _check_content(document: Document, number: int, header: BlockHeader, *, deep
     offset = document.blocks[number].offset
     obstacle = document.blocks[number].obstacle
     if obstacle:
-        yield Finding(Level.NOTE, obstacle, number, offset)
+        yield Finding(Level.WARNING if deep else Level.NOTE, obstacle, number, offset)
     try:
         fault = document.blocks[number].find_checksum_fault()
         if not fault and deep and header.compressed and not obstacle:

@@ -65,6 +65,7 @@ class Repacking:
         if options.compression != KEEP:
             document.contents.codec(options.compression)  # raises if there is no such codec
         self.notes: list[str] = []
+        self.undecodable: list[int] = []
         self.count = document.count_blocks(force=options.force)
         self.kept = list(range(self.count))
         self._text = document.tree.text()
@@ -148,6 +149,8 @@ class Repacking:
                 return False
         except NotSupportedError as err:  # its form of header cannot name this compression
             why = document.report.tell(AsdffsError(err.sentence, remedy=err.remedy))
+        if why:
+            self.undecodable.append(number)
         why = why or ("it is streamed" if header.streamed else "")
         if why:
             self.notes.append(f"block {number} stays as it is stored: {why}")

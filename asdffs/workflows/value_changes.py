@@ -11,7 +11,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from asdffs.errors import InvalidTreeError, MissingValueError, ValueRefusedError
+from asdffs.errors import InvalidTreeError, MissingValueError
 from asdffs.tree.locating import Location, locate
 from asdffs.tree.paths import Path, format_path, parse_path
 from asdffs.tree.snippets import BLANKS, NewValue
@@ -92,19 +92,30 @@ def change_values(text: str, changes: Sequence[ValueChange], rules: Rules, *, no
     return Changed(text, edits, notes)
 
 
-def take_back(text: str, notes: Sequence[Note]) -> str:
-    """Return ``text`` with the edits of ``notes`` taken back, the last first.
+class TakenBack(NamedTuple):
+    """A text with edits taken back.  ``notes``: of these edits.  ``stayed``: paths of values that changed since."""
 
-    An edit that is taken back already is passed over.  Raises ``ValueRefusedError`` if a value is neither what the
-    edit wrote nor what was there before.
+    text: str
+    notes: list[Note]
+    stayed: list[str]
+
+
+def take_back(text: str, notes: Sequence[Note]) -> TakenBack:
+    """Take the edits of ``notes`` back in ``text``, the last first.
+
+    An edit that is taken back already is passed over.  A value stays if it is neither what the edit wrote nor what
+    was there before.
     """
+    taken: list[Note] = []
+    stayed: list[str] = []
     for note in reversed(notes):
         start = _start(text, note)
         if _is_there(text, start, note.new, note):
             text = text[:start] + note.old + text[start + len(note.new) :]
+            taken.append(note)
         elif not _is_undone(text, start, note):
-            raise ValueRefusedError(f"{note.path} is not what was set; it was changed since, so it stays")
-    return text
+            stayed.append(note.path)
+    return TakenBack(text, taken, stayed)
 
 
 def _is_there(text: str, start: int, written: str, note: Note) -> bool:

@@ -149,7 +149,7 @@ def test_what_cannot_be_recompressed_stays_and_is_told(tmp_path: Path, call: Cal
         assert found["mask"][:].tobytes() == MASK
     path.write_bytes(odd_file(blocks=[block_bytes(DATA), unknown]))
     done = call("repack", "--compression", "zlib", "--json", path)
-    assert done.code == 0
+    assert done.code == 8
     assert done.json["notes"][0].startswith("block 1 stays as it is stored: the compression 'wxyz' is not known")
     assert path.read_bytes().count(b"whatever it is") == 1
 
@@ -232,3 +232,14 @@ def test_regression_blocks_that_an_alias_or_a_merge_key_refers_to_were_dropped(t
     with asdf.open(path) as file:
         assert [file[name][:].tobytes() for name in "abd"] == before
         assert file["n"] == 1
+
+
+def test_a_block_that_cannot_be_decoded_is_only_printed_as_it_is_stored(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(odd_file(blocks=[header_bytes(b"stored", compression=b"wxyz", data_size=99) + b"stored"]))
+    done = call("block", path, 0)
+    assert (done.code, done.out) == (2, "")
+    assert "the compression 'wxyz' is not known" in done.sentence
+    assert "--stored prints" in done.sentence
+    done = call("check", "--deep", path)
+    assert (done.code, "warning: block 0" in done.out) == (9, True)

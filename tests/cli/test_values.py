@@ -246,6 +246,7 @@ def run(folder: Path, *words: object) -> Done:
 def test_what_was_recorded_is_undone(tmp_path: Path, call: Call) -> None:
     files = many(tmp_path, 3)
     before = [text_of(path) for path in files]
+    observer = call("get", "meta.observer", files[1]).out
     record = tmp_path / "changes.jsonl"
     assert call("set", "--record", record, "meta.observer=Grace", "--create", "-p", "a.b=1", *files).code == 0
     done = call("set", "--record", record, "meta.observer=Eve", *files)
@@ -254,10 +255,11 @@ def test_what_was_recorded_is_undone(tmp_path: Path, call: Call) -> None:
     done = call("undo", record)
     assert (done.code, done.sentence) == (
         2,
-        f"{files[1]}: a.b is not what was set; it was changed since, so it stays",
+        f"{files[1]}: a.b: not what was set, because it was changed since; it stays",
     )
     assert done.out == "3 files: 2 changed, 0 already so, 1 failed\n"
     assert [text_of(files[n]) for n in (0, 2)] == [before[0], before[2]]
+    assert call("get", "meta.observer", "-p", "a.b", files[1]).out.split() == [*observer.split(), "2"]
     assert call("set", "a.b=1", files[1]).code == 0
     assert call("undo", record).out == "3 files: 1 changed, 2 already so\n"
     assert [text_of(path) for path in files] == before

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from asdffs.codecs.base import PIECE, Codec
+from asdffs import registry
+from asdffs.codecs.base import PIECE, Codec, name_of
 from asdffs.document.blocks.codecs import BlockCodecs
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
-from asdffs.errors import DamagedBlockError
+from asdffs.errors import AsdffsError, DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.scheduling import Scheduler
 
@@ -148,13 +149,26 @@ class CompressedBlocks:
         )
         with self._scheduler.waiting():
             memory = codec.memory(stored)
-        return memory, codec.decode(stored, header.data_size)
+        pieces = codec.decode(stored, header.data_size)
+        name = name_of(codec.id)
+        return memory, _guarded(name, pieces) if name in registry.foreign("codecs") else pieces
 
     def _tell(self, number: int) -> None:
         name = self._codecs.name(number)
         if name not in self._told:
             self._told.add(name)
             logger.warning("%s", self._codecs.obstacle(number))
+
+
+def _guarded(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield what the codec ``name`` of another package decodes.  Raises ``ValueError`` also for its mistakes."""
+    try:
+        yield from pieces
+    except (AsdffsError, OSError, ValueError, MemoryError):
+        raise
+    except Exception as err:
+        logger.exception("the codec %s failed", name)
+        raise ValueError(f"the codec {name} failed ({type(err).__name__}: {err}); report it to its authors") from err
 
 
 def _check_ratio(number: int, header: BlockHeader, codec: Codec) -> None:

@@ -21,7 +21,14 @@ from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Sign
 from asdffs.storage.remote.cache import PAGE, CacheFile, Trimmer
 from asdffs.storage.remote.fetching import Counters, Fetcher, is_same_version
 from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.transport import RequestError, StoreTransport, Transport, Trouble, Validator
+from asdffs.storage.remote.transport import (
+    RequestError,
+    StoreTransport,
+    Transport,
+    Trouble,
+    Validator,
+    check_installed,
+)
 from asdffs.storage.remote.urls import Url, parse_url
 from asdffs.storage.remote.web_head import Head, fetch_head
 from asdffs.storage.remote.web_transport import WebTransport
@@ -261,6 +268,7 @@ def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBac
 
 def _first_request(url: Url, options: RemoteOptions, seconds: float) -> tuple[Head, Transport]:
     """Return the head of the file, and the transport for the rest.  Raises ``RequestError``, ``AsdffsError``."""
+    check_installed(url)
     if url.is_web:
         head = fetch_head(url, _HEAD, seconds)
         return head, WebTransport(url, options, seconds, head)

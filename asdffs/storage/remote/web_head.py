@@ -192,7 +192,8 @@ def _as_request_error(error: Exception) -> RequestError:
     if isinstance(reason, TimeoutError):
         return RequestError(Trouble.BUSY, NO_ANSWER)
     if isinstance(reason, socket.gaierror):
-        return RequestError(Trouble.BUSY, "the name of the server is not known")
+        lasting = reason.errno == socket.EAI_NONAME  # a machine without a network has another one
+        return RequestError(Trouble.REFUSED if lasting else Trouble.BUSY, "the name of the server is not known")
     if isinstance(reason, http.client.IncompleteRead):
         return RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
     if isinstance(reason, OSError) and "CERTIFICATE" in str(reason):
