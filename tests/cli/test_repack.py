@@ -236,10 +236,11 @@ def test_regression_blocks_that_an_alias_or_a_merge_key_refers_to_were_dropped(t
 
 def test_a_block_that_cannot_be_decoded_is_only_printed_as_it_is_stored(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "data.asdf"
-    path.write_bytes(odd_file(blocks=[header_bytes(b"stored", compression=b"wxyz", data_size=99) + b"stored"]))
-    done = call("block", path, 0)
+    unknown = header_bytes(b"stored", compression=b"wxyz", data_size=len(MASK)) + b"stored"
+    path.write_bytes(odd_file(blocks=[block_bytes(DATA), unknown]))
+    done = call("block", path, 1)
     assert (done.code, done.out) == (2, "")
     assert "the compression 'wxyz' is not known" in done.sentence
     assert "--stored prints" in done.sentence
     done = call("check", "--deep", path)
-    assert (done.code, "warning: block 0" in done.out) == (9, True)
+    assert (done.code, "warning: block 1" in done.out) == (9, True)
