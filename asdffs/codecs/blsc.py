@@ -82,18 +82,11 @@ class Blsc:
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """See ``Codec``."""
-        head = stored.read_at(0, _HEADER.size)
-        if len(head) < _HEADER.size:
-            raise ValueError("the stored bytes are shorter than a blosc header")
-        buffer = _Buffer(*_HEADER.unpack(head))
-        if buffer.stored > stored.size or buffer.length != size or not buffer.block:
-            raise ValueError("the blosc header contradicts itself or the block header")
-        if buffer.block > _LARGEST_BLOCK or buffer.count > _MOST_BLOCKS:
-            raise ValueError(f"a blosc buffer with blocks of {buffer.block} bytes is not supported")
-        if buffer.flags & _STORED_AS_IS:
-            yield from _raw(stored, buffer)
-        else:
-            yield from _decoded(stored, buffer)
+        yield from _Blocks(stored, size).decode_from(0)
+
+    def seeker(self, stored: Source, size: int) -> _Blocks:
+        """Return a seeker with the blocks of the buffer.  See ``codecs.seeking.seeker``."""
+        return _Blocks(stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``.  Raises ``ValueError`` for more than 2 GiB, the limit of the format.
@@ -113,31 +106,78 @@ class Blsc:
             yield blosc.compress(whole)
 
 
-def _raw(stored: Source, buffer: _Buffer) -> Iterator[bytes]:
+class _Blocks:
+    """The blocks of the buffer ``stored`` with ``size`` bytes of content: a ``Seeker``.  Each block is a piece."""
+
+    def __init__(self, stored: Source, size: int) -> None:
+        self._stored = stored
+        self._size = size
+        self._known: tuple[_Buffer, list[tuple[int, int]]] | None = None
+
+    def start_before(self, offset: int) -> int:
+        """See ``Seeker``."""
+        buffer, _ = self._parts()
+        return buffer.length if offset >= buffer.length else offset // buffer.block * buffer.block
+
+    def decode_from(self, start: int) -> Iterator[bytes]:
+        """See ``Seeker``."""
+        buffer, spans = self._parts()
+        if buffer.flags & _STORED_AS_IS:
+            yield from _raw(self._stored, buffer, start)
+        else:
+            yield from _decoded(self._stored, buffer, spans, -(-start // buffer.block))
+
+    def _parts(self) -> tuple[_Buffer, list[tuple[int, int]]]:
+        """Return the header and the place of each block.  Raises ``ValueError`` if they contradict themselves."""
+        if self._known is None:
+            buffer = _read_header(self._stored, self._size)
+            self._known = buffer, [] if buffer.flags & _STORED_AS_IS else _spans(self._stored, buffer)
+        return self._known
+
+
+def _read_header(stored: Source, size: int) -> _Buffer:
+    head = stored.read_at(0, _HEADER.size)
+    if len(head) < _HEADER.size:
+        raise ValueError("the stored bytes are shorter than a blosc header")
+    buffer = _Buffer(*_HEADER.unpack(head))
+    if buffer.stored > stored.size or buffer.length != size or not buffer.block:
+        raise ValueError("the blosc header contradicts itself or the block header")
+    if buffer.block > _LARGEST_BLOCK or buffer.count > _MOST_BLOCKS:
+        raise ValueError(f"a blosc buffer with blocks of {buffer.block} bytes is not supported")
+    return buffer
+
+
+def _raw(stored: Source, buffer: _Buffer, start: int) -> Iterator[bytes]:
     if buffer.stored != _HEADER.size + buffer.length:
         raise ValueError("the blosc header contradicts itself or the block header")
-    left = buffer.length
-    for piece in pieces(stored, _HEADER.size):
+    left = buffer.length - start
+    for piece in pieces(stored, _HEADER.size + start):
         yield piece[:left]
         left -= min(left, len(piece))
 
 
-def _decoded(stored: Source, buffer: _Buffer) -> Iterator[bytes]:
-    """Yield the content, a few blocks at a time; a short last block is decoded alone."""
+def _decoded(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], first: int) -> Iterator[bytes]:
+    """Yield the content from the block ``first`` on: that one alone, then a few at a time."""
     import blosc
 
     blosc.set_releasegil(True)
-    spans = _spans(stored, buffer)
-    whole = buffer.length // buffer.block
-    step = max(1, _AT_ONCE // buffer.block)
-    for first in (*range(0, whole, step), *([whole] if whole < buffer.count else [])):
-        last = min(first + step, whole) if first < whole else buffer.count
-        length = min(last * buffer.block, buffer.length) - first * buffer.block
-        blocks = [stored.read_at(start, stop - start) for start, stop in spans[first:last]]
+    for start, stop in _groups(buffer, first):
+        length = min(stop * buffer.block, buffer.length) - start * buffer.block
+        blocks = [stored.read_at(place, end - place) for place, end in spans[start:stop]]
         try:
             yield blosc.decompress(buffer.with_blocks(blocks, length))
         except blosc.blosc_extension.error as err:
             raise ValueError(f"the blosc library cannot decode a block: {err}") from err
+
+
+def _groups(buffer: _Buffer, first: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and last block, exclusive, of what is decoded together; a short last block is decoded alone."""
+    whole, step = buffer.length // buffer.block, 1
+    while first < whole:
+        yield first, (last := min(first + step, whole))
+        first, step = last, max(1, _AT_ONCE // buffer.block)
+    if first < buffer.count:
+        yield first, buffer.count
 
 
 def _spans(stored: Source, buffer: _Buffer) -> list[tuple[int, int]]:

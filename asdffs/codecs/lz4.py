@@ -6,7 +6,7 @@ The content is cut into parts of 4 MiB; a reader accepts any size.  A part is st
 * the length of the decoded part (4 bytes, little-endian),
 * one LZ4 block.
 
-Parts are decoded and encoded in parallel.
+Parts are decoded and encoded in parallel.  A decoder can start at each of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterator
 
 from asdffs.codecs.base import IN_WORK, LARGEST_PART, Source, in_parallel, is_installed, pieces
+from asdffs.codecs.seeking.seeker import Chained
 
 _STORED_LENGTH = struct.Struct(">I")
 _LENGTH = struct.Struct("<I")
@@ -39,15 +40,11 @@ class Lz4:
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """See ``Codec``."""
-        import lz4.block
+        return _decoded(stored, 0)
 
-        def work(part: bytes) -> bytes:
-            try:
-                return bytes(lz4.block.decompress(part))
-            except lz4.block.LZ4BlockError as err:
-                raise ValueError(str(err)) from err
-
-        yield from in_parallel(work, _parts(stored), lambda part: len(part) + _length(part))
+    def seeker(self, stored: Source, size: int) -> Chained:
+        """Return a seeker that reads the lengths of the parts.  See ``codecs.seeking.seeker``."""
+        return Chained(lambda place: _measured(stored, place), lambda place: _decoded(stored, place))
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``.  Never raises ``ValueError``."""
@@ -60,28 +57,69 @@ class Lz4:
         yield from in_parallel(work, pieces(content, length=_PART), lambda part: 2 * len(part))
 
 
-def _parts(stored: Source) -> Iterator[bytes]:
+def _decoded(stored: Source, place: int) -> Iterator[bytes]:
+    """Yield the content of the parts from ``place`` of the stored bytes on: the first one alone, then in parallel."""
+    parts = _parts(stored, place)
+    first = next(parts, None)
+    if first is not None:
+        yield _decoded_part(first)
+        del first
+        yield from in_parallel(_decoded_part, parts, lambda part: len(part) + _length(part))
+
+
+def _decoded_part(part: bytes) -> bytes:
+    import lz4.block
+
+    try:
+        content = bytes(lz4.block.decompress(part))
+    except lz4.block.LZ4BlockError as err:
+        raise ValueError(str(err)) from err
+    if len(content) != _length(part):
+        raise ValueError(f"a part decodes to {len(content)} bytes, and its length field says {_length(part)}")
+    return content
+
+
+def _parts(stored: Source, place: int) -> Iterator[bytes]:
     """Yield the compressed parts, without their stored lengths.  Raises ``ValueError`` if a length is impossible."""
-    place = 0
     while head := stored.read_at(place, _STORED_LENGTH.size):
-        if len(head) < _STORED_LENGTH.size:
-            raise ValueError("the stored bytes end inside the length field of a part")
-        length = _STORED_LENGTH.unpack(head)[0]
+        length = _stored_length(stored, place, head)
         place += _STORED_LENGTH.size
-        if length > min(LARGEST_PART, stored.size - place):
-            raise ValueError(f"the length field of a part says {length} bytes, which is too large")
         part = stored.read_at(place, length)
-        _check_length(part)
+        _check_length(part, len(part))
         yield part
         place += length
+
+
+def _measured(stored: Source, place: int) -> tuple[int, int] | None:
+    """Return the decoded length of the part at ``place``, and where the next one begins; None at the end.
+
+    Raises ``ValueError`` if a length is impossible.
+    """
+    head = stored.read_at(place, _STORED_LENGTH.size + _LENGTH.size)
+    if not head:
+        return None
+    length = _stored_length(stored, place, head)
+    _check_length(head[_STORED_LENGTH.size :], length)
+    return _LENGTH.unpack_from(head, _STORED_LENGTH.size)[0], place + _STORED_LENGTH.size + length
+
+
+def _stored_length(stored: Source, place: int, head: bytes) -> int:
+    """Return the stored length of the part at ``place``, whose first bytes are ``head``."""
+    if len(head) < _STORED_LENGTH.size:
+        raise ValueError("the stored bytes end inside the length field of a part")
+    length = int(_STORED_LENGTH.unpack_from(head)[0])
+    if length > min(LARGEST_PART, stored.size - place - _STORED_LENGTH.size):
+        raise ValueError(f"the length field of a part says {length} bytes, which is too large")
+    return length
 
 
 def _length(part: bytes) -> int:
     return int(_LENGTH.unpack_from(part)[0])
 
 
-def _check_length(part: bytes) -> None:
-    if len(part) < _LENGTH.size or _length(part) > min(LARGEST_PART, _RATIO * len(part)):
+def _check_length(part: bytes, stored: int) -> None:
+    """Raise ``ValueError`` unless a part of ``stored`` bytes, which begins with ``part``, can have its length."""
+    if min(len(part), stored) < _LENGTH.size or _length(part) > min(LARGEST_PART, _RATIO * stored):
         raise ValueError("the length field of a part is not possible")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from asdffs.codecs.base import PIECE, Source, check_ended, pieces
+from asdffs.codecs.base import PIECE, Source, pieces
+from asdffs.codecs.seeking.zlib_points import ZlibPoints
 
 
 class Zlib:
@@ -25,21 +26,11 @@ class Zlib:
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """See ``Codec``."""
-        stream = zlib.decompressobj()
+        return ZlibPoints(stored, size).decode_from(0)
 
-        def work(rest: bytes) -> bytes:
-            try:
-                return stream.decompress(rest, PIECE)
-            except zlib.error as err:
-                raise ValueError(str(err)) from err
-
-        for piece in pieces(stored):
-            yield work(piece)
-            while stream.unconsumed_tail and not stream.eof:
-                yield work(stream.unconsumed_tail)
-        while not stream.eof and (more := work(b"")):
-            yield more
-        check_ended(ended=stream.eof, size=size)
+    def seeker(self, stored: Source, size: int) -> ZlibPoints:
+        """Return a seeker that remembers states of the decoder.  See ``codecs.seeking.seeker``."""
+        return ZlibPoints(stored, size)
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``.  Never raises ``ValueError``."""

@@ -1,6 +1,6 @@
 """The ``zstd`` compression of the asdf-compression package: one Zstandard frame.
 
-Several frames in a row, as other programs write them, are read as well.
+Several frames in a row, as other programs write them, are read as well.  A decoder can start at each of them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asdffs.codecs.base import PIECE, Source, is_installed, pieces
+from asdffs.codecs.seeking.seeker import Chained
+from asdffs.codecs.seeking.zstd_frames import measure_frame, read_table
 
 _LEVEL = 3  # the level that asdf-compression uses
 #: Input bytes at a time.  128 KiB of content may take only 4 stored bytes, so a larger input would need much memory.
@@ -39,20 +41,21 @@ class Zstd:
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """See ``Codec``."""
-        import zstandard
+        return _decoded(stored, 0)
 
-        library = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
-        stream = library.decompressobj(read_across_frames=True)
+    def seeker(self, stored: Source, size: int) -> Chained | None:
+        """Return a seeker of the frames; None if the first one has all of the content, or does not say how much.
 
-        def work(piece: bytes) -> bytes:
-            try:
-                return bytes(stream.decompress(piece))
-            except zstandard.ZstdError as err:
-                raise ValueError(str(err)) from err
-
-        for piece in pieces(stored):
-            for place in range(0, len(piece), _FED):
-                yield work(piece[place : place + _FED])
+        See ``codecs.seeking.seeker``.
+        """
+        first = _content_size(stored.read_at(0, _HEADER))
+        if first is None or first >= size:
+            return None
+        seeker = Chained(
+            lambda place: measure_frame(stored, place, _content_size), lambda place: _decoded(stored, place)
+        )
+        seeker.learn(read_table(stored, size) or [])
+        return seeker
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``.  Uses all processors.  Never raises ``ValueError``."""
@@ -62,6 +65,35 @@ class Zstd:
         for piece in pieces(content):
             yield stream.compress(piece)
         yield stream.flush()
+
+
+def _content_size(head: bytes) -> int | None:
+    """Return the bytes of content that the header of a frame states; None if it states none, or is invalid."""
+    import zstandard
+
+    try:
+        size = zstandard.frame_content_size(head)
+    except zstandard.ZstdError:
+        return None
+    return None if size < 0 else int(size)
+
+
+def _decoded(stored: Source, place: int) -> Iterator[bytes]:
+    """Yield the content of the frames from ``place`` of the stored bytes on."""
+    import zstandard
+
+    library = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    stream = library.decompressobj(read_across_frames=True)
+
+    def work(piece: bytes) -> bytes:
+        try:
+            return bytes(stream.decompress(piece))
+        except zstandard.ZstdError as err:
+            raise ValueError(str(err)) from err
+
+    for piece in pieces(stored, place):
+        for at in range(0, len(piece), _FED):
+            yield work(piece[at : at + _FED])
 
 
 PLUGIN = Zstd()

@@ -6,12 +6,14 @@ Written content stays in the spool until ``committing`` encodes it.  The caller 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from asdffs import registry
 from asdffs.codecs.base import PIECE, Codec, name_of
+from asdffs.codecs.seeking.seeker import FromStart, Seeker, seeker_of
 from asdffs.document.blocks.codecs import BlockCodecs
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.spool_room import SpoolRoom
@@ -103,7 +105,7 @@ class CompressedBlocks:
         decoded = DecodedBlock(
             number,
             header.data_size,
-            lambda: self._decode(number),
+            lambda: self._seeker(number),
             self._room,
             scheduler=self._scheduler,
             progress=self._progress,
@@ -137,10 +139,14 @@ class CompressedBlocks:
         for number in list(self._decoded):
             self.forget(number)
 
-    def _decode(self, number: int) -> tuple[int, Iterator[bytes]]:
+    def _seeker(self, number: int) -> tuple[int, Seeker]:
+        """Return the memory that a decoder of the block keeps, and its seeker.
+
+        Raises ``ValueError`` if the stored bytes are damaged, ``DamagedBlockError``, or as ``read_stored``.
+        """
         header = self._header(number)
         if not header.used_size and not header.data_size:  # an empty block is stored as no bytes
-            return 0, iter(())
+            return 0, FromStart(lambda: iter(()))
         codec = self._codecs.of(number)
         if codec is None:
             raise DamagedBlockError(self._codecs.obstacle(number), block=number)
@@ -148,10 +154,11 @@ class CompressedBlocks:
             header.used_size, lambda at, length: self._read_stored(number, at, length), self._scheduler
         )
         with self._scheduler.waiting():
-            memory = codec.memory(stored)
-        pieces = codec.decode(stored, header.data_size)
-        name = name_of(codec.id)
-        return memory, _guarded(name, pieces) if name in registry.foreign("codecs") else pieces
+            name = name_of(codec.id)
+            if name not in registry.foreign("codecs"):
+                return codec.memory(stored), seeker_of(codec, stored, header.data_size)
+            with _mistakes_told(name):
+                return codec.memory(stored), _Guarded(name, seeker_of(codec, stored, header.data_size))
 
     def _tell(self, number: int) -> None:
         name = self._codecs.name(number)
@@ -160,10 +167,29 @@ class CompressedBlocks:
             logger.warning("%s", self._codecs.obstacle(number))
 
 
-def _guarded(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what the codec ``name`` of another package decodes.  Raises ``ValueError`` also for its mistakes."""
+class _Guarded:
+    """The seeker of a codec of another package, ``name``.  See ``Seeker``."""
+
+    def __init__(self, name: str, seeker: Seeker) -> None:
+        self._name = name
+        self._seeker = seeker
+
+    def start_before(self, offset: int) -> int:
+        """See ``Seeker``."""
+        with _mistakes_told(self._name):
+            return self._seeker.start_before(offset)
+
+    def decode_from(self, start: int) -> Iterator[bytes]:
+        """See ``Seeker``."""
+        with _mistakes_told(self._name):
+            yield from self._seeker.decode_from(start)
+
+
+@contextlib.contextmanager
+def _mistakes_told(name: str) -> Iterator[None]:
+    """Raise ``ValueError`` for a mistake in the codec ``name`` of another package, as if the block were damaged."""
     try:
-        yield from pieces
+        yield
     except (AsdffsError, OSError, ValueError, MemoryError):
         raise
     except Exception as err:

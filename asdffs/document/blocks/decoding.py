@@ -1,9 +1,10 @@
 """Decoded content of compressed blocks, in unlinked spool files.
 
-A block is decoded only as far as it is read.  So a sequential reader waits only for the piece that it reads, and a
-second pass reads the spool.  Memory use is limited by the size of the pieces.  Disk use is limited by ``SpoolRoom``,
-which evicts the least recently used block.  A block larger than the whole room keeps only the bytes near its reader.
-A block that was written is kept whole until it is committed.
+A block is decoded only where it is read.  A decoder starts at the last place before the read that its ``Seeker``
+knows.  So a sequential reader waits only for the piece that it reads, a read far away decodes the piece that it
+needs, and a second pass reads the spool.  Memory use is limited by the size of the pieces.  Disk use is limited by
+``SpoolRoom``: whole blocks and parts of blocks that were not used for the longest time are evicted.  A block that was
+written is kept whole until it is committed.
 
 The caller holds the main lock.  Only one reader of a block at a time decodes it; the main lock is released meanwhile,
 so other requests are served.
@@ -14,19 +15,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import BinaryIO, Final
+from typing import Final
 
+from asdffs.codecs.seeking.seeker import Seeker
 from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.blocks.spooled import Spooled
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, DamagedBlockError
 from asdffs.scheduling import CHUNK, Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.file_backend import write_all
-from asdffs.storage.linux_calls import punch_hole
 
 #: Bytes before the offset of the reader that a block larger than the room keeps, because requests may arrive out of
 #: order.
@@ -37,7 +38,9 @@ _MOST_IN_MEMORY: Final = 8 << 20
 #: Most seconds for which small pieces are gathered before the reader gets them.
 _WORTH: Final = 0.004
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-#: Decoding or freeing more bytes than this takes long enough to report progress, or to use a thread.
+#: The most places with damage that are remembered.
+_MOST_DAMAGES: Final = 1024
+#: Decoding more bytes than this takes long enough to report progress.
 _LONG: Final = 8 << 20
 
 
@@ -52,18 +55,18 @@ class RetiredError(Exception):
 class DecodedBlock:
     """The decoded content of block ``number``, which has ``size`` bytes.
 
-    ``decode()`` starts a decoder of the bytes that are stored now.  It returns the memory that the decoder keeps, in
-    bytes, and an iterator of the pieces.
+    ``open_seeker()`` returns the memory that a decoder of the bytes that are stored now keeps, in bytes, and their
+    seeker.
 
-    ``dirty``: the block was written, and the spool has content that the ASDF file has not.  ``ended``: the block was
-    decoded to its end.  ``reader``: the offset of the last read.  ``exclusive``: the lock for decoding and writing.
+    ``dirty``: the block was written, and the spool has content that the ASDF file has not.  ``ended``: a decoder came
+    to the end of the block.  ``exclusive``: the lock for decoding and writing.
     """
 
     def __init__(
         self,
         number: int,
         size: int,
-        decode: Callable[[], tuple[int, Iterator[bytes]]],
+        open_seeker: Callable[[], tuple[int, Seeker]],
         room: SpoolRoom,
         *,
         scheduler: Scheduler,
@@ -73,21 +76,21 @@ class DecodedBlock:
         self.size = size
         self.dirty = False
         self.ended = False
-        self.reader = 0
         self.exclusive = RankedLock(scheduler, Rank.DECODER)
         self._scheduler = scheduler
         self._progress = progress
-        self._memory = 0
-        self._skipped = 0
-        self._decode = decode
+        self._open_seeker = open_seeker
         self._room = room
-        self._spool: BinaryIO | None = None
+        self._content = Spooled(lambda: self._room.create(in_memory=self._in_memory))
+        self._seeker: Seeker | None = None
+        self._memory = 0
         self._pieces: Iterator[bytes] | None = None
+        self._position = 0
+        self._started = 0
         self._rest = memoryview(b"")
         self._trouble: ValueError | MemoryError | None = None
-        self._start = 0
-        self._done = 0
-        self._damage: DamagedBlockError | None = None
+        self._damages: dict[int, tuple[int, DamagedBlockError]] = {}
+        self._last = (0, 0)
         self._retired = False
         self._in_memory = False
         self._needs_all = False
@@ -95,7 +98,7 @@ class DecodedBlock:
     @property
     def kept(self) -> int:
         """Bytes that the block has in the spool."""
-        return 0 if self._in_memory else self._done - self._start
+        return 0 if self._in_memory else self._content.size
 
     @property
     def memory(self) -> int:
@@ -118,8 +121,9 @@ class DecodedBlock:
             with self.exclusive.entered():
                 self._provide(offset, stop)
         self._room.use(self)
-        self.reader = offset
-        return Extent(self._file.fileno(), offset, max(0, stop - offset))
+        self._content.use(offset, stop)
+        self._last = offset, stop
+        return Extent(self._content.file.fileno(), offset, max(0, stop - offset))
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write ``payload`` at ``offset`` of the content; a gap before it reads as zeros.
@@ -130,32 +134,29 @@ class DecodedBlock:
         with self.exclusive.entered():
             self._own(self.size, max(self.size, end))
             try:
-                write_all(self._file.fileno(), payload, offset)
+                write_all(self._content.file.fileno(), payload, offset)
             except OSError:
-                self._file.truncate(self.size)  # a part written behind the end would show up when the block grows
+                self._content.file.truncate(self.size)  # a part behind the end would show up when the block grows
                 raise
-            self.size = self._done = max(self.size, end)
+            self._content.add(offset, end)
+            self.size = max(self.size, end)
 
     def give_name(self, path: str) -> None:
         """Give the spool file of a dirty block the name ``path``, durably and without a copy.  Raises ``OSError``."""
-        self._file.truncate(self.size)
-        os.fsync(self._file.fileno())
-        descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:  # only with src_dir_fd Python calls linkat(2), which can follow the link in /proc
-            os.link(str(self._file.fileno()), path, src_dir_fd=descriptors, follow_symlinks=True)
-        finally:
-            os.close(descriptors)
+        self._content.file.truncate(self.size)
+        self._content.name(path)
 
     def truncate(self, size: int) -> None:
         """Set the size of the content in bytes; added bytes read as zeros.  Raises as ``write``."""
         with self.exclusive.entered():
             self._own(min(size, self.size), size)
-            self._file.truncate(size)
-            self.size = self._done = size
+            self._content.truncate(size)
+            self.size = size
 
     def saved(self) -> None:
         """Note that the ASDF file has the content of the spool, and the spool has the whole block."""
-        self.dirty, self.ended = False, True
+        self.dirty, self.ended, self._seeker = False, True, None
+        self._content.add(0, self.size)
 
     def retire(self) -> None:
         """Make this object obsolete: the block is stored in another way now.  Its readers get ``RetiredError``."""
@@ -164,50 +165,25 @@ class DecodedBlock:
         self.restart()
 
     def restart(self) -> None:
-        """Drop all decoded content.  The next reader decodes the bytes that are stored then."""
+        """Drop all decoded content.  The next reader decodes the stored bytes again."""
         self._room.forget(self)
         self.stop_decoding()
-        self._drop_spool()
-        self._damage, self.ended = None, False
-        self._start = self._done = 0
+        self._content.clear()
+        self.ended = False
 
-    def trim(self, keep_from: int) -> int:
-        """Free the spool before ``keep_from``, except for a margin; return the number of bytes freed.
+    def free(self, wanted: int) -> int:
+        """Free ``wanted`` bytes of the spool, but not what was read last; return how many were freed, maybe fewer.
 
         A dirty block frees nothing.
         """
-        stop = min(self._done, keep_from - self._behind)
-        if self.dirty or stop <= self._start:
-            return 0
-        punch_hole(self._file.fileno(), self._start, stop - self._start)
-        given, self._start = stop - self._start, stop
-        return given
-
-    @property
-    def _behind(self) -> int:
-        """Bytes before the offset of the reader that ``trim`` keeps."""
-        return _BEHIND_IN_MEMORY if self._in_memory else min(_BEHIND, self._room.most // 4)
-
-    def _drop_spool(self) -> None:
-        """Close the spool file; a large one in another thread, because freeing gigabytes takes a while."""
-        spool, self._spool = self._spool, None
-        if spool is not None and self.kept > _LONG:
-            threading.Thread(target=spool.close, name="freeing", daemon=True).start()
-        elif spool is not None:
-            spool.close()
-
-    @property
-    def _file(self) -> BinaryIO:
-        if self._spool is None:
-            self._spool = self._room.create(in_memory=self._in_memory)
-        return self._spool
+        return 0 if self.dirty else self._content.free(wanted, self._last)
 
     def _has(self, offset: int, stop: int) -> bool:
         """Return whether the spool has all of ``[offset, stop)``.
 
-        At the end of the block, the decoder must also have ended, which proves that no more bytes follow.
+        At the end of the block, a decoder must also have ended, which proves that no more bytes follow.
         """
-        return self.dirty or (self._start <= offset and stop <= self._done and (stop < self.size or self.ended))
+        return self.dirty or (self._content.has(offset, stop) and (stop < self.size or self.ended))
 
     def _own(self, needed: int, size: int) -> None:
         """Make the block dirty: from now on the spool has the valid content, not the ASDF file.
@@ -218,69 +194,117 @@ class DecodedBlock:
         if self._in_memory and not self.dirty:
             self._in_memory = False
             self.restart()
+        more = size - self.size
         if not self.dirty:
-            if needed or self._start:
-                self._needs_all = True
-                try:
-                    self._provide(0, needed)
-                finally:
-                    self._needs_all = False
+            self._decode_all(needed)
             self.stop_decoding()
             if needed == 0:
-                self._drop_spool()
-            self._file.truncate(needed)
-            self.dirty, self._damage = True, None
-            self._done = needed
+                self._content.clear()
+            self._content.truncate(needed)
+            self.dirty, more = True, size - needed
+            self._damages.clear()
         self._room.use(self)
-        self._room.admit(self, size - self._done, 0)
+        self._last = 0, size
+        self._room.admit(self, max(0, more))
+
+    def _decode_all(self, needed: int) -> None:
+        """Have the first ``needed`` bytes in the spool."""
+        self._needs_all = True
+        try:
+            if needed:
+                self._provide(0, needed)
+        finally:
+            self._needs_all = False
 
     def _provide(self, offset: int, stop: int) -> None:
         """Decode until ``[offset, stop)`` is in the spool."""
-        if offset < self._start:
-            self.restart()
-        left = stop - self._done
+        self._last = max(0, offset - self._behind), stop
+        self._go_to(offset, stop)
+        left = stop - self._position
         with self._progress.over("decoding", left, self.number) if left > _LONG else nullcontext(_untold) as step:
             while not self._has(offset, stop):
-                if self._retired:
-                    raise RetiredError
-                if self._damage is not None:
-                    raise self._damage
-                self._advance(offset, step)
+                self._go_to(offset, stop)
+                self._advance(step)
 
-    def _advance(self, offset: int, step: Callable[[int], None]) -> None:
-        before = self._done
+    @property
+    def _behind(self) -> int:
+        """Bytes before the offset of the reader that are kept, because requests may arrive out of order."""
+        return _BEHIND_IN_MEMORY if self._in_memory else min(_BEHIND, self._room.most // 4)
+
+    def _go_to(self, offset: int, stop: int) -> None:
+        """Have a decoder that comes to the first missing byte of ``[offset, stop)``, next or soon."""
+        if self._retired:
+            raise RetiredError
+        missing = self._content.missing(offset, stop)
+        wanted = self.size if missing is None else missing  # only the end is to be proved
+        if self._pieces is not None and self._position == wanted:
+            return
+        seeker, start = self._start_before(wanted)
+        damaged_from, damage = self._damages.get(start, (0, None))
+        if damage is not None and wanted >= damaged_from:
+            raise damage
+        if self._pieces is None or not start <= self._position <= wanted:
+            self._keep_rest()
+            self.stop_decoding()
+            self._pieces, self._position, self._started = seeker.decode_from(start), start, start
+
+    def _start_before(self, wanted: int) -> tuple[Seeker, int]:
+        """Return the seeker, and the last place before ``wanted`` at which it can start."""
+        try:
+            if self._seeker is None:
+                self._memory, self._seeker = self._open_seeker()
+            with self._scheduler.waiting():
+                return self._seeker, self._seeker.start_before(wanted)
+        except ValueError as err:
+            raise self._damaged(f"its compressed bytes are damaged: {err}") from err
+        except MemoryError as err:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
+
+    def _keep_rest(self) -> None:
+        """Keep the rest of a piece before another one is decoded: a second reader may need it soon."""
+        rest = self._rest[: max(0, self.size - self._position)]
+        if rest and not self._in_memory and len(rest) <= self._room.most // 4:
+            self._make_room(len(rest))
+            with contextlib.suppress(OSError):  # it can be decoded again
+                self._keep(rest)
+
+    def _advance(self, step: Callable[[int], None]) -> None:
+        before = self._position
         try:
             if not self._scheduler.wanted:
                 raise AbandonedError("the program that asked for the block has ended", block=self.number)
-            self._decode_piece(offset)
+            self._decode_piece()
         except DamagedBlockError as err:
-            self._damage = err  # bytes before the damage can still be read
+            self._note_damage(err)  # bytes before the damage can still be read, and other pieces
             raise
         except AbandonedError:  # the decoder is intact: the next reader continues
             raise
         except BaseException:  # an iterator that raised cannot continue: the next reader starts a new one
             self.stop_decoding()
             raise
-        step(self._done - before)
+        step(self._position - before)
 
-    def _decode_piece(self, offset: int) -> None:
+    def _note_damage(self, err: DamagedBlockError) -> None:
+        if len(self._damages) >= _MOST_DAMAGES:
+            self._damages.clear()
+        self._damages[self._started] = self._position, err
+        self.stop_decoding()
+
+    def _decode_piece(self) -> None:
         """Decode a piece, and keep at most ``CHUNK`` bytes of it at a time: a piece may be larger than the room."""
-        if self._pieces is None:
-            self._memory, self._pieces = self._decode()
-            self._skipped = 0
-        if not self._rest:
-            self._rest = self._without_known(self._next_piece(self._pieces))
-        if self._done == self.size and self._rest:
+        if not self._rest and self._pieces is not None:
+            self._rest = memoryview(self._next_piece(self._pieces))
+        if self._position == self.size and self._rest:
             raise self._damaged(f"it decodes to more than its data_size of {self.size} bytes")
-        piece = self._rest[: min(CHUNK, self.size - self._done)]
+        piece = self._rest[: min(CHUNK, self.size - self._position)]
         self._room.use(self)
-        if self._kept_where_there_is_room(piece, offset):
-            self._done += len(piece)
+        if self._kept_where_there_is_room(piece):
+            self._position += len(piece)
             self._rest = self._rest[len(piece) :]
 
-    def _kept_where_there_is_room(self, piece: memoryview, offset: int) -> bool:
+    def _kept_where_there_is_room(self, piece: memoryview) -> bool:
         """Write ``piece`` to the spool.  Return False if the disk is full and decoding starts again in memory."""
-        self._make_room(len(piece), offset)
+        self._make_room(len(piece))
         try:
             self._keep(piece)
             return True
@@ -288,7 +312,7 @@ class DecodedBlock:
             if err.errno not in _FULL or self._in_memory:
                 raise
         self._room.shrink()
-        self._make_room(len(piece), offset)
+        self._make_room(len(piece))
         try:
             self._keep(piece)
             return True
@@ -299,23 +323,22 @@ class DecodedBlock:
         self._in_memory = True
         return False
 
-    def _make_room(self, more: int, offset: int) -> None:
-        """Free room for ``more`` bytes of the spool, for a reader at ``offset``."""
+    def _make_room(self, more: int) -> None:
+        """Free room for ``more`` bytes of the spool."""
         if not self._in_memory:
-            self._room.admit(self, more, offset)
-        elif self._done - self._start + more > _MOST_IN_MEMORY:
-            self.trim(offset)
-
-    def _without_known(self, piece: bytes) -> memoryview:
-        """Return ``piece`` without the bytes that an earlier decoder, now stopped, put into the spool."""
-        known = min(len(piece), self._done - self._skipped)
-        self._skipped += len(piece)
-        return memoryview(piece)[known:] if known > 0 else memoryview(piece)
+            self._room.admit(self, more)
+        elif self._content.size + more > _MOST_IN_MEMORY:
+            self.free(more)
 
     def _keep(self, piece: memoryview) -> None:
-        spool = self._file.fileno()
+        """Write ``piece`` to the spool at the position of the decoder, unless it is there already."""
+        start, stop = self._position, self._position + len(piece)
+        if self._content.has(start, stop):
+            return
+        spool = self._content.file.fileno()
         with self._scheduler.waiting():
-            write_all(spool, piece, self._done)
+            write_all(spool, piece, start)
+        self._content.add(start, stop)
 
     def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
         try:
@@ -326,8 +349,8 @@ class DecodedBlock:
         except MemoryError as err:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
         if piece is None:
-            if self._done < self.size:
-                raise self._damaged(f"it decodes to {self._done} bytes instead of {self.size}")
+            if self._position < self.size:
+                raise self._damaged(f"it decodes to {self._position} bytes instead of {self.size}")
             self.ended = True
         return piece or b""
 

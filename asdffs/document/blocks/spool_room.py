@@ -20,12 +20,10 @@ _MOST_MEMORY: Final = 256 << 20
 class Occupant(Protocol):
     """A decoded block that takes room.
 
-    ``reader``: the offset of the last read; ``dirty``: it was written and is not committed; ``ended``: it was decoded
-    to its end.
+    ``dirty``: it was written and is not committed; ``ended``: it was decoded to its end.
     """
 
     number: int
-    reader: int
     dirty: bool
     ended: bool
 
@@ -41,8 +39,8 @@ class Occupant(Protocol):
     def busy(self) -> bool:
         """Whether a thread is decoding the block now.  Then it must not be evicted."""
 
-    def trim(self, keep_from: int) -> int:
-        """Free the spool before ``keep_from``, except for a margin; return the number of bytes freed."""
+    def free(self, wanted: int) -> int:
+        """Free ``wanted`` bytes, but not what was read last; return how many were freed, which may be fewer."""
 
     def restart(self) -> None:
         """Free all that was decoded."""
@@ -106,15 +104,14 @@ class SpoolRoom:
         """Note that ``block`` keeps nothing any more."""
         self._used.pop(block, None)
 
-    def admit(self, block: Occupant, more: int, keep_from: int) -> None:
+    def admit(self, block: Occupant, more: int) -> None:
         """Free room so that ``block`` can keep ``more`` bytes.
 
-        Of its own bytes only those before ``keep_from`` are freed.  Bytes are freed in this order, until there is
-        enough room:
+        Bytes are freed in this order, until there is enough room:
 
         1. other blocks that were decoded to their end,
-        2. the bytes of other blocks before the offset of their reader,
-        3. the bytes of ``block`` before ``keep_from``,
+        2. the bytes of other blocks that were not read last,
+        3. the bytes of ``block`` that were not read last,
         4. all other blocks.
 
         Dirty blocks and blocks that are being decoded are never freed.
@@ -125,9 +122,9 @@ class SpoolRoom:
         over -= self._evict(block, over, ended=True)
         for other in self._others(block):
             if over > 0:
-                over -= other.trim(other.reader)
+                over -= other.free(over)
         if over > 0:
-            over -= block.trim(keep_from)
+            over -= block.free(over)
         if over > 0:
             self._evict(block, over)
 

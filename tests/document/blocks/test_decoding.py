@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.filesystems import filesystem
 
+from asdffs.codecs.seeking.seeker import FromStart
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
@@ -33,7 +34,12 @@ def block(
 ) -> Iterator[DecodedBlock]:
     room = SpoolRoom(str(folder), 1 << 30)
     decoded = DecodedBlock(
-        3, size, lambda: (0, pieces), room, scheduler=scheduler or SingleThread(), progress=Progress()
+        3,
+        size,
+        lambda: (0, FromStart(lambda: pieces)),
+        room,
+        scheduler=scheduler or SingleThread(),
+        progress=Progress(),
     )
     yield decoded
     decoded.restart()
@@ -58,7 +64,7 @@ def test_a_block_larger_than_the_disk_of_the_spool_is_read_by_a_window(tmp_path:
             decoded = DecodedBlock(
                 3,
                 len(content),
-                lambda: (0, (content[n : n + 70_000] for n in range(0, len(content), 70_000))),
+                lambda: (0, FromStart(lambda: (content[n : n + 70_000] for n in range(0, len(content), 70_000)))),
                 SpoolRoom(str(tiny)),
                 scheduler=SingleThread(),
                 progress=Progress(),

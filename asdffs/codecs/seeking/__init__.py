@@ -1,0 +1,1 @@
+"""Decoders that start inside a block, where an independent piece of it begins."""

@@ -1,0 +1,122 @@
+"""The interface of a seeker, which starts decoders inside one block, and the seekers that several codecs share.
+
+A codec may have the method ``seeker(stored, size)``.  It returns a ``Seeker`` for a block with the bytes ``stored``
+and ``size`` bytes of content, or None if this block has only one piece.  Blocks of codecs without it are decoded from
+their beginning.
+
+A seeker belongs to one block and is used by one thread at a time.  It runs without the main lock, as decoders do.
+What it remembers is limited, whatever the stored bytes say.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol
+
+from asdffs.codecs.base import Codec, Source
+
+#: The least distance of two pieces that a seeker remembers, in bytes of content.
+_LEAST: Final = 1 << 18
+#: The most pieces that are looked for at a time, because each may be a request to a server.
+_MOST_STEPS: Final = 4096
+
+
+class Seeker(Protocol):
+    """Starts decoders inside one block."""
+
+    def start_before(self, offset: int) -> int:
+        """Return the best place to start a decoder for the content at ``offset``: the last known one before it.
+
+        0 if there is no better one.  Raises ``ValueError`` with the reason if the bytes are damaged too much to tell,
+        or as ``Source.read_at``.
+        """
+
+    def decode_from(self, start: int) -> Iterator[bytes]:
+        """Yield the content from ``start`` on, which ``start_before`` returned.  See ``Codec.decode``.
+
+        Decodes only the piece at ``start`` before it yields, so that random reads do not decode what nobody reads.
+        """
+
+
+class FromStart:
+    """The seeker of a block with one piece: ``decode()`` yields its content."""
+
+    def __init__(self, decode: Callable[[], Iterator[bytes]]) -> None:
+        self._decode = decode
+
+    def start_before(self, offset: int) -> int:
+        """Return 0."""
+        return 0
+
+    def decode_from(self, start: int) -> Iterator[bytes]:
+        """See ``Seeker``."""
+        return self._decode()
+
+
+class Chained:
+    """The seeker of a block whose pieces each say how long they are.
+
+    ``measure(place)`` returns the bytes of content of the piece at ``place`` of the stored bytes, and where the next
+    one begins; None at the end.  It raises ``ValueError`` for a damaged piece: then no later piece is known, and a
+    decoder says what is wrong.  ``decode(place)`` yields the content from the piece at ``place`` on.
+    """
+
+    def __init__(
+        self, measure: Callable[[int], tuple[int, int] | None], decode: Callable[[int], Iterator[bytes]]
+    ) -> None:
+        self._measure = measure
+        self._decode = decode
+        self._starts = [0]
+        self._places = [0]
+        self._next = (0, 0)
+        self._complete = False
+
+    def start_before(self, offset: int) -> int:
+        """See ``Seeker``.  Reads the lengths of the pieces before ``offset`` that are not known yet."""
+        for _ in range(_MOST_STEPS):
+            if self._complete or self._next[0] > offset:
+                break
+            self._step()
+        return self._starts[bisect_right(self._starts, offset) - 1]
+
+    def learn(self, pieces: Sequence[tuple[int, int]]) -> None:
+        """Take over where pieces begin, in the content and in the stored bytes, from a table of the block.
+
+        The last one is the end of the content.
+        """
+        for start, place in pieces:
+            if start - self._starts[-1] >= _LEAST or (start, place) == pieces[-1]:
+                self._remember(start, place)
+        self._complete = bool(pieces)
+
+    def _step(self) -> None:
+        start, place = self._next
+        try:
+            measured = self._measure(place)
+        except ValueError:
+            measured = None
+        self._complete = measured is None
+        if self._complete or start - self._starts[-1] >= _LEAST:
+            self._remember(start, place)
+        if measured is not None:
+            self._next = start + measured[0], measured[1]
+
+    def _remember(self, start: int, place: int) -> None:
+        if start > self._starts[-1]:
+            self._starts.append(start)
+            self._places.append(place)
+
+    def decode_from(self, start: int) -> Iterator[bytes]:
+        """See ``Seeker``."""
+        return self._decode(self._places[bisect_right(self._starts, start) - 1])
+
+
+def seeker_of(codec: Codec, stored: Source, size: int) -> Seeker:
+    """Return the seeker of a block that ``codec`` decodes to ``size`` bytes.
+
+    Raises ``ValueError`` if the stored bytes are damaged, or as ``Source.read_at``.
+    """
+    make = getattr(codec, "seeker", None)
+    found: Seeker | None = make(stored, size) if make is not None else None
+    return found or FromStart(lambda: codec.decode(stored, size))

@@ -1,0 +1,218 @@
+"""Reads of any part of a compressed block: equal to the content, with few bytes decoded, whatever the spool keeps."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import lz4.block
+import numpy as np
+import pytest
+import zstandard
+
+from asdffs.codecs.base import Codec
+from asdffs.codecs.blsc import PLUGIN as BLSC
+from asdffs.codecs.lz4 import PLUGIN as LZ4
+from asdffs.codecs.seeking.seeker import FromStart, seeker_of
+from asdffs.codecs.zlib import PLUGIN as ZLIB
+from asdffs.codecs.zstd import PLUGIN as ZSTD
+from asdffs.document.blocks.decoding import DecodedBlock
+from asdffs.document.blocks.spool_room import SpoolRoom
+from asdffs.document.progress import Progress
+from asdffs.errors import DamagedBlockError
+from asdffs.scheduling import SingleThread
+from asdffs.storage.backend import read_bytes
+
+RNG = np.random.default_rng(7)
+#: 20 MiB and a bit: not a multiple of anything.
+CONTENT = np.repeat(RNG.integers(0, 250, (20 << 20) // 5 + 3, "u1"), 5).tobytes()
+PIECE = 1 << 20
+
+
+class Bytes(NamedTuple):
+    """See ``codecs.base.Source``."""
+
+    content: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return self.content[offset : offset + length]
+
+
+def lz4_parts(sizes: list[int]) -> bytes:
+    stored, place = b"", 0
+    for size in sizes:
+        part = lz4.block.compress(CONTENT[place : place + size])
+        stored, place = stored + struct.pack(">I", len(part)) + part, place + size
+    return stored
+
+
+def zstd_frames(*, table: bool, checksum: bool = False) -> bytes:
+    compressor = zstandard.ZstdCompressor(write_checksum=checksum)
+    pieces = [CONTENT[n : n + PIECE] for n in range(0, len(CONTENT), PIECE)]
+    frames = [compressor.compress(piece) for piece in pieces]
+    if not table:
+        return frames[0] + b"\x50\x2a\x4d\x18\x03\0\0\0abc" + b"".join(frames[1:])
+    rows = b"".join(struct.pack("<II", len(a), len(b)) for a, b in zip(frames, pieces, strict=True))
+    foot = rows + struct.pack("<IBI", len(frames), 0, 0x8F92EAB1)
+    return b"".join(frames) + struct.pack("<II", 0x184D2A5E, len(foot)) + foot
+
+
+def odd_sizes() -> list[int]:
+    sizes, chosen = [], random.Random(3)
+    while (left := len(CONTENT) - sum(sizes)) > 0:
+        sizes.append(min(left, chosen.choice([1, 1000, 300_000, 1 << 20, 4 << 20])))
+    return sizes
+
+
+#: Name -> codec, stored bytes, the most bytes that one read may decode beside what was asked.
+CASES: dict[str, tuple[Codec, bytes, int]] = {
+    "lz4": (LZ4, b"".join(LZ4.encode(Bytes(CONTENT))), 4 << 20),
+    "lz4 odd": (LZ4, lz4_parts(odd_sizes()), 5 << 20),
+    "blsc": (BLSC, b"".join(BLSC.encode(Bytes(CONTENT))), 5 << 20),
+    "zstd": (ZSTD, zstd_frames(table=False), 4 << 20),
+    "zstd sums": (ZSTD, zstd_frames(table=False, checksum=True), 4 << 20),
+    "zstd table": (ZSTD, zstd_frames(table=True), 4 << 20),
+    "zlib": (ZLIB, zlib.compress(CONTENT, 1), len(CONTENT)),
+}
+
+
+class Counted:
+    """A seeker that counts the bytes that are decoded, and the starts."""
+
+    def __init__(self, codec: Codec, stored: bytes) -> None:
+        self._seeker = seeker_of(codec, Bytes(stored), len(CONTENT))
+        self.bytes = 0
+        self.starts: list[int] = []
+
+    def start_before(self, offset: int) -> int:
+        return self._seeker.start_before(offset)
+
+    def decode_from(self, start: int) -> Iterator[bytes]:
+        self.starts.append(start)
+        for piece in self._seeker.decode_from(start):
+            self.bytes += len(piece)
+            yield piece
+
+
+def block(folder: Path, seeker: object, room: int) -> DecodedBlock:
+    return DecodedBlock(
+        3,
+        len(CONTENT),
+        lambda: (0, seeker),
+        SpoolRoom(str(folder), room),
+        scheduler=SingleThread(),
+        progress=Progress(),
+    )
+
+
+@pytest.mark.parametrize("room", [8 << 20, 1 << 30], ids=["small", "large"])
+@pytest.mark.parametrize("name", CASES)
+def test_two_readers_at_any_place(name: str, room: int, tmp_path: Path) -> None:
+    codec, stored, _ = CASES[name]
+    counted, chosen = Counted(codec, stored), random.Random(5)
+    decoded = block(tmp_path, counted, room)
+    ahead = [0, len(CONTENT) // 2]
+    for _ in range(150):
+        reader = chosen.randrange(4)
+        offset = ahead[reader] if reader < 2 else chosen.randrange(len(CONTENT))
+        length = chosen.choice([1, 4096, 131072, 700_000])
+        assert read_bytes(decoded.read(offset, length)) == CONTENT[offset : offset + length]
+        if reader < 2:
+            ahead[reader] = (offset + length) % len(CONTENT)
+        assert decoded.kept <= room
+    decoded.restart()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_boundary_and_what_a_read_costs(name: str, tmp_path: Path) -> None:
+    codec, stored, most = CASES[name]
+    seeker = Counted(codec, stored)
+    starts = sorted({seeker.start_before(n) for n in range(0, len(CONTENT) + 1, 10_000)})
+    for start in starts[-6:] if len(starts) > 6 else starts:
+        for offset in (start - 1, start, start + 1, len(CONTENT) - 1):
+            if 0 <= offset < len(CONTENT):
+                decoded, before = block(tmp_path, seeker, 1 << 30), seeker.bytes
+                assert read_bytes(decoded.read(offset, 2)) == CONTENT[offset : offset + 2]
+                assert seeker.bytes - before <= most * (2 if offset < start else 1)
+                decoded.restart()
+
+
+def test_zlib_starts_again_where_it_was(tmp_path: Path) -> None:
+    codec, stored, _ = CASES["zlib"]
+    counted = Counted(codec, stored)
+    decoded = block(tmp_path, counted, 4 << 20)
+    for offset in (len(CONTENT) - 10, 9 << 20, len(CONTENT) - 10, 17 << 20):
+        before = counted.bytes
+        assert read_bytes(decoded.read(offset, 10)) == CONTENT[offset : offset + 10]
+        assert offset == len(CONTENT) - 10 or counted.bytes - before <= 10 << 20
+    assert counted.starts[0] == 0
+    assert len(counted.starts) > 1
+    assert all(start >= 8 << 20 for start in counted.starts[1:])
+    decoded.restart()
+
+
+def test_damage_concerns_its_own_piece(tmp_path: Path) -> None:
+    sizes = [1 << 20] * 20
+    sizes.append(len(CONTENT) - sum(sizes))
+    stored = bytearray(lz4_parts(sizes))
+    place = 0
+    for _ in range(7):
+        place += 4 + struct.unpack_from(">I", stored, place)[0]
+    stored[place + 5000 : place + 5100] = bytes(100)
+    decoded = block(tmp_path, Counted(LZ4, bytes(stored)), 1 << 30)
+    bad = range(7 << 20, 8 << 20)
+    for _ in range(2):
+        for offset in (0, bad.start - 10, bad.stop, len(CONTENT) - 10):
+            assert read_bytes(decoded.read(offset, 10)) == CONTENT[offset : offset + 10]
+        with pytest.raises(DamagedBlockError):
+            decoded.read(bad.start + 10, 10)
+        with pytest.raises(DamagedBlockError):
+            decoded.read(bad.stop - 10, 20)
+    decoded.restart()
+
+
+@pytest.mark.parametrize("name", ["lz4", "blsc", "zstd", "zstd table"])
+def test_bytes_that_lie_give_the_content_or_an_error(name: str, tmp_path: Path) -> None:
+    """Anything may be wrong: each read gives what decoding from the beginning gives there, or an error."""
+    codec, stored, _ = CASES[name]
+    chosen = random.Random(9)
+    for _ in range(40):
+        hostile = bytearray(stored)
+        for _ in range(chosen.randrange(1, 4)):
+            place = chosen.choice(
+                [chosen.randrange(64), chosen.randrange(len(stored)), len(stored) - chosen.randrange(64)]
+            )
+            hostile[place - 1] = chosen.randrange(256)
+        decoded = block(tmp_path, Counted(codec, bytes(hostile)), 1 << 30)
+        for offset in (len(CONTENT) - 100, 5 << 20, 0):
+            try:
+                found = read_bytes(decoded.read(offset, 100))
+            except (DamagedBlockError, OSError):
+                continue
+            assert len(found) == 100
+        decoded.restart()
+
+
+def test_a_frame_without_a_size_and_a_single_frame_have_no_pieces() -> None:
+    compressor = zstandard.ZstdCompressor(write_content_size=False)
+    for stored in (compressor.compress(CONTENT), zstandard.compress(CONTENT)):
+        seeker = seeker_of(ZSTD, Bytes(stored), len(CONTENT))
+        assert isinstance(seeker, FromStart)
+        assert b"".join(seeker.decode_from(seeker.start_before(9 << 20))) == CONTENT
+
+
+def test_pieces_are_in_order() -> None:
+    for name, (codec, stored, _) in CASES.items():
+        seeker = seeker_of(codec, Bytes(stored), len(CONTENT))
+        starts = [seeker.start_before(n) for n in range(0, len(CONTENT), 50_000)]
+        assert all(a <= b for a, b in pairwise(starts)), name
+        assert all(start <= n for start, n in zip(starts, range(0, len(CONTENT), 50_000), strict=True)), name
