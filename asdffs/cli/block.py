@@ -7,6 +7,7 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import shutil
 import stat
 import sys
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _STDIN: Final = "-"
 _LONGEST_NUMBER: Final = 18
+#: File sizes have 63 bits.
+_LARGEST: Final = (1 << 63) - 1
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     changes = arguments.replace, arguments.append, arguments.remove, arguments.compression
     if not any(change is not None and change is not False for change in changes):
         return _print(arguments)
-    if arguments.stored:
-        raise UsageError("--stored prints a block; leave it out to change one")
+    if arguments.stored or arguments.range is not None:
+        raise UsageError("--stored and --range print a block; leave them out to change one")
     told_here("asdffs.document.tree_fit")
     with (
         _input(arguments.append if arguments.replace is None else arguments.replace) as source,
@@ -80,13 +83,27 @@ def _print(arguments: argparse.Namespace) -> int:
         if block.obstacle and not arguments.stored:
             raise NotSupportedError(f"{block.obstacle}; --stored prints its stored bytes", block=number)
         read = block.read_stored if arguments.stored else block.read_at
-        offset, out = 0, sys.stdout.buffer
+        offset, stop = _span(arguments.range, block)
+        out = sys.stdout.buffer
         with shown(document.report.progress.facts, f"reading {arguments.file}"):
-            while piece := read(offset, CHUNK):
+            while piece := read(offset, min(CHUNK, stop - offset)):
                 out.write(piece)
                 offset += len(piece)
         out.flush()
     return 0
+
+
+def _span(text: str | None, block: Block) -> tuple[int, int]:
+    """Return the first byte to print, and the one behind the last.  Raises ``UsageError``."""
+    if text is None:
+        return 0, _LARGEST
+    numbers = re.fullmatch(r"([0-9]{0,18}):([0-9]{0,18})", text)
+    if numbers is None:
+        raise UsageError(f"--range {text}: give START:END in bytes, such as 0:4096 or 1000:")
+    start, stop = int(numbers[1] or 0), int(numbers[2] or _LARGEST)
+    if start > min(stop, block.size):
+        raise UsageError(f"--range {text}: START is behind the end; the block has {block.size} bytes")
+    return start, stop
 
 
 @contextlib.contextmanager

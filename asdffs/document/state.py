@@ -181,12 +181,8 @@ class FileState:
 
         A part is an offset and a length, in decoded bytes.  Does nothing for local files and compressed blocks.
         """
-        ask = getattr(self._transaction.whole, "fetch_ahead", None)
-        header = self.table.header(number)
-        if ask is not None and not header.compressed:
-            start = self.table.offset(number) + header.full_size
-            start += 0 if self.embedded is None else self.embedded.start
-            ask([(start + offset, start + offset + length) for offset, length in parts])
+        if not self.table.header(number).compressed:
+            self.contents.fetch_ahead(number, parts)
 
     def doubts(self) -> list[str]:
         """Return the contradictions between the tree and the file around the ASDF file.  Raises ``OSError``."""

@@ -39,6 +39,8 @@ def test_print(tmp_path: Path) -> None:
     assert printed(path, 0) == DATA
     assert printed(path, 1) == DATA * 9
     assert stored.endswith(printed(path, 1, "--stored"))
+    for span, expected in (("5:12", slice(5, 12)), (":9", slice(9)), ("300:", slice(300, None)), ("9:9", slice(0))):
+        assert printed(path, 1, "--range", span) == (DATA * 9)[expected]
     assert path.read_bytes() == before
 
 
@@ -134,6 +136,9 @@ def test_remove_and_recompress(tmp_path: Path, call: Call) -> None:
     check_saved(path, 1)
 
 
+PRINTS = "--stored and --range print a block; leave them out to change one"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
@@ -143,7 +148,10 @@ def test_remove_and_recompress(tmp_path: Path, call: Call) -> None:
         (["x", "--replace", "/dev/null"], 2, "'x' is not a block number, and not 'new'"),
         (["0", "--replace", "/nowhere"], 3, "/nowhere: cannot be read: No such file or directory"),
         (["0", "--replace", "a", "--append", "b"], 2, ""),
-        (["0", "--stored", "--compression", "zlib"], 2, "--stored prints a block; leave it out to change one"),
+        (["0", "--stored", "--compression", "zlib"], 2, PRINTS),
+        (["0", "--range", "1:2", "--compression", "zlib"], 2, PRINTS),
+        (["0", "--range", "9"], 2, "--range 9: give START:END in bytes, such as 0:4096 or 1000:"),
+        (["0", "--range", "1000000:"], 2, "START is behind the end"),
         (["0", "--compression", "magic"], 2, "the compression 'magic' is not known"),
         (["5", "--replace", "/dev/null"], 3, "the file has no block 5; the last is 1"),
     ],

@@ -72,6 +72,11 @@ The number after the last one also means a new block.  The tree is not changed.
     what.add_argument("--replace", metavar="FROM", help="replace the content by the file FROM")
     what.add_argument("--append", metavar="FROM", help="append the file FROM")
     what.add_argument("--remove", action="store_true", help="remove the last block, if no array uses it")
+    what.add_argument(
+        "--range",
+        metavar="START:END",
+        help="print the bytes from START up to END, exclusive; without one of them from the beginning or to the end",
+    )
     what.add_argument("--stored", action="store_true", help="print the stored bytes without decoding them")
     parser.add_argument(
         "--compression",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from asdffs import registry
@@ -28,16 +28,21 @@ logger = logging.getLogger(__name__)
 class StoredBytes(NamedTuple):
     """The stored bytes of a block, for a decoder that runs without the main lock.
 
-    See ``codecs.base.Source``.  ``read(offset, length)`` is called with the main lock held.
+    See ``codecs.base.Source``.  ``read(offset, length)`` is called with the main lock held, and ``announce(offset,
+    length)`` before several reads that follow each other.
     """
 
     size: int
     read: Callable[[int, int], bytes]
+    announce: Callable[[int, int], None]
     scheduler: Scheduler
 
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``codecs.base.Source``.  Raises as ``BlockReader.read_stored``."""
         pieces: list[bytes] = []
+        if length > PIECE:
+            with self.scheduler.resumed():
+                self.announce(offset, min(length, self.size - offset))
         while length > 0:  # one piece at a time, so that other threads can take the main lock in between
             with self.scheduler.resumed():
                 piece = self.read(offset, min(length, PIECE))
@@ -49,7 +54,8 @@ class StoredBytes(NamedTuple):
 class CompressedBlocks:
     """The decoded contents of the compressed blocks of a document.
 
-    ``header(number)`` and ``read_stored(number, offset, length)`` read the document.
+    ``header(number)`` and ``read_stored(number, offset, length)`` read the document.  ``fetch_ahead(number, parts)``
+    tells it which stored bytes are read next.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class CompressedBlocks:
         progress: Progress,
         header: Callable[[int], BlockHeader],
         read_stored: Callable[[int, int, int], bytes],
+        fetch_ahead: Callable[[int, Sequence[tuple[int, int]]], None],
     ) -> None:
         self._codecs = codecs
         self._room = room
@@ -68,6 +75,7 @@ class CompressedBlocks:
         self._progress = progress
         self._header = header
         self._read_stored = read_stored
+        self._fetch_ahead = fetch_ahead
         self._decoded: dict[int, DecodedBlock] = {}
         self._told: set[str] = set()
 
@@ -151,7 +159,10 @@ class CompressedBlocks:
         if codec is None:
             raise DamagedBlockError(self._codecs.obstacle(number), block=number)
         stored = StoredBytes(
-            header.used_size, lambda at, length: self._read_stored(number, at, length), self._scheduler
+            header.used_size,
+            lambda at, length: self._read_stored(number, at, length),
+            lambda at, length: self._fetch_ahead(number, [(at, length)]),
+            self._scheduler,
         )
         with self._scheduler.waiting():
             name = name_of(codec.id)

@@ -72,7 +72,13 @@ class Contents(BlockReader):
             BlockEditor(transaction, table, policy, scheduler=scheduler, progress=progress, checksums=checksums.keep),
             known,
             CompressedBlocks(
-                known, room, scheduler, progress=progress, header=table.header, read_stored=self.read_stored
+                known,
+                room,
+                scheduler,
+                progress=progress,
+                header=table.header,
+                read_stored=self.read_stored,
+                fetch_ahead=self.fetch_ahead,
             ),
             BlockLocks(scheduler, lambda: transaction.moving),
             change,

@@ -7,6 +7,7 @@ main lock.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from asdffs.document.blocks.checksums import find_fault
@@ -158,6 +159,17 @@ class BlockReader:
         self._locks.await_steady(number)
         span = self._table.content(number).clip(offset, length)
         return self._transaction.backend.extent(span.start, len(span)) if span else b""
+
+    def fetch_ahead(self, number: int, parts: Sequence[tuple[int, int]]) -> None:
+        """Ask the server of a remote file for ``parts`` of a block at the same time, because reads of them follow.
+
+        A part is an offset and a length, in stored bytes.  Does nothing for local files.
+        """
+        ask = getattr(self._transaction.whole, "fetch_ahead", None)
+        if ask is not None:
+            embedded = self._transaction.embedded
+            start = self._table.content(number).start + (0 if embedded is None else embedded.start)
+            ask([(start + offset, start + offset + length) for offset, length in parts])
 
     def stored_stretch(self, number: int) -> Stretch:
         """Return the place of all stored bytes of a block.  Raises ``DamagedBlockError``, also for a cut block."""
