@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 #: Extras with packages that asdffs or its tests use; developers' tools are not constrained.
-EXTRAS = ("zstd", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "test")
+EXTRAS = ("zstd", "isal", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "test")
 
 
 def constraints() -> list[str]:
@@ -17,7 +17,7 @@ def constraints() -> list[str]:
     wanted = [*project["dependencies"]]
     for extra in EXTRAS:
         wanted += project["optional-dependencies"][extra]
-    found = (re.fullmatch(r"([\w.-]+)>=([\w.]+)", line) for line in wanted)
+    found = (re.fullmatch(r"([\w.-]+)>=([\w.]+)(?:;.*)?", line) for line in wanted)
     return sorted({f"{one[1]}=={one[2]}" for one in found if one})
 
 

@@ -47,6 +47,7 @@ _SMALL: Final = (
 _EXTRAS: Final = {
     "lz4": ("blocks in lz4 and lz4f", "lz4"),
     "zstd": ("blocks in zstd", "zstandard"),
+    "isal": ("blocks in zlib, twice as fast", "isal"),
     "blosc": ("blocks in blsc", "blosc"),
     "fits": ("arrays as .fits files", "astropy"),
     "wcs": ("sky coordinates in .fits files", "gwcs"),

@@ -18,6 +18,7 @@ import zstandard
 from asdffs.codecs.base import Codec
 from asdffs.codecs.blsc import PLUGIN as BLSC
 from asdffs.codecs.lz4 import PLUGIN as LZ4
+from asdffs.codecs.seeking import zlib_points
 from asdffs.codecs.seeking.seeker import FromStart, seeker_of
 from asdffs.codecs.zlib import PLUGIN as ZLIB
 from asdffs.codecs.zstd import PLUGIN as ZSTD
@@ -216,3 +217,21 @@ def test_pieces_are_in_order() -> None:
         starts = [seeker.start_before(n) for n in range(0, len(CONTENT), 50_000)]
         assert all(a <= b for a, b in pairwise(starts)), name
         assert all(start <= n for start, n in zip(starts, range(0, len(CONTENT), 50_000), strict=True)), name
+
+
+@pytest.mark.parametrize("library", ["isal", "libz"])
+def test_both_libraries_of_zlib_agree(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content, streams that end too early, and damage."""
+    monkeypatch.setattr(zlib_points, "is_installed", lambda name: library == "isal")
+    stored = zlib.compress(CONTENT, 1)
+    assert b"".join(ZLIB.decode(Bytes(stored), len(CONTENT))) == CONTENT
+    for bad in (
+        stored[:-1],
+        stored[: len(stored) // 2],
+        b"",
+        b"nonsense",
+        stored[:-1] + b"?",
+        stored[:900] + stored[901:],
+    ):
+        with pytest.raises(ValueError, match="."):
+            list(ZLIB.decode(Bytes(bad), len(CONTENT)))
