@@ -22,6 +22,7 @@ SECTIONS = {
     "growth": "a tree and a block grow in a file of 8 GiB, on ext4 and XFS, compared with cp",
     "footprint": "memory of the daemon",
     "decode": "read compressed blocks through the mount, compared with their libraries",
+    "pieces": "read the end of a compressed block, compared with the whole block and the asdf library",
     "costs": "bytes and seconds for a mount and an edit as files grow",
     "views": "read an array as .npy, and list many arrays",
     "remote": "read a file on a slow web server, compared with asdf over fsspec, rclone mount and obstore",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.figures import Figures, Target
+from benchmarks.made import make_compressed
 from benchmarks.peers import mounted, offset_of_block
 from benchmarks.place import Place, read_all, timed
 
@@ -21,7 +22,7 @@ TARGETS = tuple(
 
 def measure(place: Place, figures: Figures) -> None:
     size = place.size(512)
-    files = {name: _make(place.folder / f"{name}.asdf", size, name) for name in CODECS}
+    files = {name: make_compressed(place.folder / f"{name}.asdf", size, name) for name in CODECS}
     for _ in range(place.rounds):
         for name, file in files.items():
             row = ROW.format(name)
@@ -33,18 +34,6 @@ def measure(place: Place, figures: Figures) -> None:
                 with mounted(file, place.folder / "mnt", binding):
                     block = place.folder / "mnt/blocks/0000.bin"
                     figures.add(row, binding, size / (1 << 20) / timed(read_all, block))
-
-
-def _make(path: Path, size: int, compression: str) -> Path:
-    """Make a file with values as of a detector, which compress to about half their size."""
-    import asdf
-    import numpy as np
-
-    rng = np.random.default_rng(1)
-    piece = rng.normal(1000, 12, 1 << 20).astype("<i2")
-    content = np.concatenate([piece + np.int16(n % 7) for n in range(size // piece.nbytes or 1)])
-    asdf.AsdfFile({"data": content}).write_to(path, all_array_compression=compression)
-    return path
 
 
 def _stored(file: Path) -> bytes:

@@ -42,3 +42,15 @@ def fill(path: Path, offset: int, length: int, piece: bytes) -> None:
         file.seek(offset)
         for _ in range(length // len(piece)):
             file.write(piece)
+
+
+def make_compressed(path: Path, size: int, compression: str) -> Path:
+    """Make a file with values as of a detector, which compress to about half their size."""
+    import asdf
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    piece = rng.normal(1000, 12, 1 << 20).astype("<i2")
+    content = np.concatenate([piece + np.int16(n % 7) for n in range(size // piece.nbytes or 1)])
+    asdf.AsdfFile({"data": content}).write_to(path, all_array_compression=compression)
+    return path
