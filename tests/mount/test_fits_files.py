@@ -101,4 +101,7 @@ def test_no_extension_is_a_sentence(tmp_path: Path) -> None:
     for command in ("info", "check", "tree"):
         done = asdffs(command, path, environment=environment_in(tmp_path))
         assert done.returncode == 4
-        assert "is a FITS file without an extension named ASDF (it has: SCI); it has no tree" in done.stdout + done.stderr
+        assert (
+            "is a FITS file without an extension named ASDF (it has: SCI); it has no tree"
+            in done.stdout + done.stderr
+        )
