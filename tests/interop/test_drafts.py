@@ -82,7 +82,7 @@ def test_nothing_is_wrong_with_valid_ones(path: Path) -> None:
     document = open_document(str(path), writable=False)
     found = findings(document)
     document.close()
-    assert bool(found) == (path in INVALID), found
+    assert bool(found) == (path in INVALID or path.stem == "unknown_encoding"), found
 
 
 @pytest.mark.parametrize("path", INVALID, ids=name_of)

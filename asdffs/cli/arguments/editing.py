@@ -75,7 +75,7 @@ The number after the last one also means a new block.  The tree is not changed.
     what.add_argument(
         "--range",
         metavar="START:END",
-        help="print the bytes from START up to END, exclusive; without one of them from the beginning or to the end",
+        help="print the bytes from START to END, exclusive; either may be left out",
     )
     what.add_argument("--stored", action="store_true", help="print the stored bytes without decoding them")
     parser.add_argument(
