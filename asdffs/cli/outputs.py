@@ -51,9 +51,14 @@ def alignment_of(text: str | None) -> int:
     return size
 
 
+def is_tree_of_mount(path: str) -> bool:
+    """Return whether ``path`` is ``tree.yaml`` of a mount, which is a file without its blocks."""
+    return os.path.basename(os.path.realpath(path)) == DRAFT and filesystem_of(path) == "fuse.asdffs"
+
+
 def check_whole(path: str) -> None:
     """Refuse the tree of a mount, which is a file without its blocks.  Raises ``NotPermittedError``."""
-    if os.path.basename(os.path.realpath(path)) == DRAFT and filesystem_of(path) == "fuse.asdffs":
+    if is_tree_of_mount(path):
         sentence = "is only the tree of a mounted file; give the ASDF file, whose name 'asdffs ls' shows"
         raise NotPermittedError(sentence, path=path)
 

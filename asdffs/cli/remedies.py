@@ -44,6 +44,7 @@ ADVICE: Final = {
     errno.EDQUOT: "; make room, and try again",
     errno.EACCES: "; a change needs the right to write the file and its directory",
     errno.EPERM: "; it belongs to another user, or must not be changed",
+    errno.EBADMSG: "; the mount refuses the tree, and .asdffs/error in it says why",
     errno.EMFILE: "; close some files, or raise the limit with 'ulimit -n'",
 }
 

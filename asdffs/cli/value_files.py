@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from asdffs.cli.bars import shown
 from asdffs.cli.file_errors import sentence_and_code
+from asdffs.cli.logs import told_here
 from asdffs.cli.saying import say
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError, ValueRefusedError
@@ -175,9 +176,12 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
             new, _ = _edited(path, text, wanted, result)
             result.diff = "".join(_diff(path, text.decode(), new))
             return
+    from asdffs.cli.outputs import is_tree_of_mount
     from asdffs.cli.writing import opened_to_write
     from asdffs.document.opening import Settings
 
+    if is_tree_of_mount(path):
+        told_here("asdffs.document.tree_fit")  # the mount warns, which knows the blocks
     settings = Settings(schema=wanted.schema)
     with opened_to_write(path, wanted.command, settings, stateless=True) as (document, _):
         new, notes = _edited(path, document.tree.text(), wanted, result)

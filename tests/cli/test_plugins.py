@@ -29,8 +29,8 @@ class Words:
     id, extra, ratio = b"word", "", 4
     def available(self): return True
     def memory(self, stored): return 0
-    def decode(self, stored, size): yield stored.read_at(0, stored.size).lower()
-    def encode(self, content): yield content.read_at(0, content.size).upper()
+    def decode(self, stored, size): yield bytes(255 - one for one in stored.read_at(0, stored.size))
+    def encode(self, content): yield bytes(255 - one for one in content.read_at(0, content.size))
 PLUGIN = Words()
 """
 
@@ -128,3 +128,36 @@ def test_only_what_is_needed_is_loaded(site: Path, path: Path) -> None:
     package(site, "loud", "raise SystemExit('loaded')\n", dict.fromkeys(("codecs", "views", "formats"), "loud"))
     done = asdffs(site, "block", path, 0, "--compression", "zlib")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+MISTAKES = {
+    "another length": ("yield content.read_at(0, content.size) + b'x'", "does not decode what it encoded"),
+    "other bytes": ("yield content.read_at(0, content.size)[::-1]", "does not decode what it encoded"),
+    "an exception": ("yield 1 + b''", "the codec word failed (TypeError"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_codec_that_encodes_wrongly_costs_no_data(site: Path, path: Path, mistake: str) -> None:
+    body, reason = MISTAKES[mistake]
+    module = WORKING.replace("yield bytes(255 - one for one in content.read_at(0, content.size))", body)
+    package(site, "wrong", module, {"codecs": "word"})
+    before = path.read_bytes()
+    done = asdffs(site, "block", path, 0, "--compression", "word")
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert path.read_bytes() == before
+    done = asdffs(site, "repack", "--compression", "word", path, path.parent / "new.asdf")
+    assert (done.returncode, reason in done.stderr) == (2, True)
+    assert not (path.parent / "new.asdf").exists()
+
+
+def test_a_codec_that_decodes_wrongly_is_told(site: Path, path: Path) -> None:
+    package(site, "word", WORKING, {"codecs": "word"})
+    assert asdffs(site, "block", path, 0, "--compression", "word").returncode == 0
+    (site / "word.py").write_text(
+        WORKING.replace("yield bytes(255 - one for one in stored", "yield 1 + b'', (stored")
+    )
+    done = asdffs(site, "check", "--deep", path)
+    assert done.returncode == 4
+    assert "the codec word failed (TypeError" in done.stdout

@@ -348,7 +348,7 @@ def test_quantize_is_read_only_until_it_is_stored_otherwise() -> None:
         (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 65, 0, 1, 6), "65 bits"),
         (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 8, 0, 1, 7), "more quantized values"),
         (b"---\n[[quantize, {dtype: 32}]]\n...\n" + struct.pack(">BddQ", 8, 0, 1, 6), "values end too early"),
-        (b"---\n[zlib]\n...\nno zlib at all", "header check|compress method"),
+        (b"---\n[zlib]\n...\nno zlib at all", "the zlib stream is not valid"),
         (b"---\n[zlib]\n...\n" + zlib.compress(bytes(24))[:-3], "end too early"),
         (b"---\n[zlib]\n...\n" + zlib.compress(bytes(25)), "more than"),
         (b"---\n[zlib, zlib]\n...\n" + zlib.compress(zlib.compress(bytes(1 << 20))), "more than"),

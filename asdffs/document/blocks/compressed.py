@@ -6,19 +6,18 @@ Written content stays in the spool until ``committing`` encodes it.  The caller 
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from asdffs import registry
-from asdffs.codecs.base import PIECE, Codec, name_of
+from asdffs.codecs.base import PIECE, Codec
 from asdffs.codecs.seeking.seeker import FromStart, Seeker, seeker_of
 from asdffs.document.blocks.codecs import BlockCodecs
 from asdffs.document.blocks.decoding import DecodedBlock
+from asdffs.document.blocks.package_codecs import Guarded, is_of_package, mistakes_told
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
-from asdffs.errors import AsdffsError, DamagedBlockError
+from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.scheduling import Scheduler
 
@@ -165,47 +164,16 @@ class CompressedBlocks:
             self._scheduler,
         )
         with self._scheduler.waiting():
-            name = name_of(codec.id)
-            if name not in registry.foreign("codecs"):
+            if not is_of_package(codec):
                 return codec.memory(stored), seeker_of(codec, stored, header.data_size)
-            with _mistakes_told(name):
-                return codec.memory(stored), _Guarded(name, seeker_of(codec, stored, header.data_size))
+            with mistakes_told(codec):
+                return codec.memory(stored), Guarded(codec, seeker_of(codec, stored, header.data_size))
 
     def _tell(self, number: int) -> None:
         name = self._codecs.name(number)
         if name not in self._told:
             self._told.add(name)
             logger.warning("%s", self._codecs.obstacle(number))
-
-
-class _Guarded:
-    """The seeker of a codec of another package, ``name``.  See ``Seeker``."""
-
-    def __init__(self, name: str, seeker: Seeker) -> None:
-        self._name = name
-        self._seeker = seeker
-
-    def start_before(self, offset: int) -> int:
-        """See ``Seeker``."""
-        with _mistakes_told(self._name):
-            return self._seeker.start_before(offset)
-
-    def decode_from(self, start: int) -> Iterator[bytes]:
-        """See ``Seeker``."""
-        with _mistakes_told(self._name):
-            yield from self._seeker.decode_from(start)
-
-
-@contextlib.contextmanager
-def _mistakes_told(name: str) -> Iterator[None]:
-    """Raise ``ValueError`` for a mistake in the codec ``name`` of another package, as if the block were damaged."""
-    try:
-        yield
-    except (AsdffsError, OSError, ValueError, MemoryError):
-        raise
-    except Exception as err:
-        logger.exception("the codec %s failed", name)
-        raise ValueError(f"the codec {name} failed ({type(err).__name__}: {err}); report it to its authors") from err
 
 
 def _check_ratio(number: int, header: BlockHeader, codec: Codec) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from asdffs.codecs.base import Codec, Encoding, Source, pieces
+from asdffs.document.blocks.package_codecs import check_encoded, is_of_package, mistakes_told
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, NotSupportedError
 from asdffs.format.constants import NO_COMPRESSION
@@ -78,6 +79,8 @@ def encode(
                     raise AbandonedError("the mount is ending, so the block was not changed", block=number)
                 payload.append(piece)
                 digest.update(piece)
+            if codec is not None and is_of_package(codec):
+                check_encoded(codec, _Stored(payload), content._replace(step=lambda _: None))
         except ValueError as err:
             raise NotSupportedError(str(err), block=number) from err
     return Encoded(payload, codec.id if codec is not None else NO_COMPRESSION, size, digest.digest())
@@ -90,4 +93,24 @@ def _encoded(codec: Codec | None, content: Source) -> Iterator[bytes]:
     """
     if codec is None:
         return pieces(content)
-    return codec.encode(content) if content.size or isinstance(codec, Encoding) else iter(())
+    if not content.size and not isinstance(codec, Encoding):
+        return iter(())
+    return _guarded(codec, content) if is_of_package(codec) else codec.encode(content)
+
+
+def _guarded(codec: Codec, content: Source) -> Iterator[bytes]:
+    with mistakes_told(codec):
+        yield from codec.encode(content)
+
+
+class _Stored(NamedTuple):
+    """The encoded bytes of a payload, to be decoded.  See ``codecs.base.Source``."""
+
+    payload: Payload
+
+    @property
+    def size(self) -> int:
+        return self.payload.size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return self.payload.backend.read_at(offset, max(0, min(length, self.payload.size - offset)))
