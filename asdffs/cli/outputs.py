@@ -53,7 +53,8 @@ def alignment_of(text: str | None) -> int:
 
 def is_tree_of_mount(path: str) -> bool:
     """Return whether ``path`` is ``tree.yaml`` of a mount, which is a file without its blocks."""
-    return os.path.basename(os.path.realpath(path)) == DRAFT and filesystem_of(path) == "fuse.asdffs"
+    real = os.path.realpath(path)
+    return os.path.basename(real) == DRAFT and filesystem_of(real) == "fuse.asdffs"
 
 
 def check_whole(path: str) -> None:

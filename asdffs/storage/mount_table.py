@@ -91,9 +91,10 @@ def filesystem_of(path: str) -> str:
         found = topmost(folder)
         if found is not None:
             return found.kind
-        if folder == "/":
+        above = os.path.dirname(folder)
+        if above == folder:
             return ""
-        folder = os.path.dirname(folder)
+        folder = above
 
 
 def outside(path: str, kind: str) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.mounts import Mounted, asdffs, environment_in, mounted, run
-from support.samples import DATA, MASK, block_bytes, odd_file, opened
+from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened
 
 pytestmark = pytest.mark.mount
 
@@ -431,3 +431,21 @@ def test_regression_leftovers_of_one_name(file: Path) -> None:
         (mount.point / "blocks/dd/x").write_text("2")
     kept = file.parent / "data.asdf.leftover"
     assert sorted(path.read_text() for path in kept.rglob("*") if path.is_file()) == ["1", "2"]
+
+
+def test_set_in_the_tree_of_a_mount_by_a_relative_path(file: Path) -> None:
+    """No warning about blocks, which the tree alone has not; a refused draft names where the reason is."""
+    with mounted(file, code=None) as mount:
+        tree = f"{mount.point.name}/tree.yaml"
+        done = asdffs("set", "value=5", tree, environment=mount.environment, cwd=file.parent)
+        assert (done.returncode, done.stderr) == (0, "")
+        done = asdffs("repack", tree, environment=mount.environment, cwd=file.parent)
+        assert (done.returncode, "is only the tree of a mounted file" in done.stderr) == (2, True)
+        good = mount.tree.read_bytes()
+        with pytest.raises(OSError, match="Bad message"):
+            mount.tree.write_bytes(good.replace(b"value: 5", b"value: [5"))
+        done = asdffs("set", "value=6", tree, environment=mount.environment, cwd=file.parent)
+        assert done.returncode != 0
+        assert ".asdffs/error in it says why" in done.stderr or "not YAML" in done.stderr
+        mount.tree.write_bytes(good)
+    check_saved(file, 5)
