@@ -16,6 +16,7 @@ from asdffs.cli.bars import shown
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.saying import say
 from asdffs.document.progress import Progress
+from asdffs.storage.remote.urls import shown_name
 from asdffs.workflows.comparing import BlockDifference, Comparison, ValueDifference
 
 _SAME: Final = 0
@@ -38,7 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
             facts = _facts(arguments, comparison)
     same = not any(facts.values())
     if arguments.json:
-        print(json.dumps({"a": arguments.a, "b": arguments.b, "same": same, **facts}, indent=2))
+        print(
+            json.dumps({"a": shown_name(arguments.a), "b": shown_name(arguments.b), "same": same, **facts}, indent=2)
+        )
     else:
         for line in _lines(facts):
             say(line)

@@ -199,7 +199,7 @@ def _extras() -> Iterator[Diagnosis]:
 
 
 def _pip() -> str:
-    """Return the command for pip of the environment that asdffs runs in, which need not be active."""
+    """Return the pip command of the environment of asdffs, also if that environment is not active."""
     own = os.path.join(sys.prefix, "bin", "pip")
     return shlex.quote(own) if sys.prefix != sys.base_prefix and os.path.exists(own) else "pip"
 

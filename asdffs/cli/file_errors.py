@@ -10,6 +10,7 @@ from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.errors import AsdffsError, UsageError
+from asdffs.storage.remote.urls import shown_name
 
 
 def name_file(err: AsdffsError | OSError, file: str | None) -> None:
@@ -25,8 +26,8 @@ def name_file(err: AsdffsError | OSError, file: str | None) -> None:
 
 def _as_typed(named: Any, file: str | None) -> Any:
     """Return ``file`` if ``named``, the path in an error, is the same file or None; else ``named``."""
-    if named is None or (file is not None and named == os.path.realpath(file)):
-        return file
+    if file is not None and (named is None or named == os.path.realpath(file)):
+        return shown_name(file)
     return named
 
 

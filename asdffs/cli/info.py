@@ -22,7 +22,7 @@ from asdffs.format.header import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
-from asdffs.storage.remote.urls import is_remote, shown_url
+from asdffs.storage.remote.urls import shown_name
 from asdffs.tree.lookups import datatype_text
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.workflows.external import External, find_externals
@@ -69,7 +69,7 @@ def describe(document: Document, name: str) -> dict[str, Any]:
     layout = document.layout
     comments, (arrays, invalid) = document.tree.text()[: layout.text_start], _arrays(document)
     return {
-        "file": shown_url(name) if is_remote(name) else name,
+        "file": shown_name(name),
         "size": layout.size,
         "inside": _inside(document),
         "dialect": document.dialect.name,

@@ -49,7 +49,7 @@ from asdffs.mount.daemon import run_in_background, serve
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.storage.mount_table import filesystem_of, resolved, topmost
-from asdffs.storage.remote.urls import is_remote, shown_url
+from asdffs.storage.remote.urls import is_remote, shown_name, shown_url
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.foreground or arguments.debug or arguments.systemd:
         if options.log is not None:
             log_to(options.log, keep=True, also=True)
-        return work(lambda: _say_mounted(f"mounted {_named(path)} at {mountpoint}", quiet=arguments.quiet))
+        return work(lambda: _say_mounted(f"mounted {shown_name(path)} at {mountpoint}", quiet=arguments.quiet))
     log, keep = options.log or places.log, options.log is not None
     return run_in_background(_reporting(work), lambda: log_to(log, keep=keep), keep=(claim,))
 
@@ -169,7 +169,7 @@ def _serve(
             places,
             loop,
             ready=ready,
-            leaving=lambda: _say_leaving(_named(path)),
+            leaving=lambda: _say_leaving(shown_name(path)),
             released=held.release,
         )
     finally:
@@ -247,11 +247,6 @@ def _check_device() -> None:
         raise MountError("does not exist; load the fuse module, or start the container with it", path=device)
     if not os.access(device, os.R_OK | os.W_OK):
         raise MountError("may not be opened by this user; run as root, or make it accessible", path=device)
-
-
-def _named(path: str) -> str:
-    """The file as messages name it."""
-    return shown_url(path) if is_remote(path) else path
 
 
 def _with_remote(options: MountOptions, arguments: argparse.Namespace) -> MountOptions:

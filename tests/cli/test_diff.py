@@ -16,8 +16,10 @@ from support.commands import Done, command
 from support.mounts import environment_in
 from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
 
-from asdffs.errors import InvalidTreeError
+from asdffs.cli.file_errors import name_file
+from asdffs.errors import DamagedFileError, InvalidTreeError
 from asdffs.format.block_header import BlockHeader, build_block_header
+from asdffs.storage.remote.urls import shown_name
 from asdffs.tree.values import ValueNode, read_values
 
 Call = Callable[..., Done]
@@ -236,3 +238,10 @@ def test_regression_a_truncated_block_was_compared_for_ever(call: Call, pair) ->
 def test_deep_and_wide_trees_take_no_time(call: Call, pair) -> None:
     wide = odd_file(tree=HEAD + "a: " + "[" * 200 + "1," * 100_000 + "]" * 200 + "\n...\n", blocks=[])
     assert call("diff", "--values", *pair(wide, wide)).code == 0
+
+
+def test_names_of_urls_have_no_secrets() -> None:
+    for err in (OSError(5, "Input/output error"), DamagedFileError("is damaged")):
+        name_file(err, "https://user:secret@host/a.asdf?X-Amz-Signature=secret")
+        assert "secret" not in f"{err} {getattr(err, 'filename', '')} {getattr(err, 'path', '')}"
+    assert shown_name("a/b.asdf") == "a/b.asdf"

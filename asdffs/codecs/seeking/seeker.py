@@ -1,4 +1,4 @@
-"""The interface of a seeker, which starts decoders inside one block, and the seekers that several codecs share.
+"""The interface of a seeker, which starts decoders inside one block.  Two seekers serve several codecs.
 
 A codec may have the method ``seeker(stored, size)``.  It returns a ``Seeker`` for a block with the bytes ``stored``
 and ``size`` bytes of content, or None if this block has only one piece.  Blocks of codecs without it are decoded from
@@ -35,7 +35,7 @@ class Seeker(Protocol):
     def decode_from(self, start: int) -> Iterator[bytes]:
         """Yield the content from ``start`` on, which ``start_before`` returned.  See ``Codec.decode``.
 
-        Decodes only the piece at ``start`` before it yields, so that random reads do not decode what nobody reads.
+        It decodes only one piece before it yields.  So a random read decodes no other piece.
         """
 
 

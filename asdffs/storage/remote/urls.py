@@ -53,6 +53,11 @@ def is_remote(path: str) -> bool:
     return _REMOTE.match(path) is not None
 
 
+def shown_name(file: str) -> str:
+    """Return the name of a file as the user typed it, but a URL without its secrets."""
+    return shown_url(file) if is_remote(file) else file
+
+
 def shown_url(text: str) -> str:
     """Return a URL without its secrets, as messages show it; all of it is gone that does not look like a place."""
     try:
