@@ -211,6 +211,8 @@ class _Watching:
         finally:
             for watch in watches:
                 watch.stop()
+            for watch in watches:
+                watch.join()
 
     def _turn(self, closed: set[str], idle: bool) -> None:  # noqa: FBT001 - as ``take`` gives them
         """Write complete files that were ``closed`` or stay unchanged into the ASDF file; finish it when ``idle``."""

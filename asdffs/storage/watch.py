@@ -15,9 +15,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 logger = logging.getLogger(__name__)
+
+#: Seconds to wait for a thread that ends.  One that asks an unreachable network file system does not end.
+_END: Final = 5.0
 
 
 class DirectoryWatch:
@@ -30,17 +33,29 @@ class DirectoryWatch:
         self._directory = directory
         self._noticed = noticed
         self._observer: Any = None
+        self._starting: threading.Thread | None = None
         self._stopped = False
 
     def start(self) -> None:
         """Start without waiting until the watch has begun.  If it cannot begin, this is logged."""
-        threading.Thread(target=self._start, name="watch", daemon=True).start()
+        self._starting = threading.Thread(target=self._start, name="watch", daemon=True)
+        self._starting.start()
 
     def stop(self) -> None:
         """Stop the watch.  If it has not begun yet, it never does."""
         self._stopped = True
         if self._observer is not None:
             self._observer.stop()
+
+    def join(self) -> None:
+        """Wait until the threads of a stopped watch have ended, ``_END`` seconds each at most.
+
+        A thread that still imports a C library while the interpreter ends can crash the process.
+        """
+        if self._starting is not None:
+            self._starting.join(_END)
+        if self._observer is not None:
+            self._observer.join(_END)
 
     def _start(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # watchdog's threads inherit this
