@@ -31,10 +31,12 @@ class Ranges:
 
     def touches(self, start: int, stop: int) -> bool:
         """Return whether any byte of ``[start, stop)`` is in the set."""
-        return bisect_right(self._stops, start) < bisect_left(self._starts, stop)
+        return start < stop and bisect_right(self._stops, start) < bisect_left(self._starts, stop)
 
     def gaps(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield the parts of ``[start, stop)`` that are not in the set."""
+        if start >= stop:
+            return
         for place in range(bisect_right(self._stops, start), bisect_left(self._starts, stop)):
             if start < self._starts[place]:
                 yield start, self._starts[place]
