@@ -24,6 +24,8 @@ LARGEST_PART: Final = 256 << 20
 _MOST_WORKERS: Final = 4
 #: Most bytes that the threads of ``in_parallel`` keep in memory at a time.
 IN_WORK: Final = 32 << 20
+#: A part that needs less memory than this is worked on at once: to pass it to a thread takes longer.
+_TOO_SMALL: Final = 1 << 14
 
 T = TypeVar("T")
 
@@ -241,6 +243,9 @@ def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable
     pool = ThreadPoolExecutor(workers)
     try:
         for part in parts:
+            if not waiting and weight(part) < _TOO_SMALL:
+                yield work(part)
+                continue
             waiting.append((weight(part), pool.submit(work, part)))
             del part  # a large part stays in memory only as long as its worker needs it
             while len(waiting) > workers or sum(w for w, _ in waiting) > IN_WORK:

@@ -15,7 +15,8 @@ import struct
 from collections.abc import Iterator
 
 from asdffs.codecs.base import IN_WORK, LARGEST_PART, Source, in_parallel, is_installed, pieces
-from asdffs.codecs.seeking.seeker import Chained
+from asdffs.codecs.seeking.chain import RewritableChain
+from asdffs.codecs.seeking.lz4_slots import encode_part, encode_to_length
 
 _STORED_LENGTH = struct.Struct(">I")
 _LENGTH = struct.Struct("<I")
@@ -42,19 +43,15 @@ class Lz4:
         """See ``Codec``."""
         return _decoded(stored, 0)
 
-    def seeker(self, stored: Source, size: int) -> Chained:
+    def seeker(self, stored: Source, size: int) -> RewritableChain:
         """Return a seeker that reads the lengths of the parts.  See ``codecs.seeking.seeker``."""
-        return Chained(lambda place: _measured(stored, place), lambda place: _decoded(stored, place))
+        return RewritableChain(
+            lambda place: _measured(stored, place), lambda place: _decoded(stored, place), size, encode_to_length
+        )
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``.  Never raises ``ValueError``."""
-        import lz4.block
-
-        def work(part: bytes) -> bytes:
-            stored: bytes = lz4.block.compress(part, mode="default")
-            return _STORED_LENGTH.pack(len(stored)) + stored
-
-        yield from in_parallel(work, pieces(content, length=_PART), lambda part: 2 * len(part))
+        yield from in_parallel(encode_part, pieces(content, length=_PART), lambda part: 2 * len(part))
 
 
 def _decoded(stored: Source, place: int) -> Iterator[bytes]:

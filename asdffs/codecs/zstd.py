@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asdffs.codecs.base import PIECE, Source, is_installed, pieces
+from asdffs.codecs.seeking.chain import RewritableChain
 from asdffs.codecs.seeking.seeker import Chained
-from asdffs.codecs.seeking.zstd_frames import measure_frame, read_table
+from asdffs.codecs.seeking.slots import fitting
+from asdffs.codecs.seeking.zstd_frames import SKIPPABLE, SKIPPABLE_MAGIC, measure_frame, read_table
 
 _LEVEL = 3  # the level that asdf-compression uses
 #: Input bytes at a time.  128 KiB of content may take only 4 stored bytes, so a larger input would need much memory.
@@ -51,10 +53,15 @@ class Zstd:
         first = _content_size(stored.read_at(0, _HEADER))
         if first is None or first >= size:
             return None
-        seeker = Chained(
-            lambda place: measure_frame(stored, place, _content_size), lambda place: _decoded(stored, place)
-        )
-        seeker.learn(read_table(stored, size) or [])
+
+        def measure(place: int) -> tuple[int, int] | None:
+            return measure_frame(stored, place, _content_size)
+
+        table = read_table(stored, size)
+        if table is None:
+            return RewritableChain(measure, lambda place: _decoded(stored, place), size, _encode_frame)
+        seeker = Chained(measure, lambda place: _decoded(stored, place))  # a new frame would make the table wrong
+        seeker.learn(table)
         return seeker
 
     def encode(self, content: Source) -> Iterator[bytes]:
@@ -76,6 +83,17 @@ def _content_size(head: bytes) -> int | None:
     except zstandard.ZstdError:
         return None
     return None if size < 0 else int(size)
+
+
+def _encode_frame(content: bytes, length: int, grain: int) -> bytes:
+    """Return a frame of ``content``, behind a skippable frame that fills it up.  See ``Rewritable.encode_slot``."""
+    import zstandard
+
+    frame: bytes = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
+    if len(frame) == length:
+        return frame
+    filler = fitting(length, len(frame) + SKIPPABLE.size, grain) - len(frame)
+    return SKIPPABLE.pack(SKIPPABLE_MAGIC, filler - SKIPPABLE.size) + bytes(filler - SKIPPABLE.size) + frame
 
 
 def _decoded(stored: Source, place: int) -> Iterator[bytes]:

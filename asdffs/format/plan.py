@@ -220,6 +220,25 @@ def plan_block_growth(layout: Layout, number: int, old: BlockHeader, policy: Pad
     return _moved(layout, header.writes, source, source + shift)
 
 
+def plan_block_slots(
+    layout: Layout, number: int, old: BlockHeader, new: BlockHeader, slots: Sequence[tuple[int, int, bytes]]
+) -> Plan:
+    """Plan to replace parts of the content of a block: each by its offset in the file, its length and new bytes.
+
+    At most one part gets longer.  The bytes behind it move, the blocks after it as well; the tail is dropped then.
+    """
+    offset = layout.offsets[number]
+    grown = [(place + length, len(stored) - length) for place, length, stored in slots if len(stored) != length]
+    writes = list(plan_block_header(layout, offset, old, new).writes)
+    for place, _, stored in slots:
+        moved = bool(grown) and place >= grown[0][0]
+        writes.append(Write(place + grown[0][1] if moved else place, stored))
+    if not grown:
+        return Plan(layout.size, layout.size, tuple(writes), steady=layout.padding.stop)
+    ((source, shift),) = grown
+    return _moved(layout, tuple(writes), source, source + shift)
+
+
 def plan_block_append(
     layout: Layout, headers: Sequence[BlockHeader], padding_byte: bytes, policy: Padding
 ) -> tuple[Plan, Layout]:

@@ -18,6 +18,8 @@ from support.changes import CHANGES, NAME, PIECE, Change, random_changes
 from support.crashes import Event, disks, record
 from support.plans import scan
 
+from asdffs.codecs.seeking import seeker
+from asdffs.document.blocks import rewriting
 from asdffs.document.document import Document
 from asdffs.document.opening import open_in_folder
 from asdffs.format.scanner import drive, scan_block_header
@@ -25,6 +27,8 @@ from asdffs.storage import journal, shift
 from asdffs.storage.memory_backend import MemoryFolder
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
+#: What slots of a compressed block grow by: a block of the disk of the simulator.
+GRAIN = 512
 #: How many choices are tried where there are too many to try all.
 MOST = 24 if DEEP else 6
 #: How often the choices are made anew.
@@ -169,7 +173,12 @@ def check_sums(folder: MemoryFolder, blocks: list[bytes]) -> None:
 
 @pytest.fixture(autouse=True)
 def small_pieces():
-    with mock.patch.object(shift, "PIECE", PIECE):
+    """Small files have several pieces, too."""
+    with (
+        mock.patch.object(shift, "PIECE", PIECE),
+        mock.patch.object(seeker, "_LEAST", 512),
+        mock.patch.object(rewriting, "_GRAIN", GRAIN),
+    ):
         yield
 
 

@@ -17,7 +17,7 @@ from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.workflows.assembling import RoomPolicy
 from asdffs.workflows.repacking import Repacking, RepackOptions
 from support.drafts import block_36, draft
-from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, odd_file, zlib_block
+from support.samples import DATA, MASK, ODD_FILES, block_bytes, header_bytes, lz4_block, odd_file, zlib_block
 
 NAME = "f.asdf"
 SLACK = b"\xaa" * 600
@@ -243,6 +243,22 @@ def write_compressed(d: Promising) -> None:
     d.flush_block(0, durable=True)
 
 
+def write_pieces(d: Promising) -> None:
+    """Some pieces of a block: first they fit, then one gets longer."""
+    d.write_block(0, 700, bytes(40))
+    d.write_block(0, 1900, b"\xee" * 100)
+    d.flush_block(0, durable=True)
+    d.write_block(0, 700, NOISE[:200])
+    d.flush_block(0, durable=True)
+
+
+def write_many_pieces(d: Promising) -> None:
+    """Two of them get longer."""
+    d.write_block(0, 10, NOISE[:200])
+    d.write_block(0, 1900, NOISE[200:400])
+    d.flush_block(0, durable=True)
+
+
 def compress_written(d: Promising) -> None:
     """What was written in place and not synced is what is compressed."""
     d.write_block(0, 0, b"\x99" * 1900)
@@ -329,6 +345,7 @@ TILED = TILES + zlib.compress(bytes(n * 31 % 251 for n in range(42 * 54)))
 DRAFT = draft(b"value: 1\n", block_36(TILED, 2000, slack=200), block_36(MASK * 30), padding=b" " * 100)
 CLAIMING = odd_file(blocks=[block_bytes(DATA * 20), block_bytes(MASK * 30, slack=SLACK)], index="absent")[:-400]
 ZLIB = odd_file(blocks=[zlib_block(DATA * 20, slack=SLACK), zlib_block(MASK * 30)])
+PIECES = odd_file(blocks=[lz4_block(DATA * 24, 600, slack=SLACK), block_bytes(MASK * 3)])
 UNCHECKED = odd_file(blocks=[block_bytes(DATA * 20, md5=False), block_bytes(MASK * 30, md5=False)])
 GROWING_TREE = replace_tree(b"value: 1", b"value: " + b"1" * 700)
 STRATEGIES = ("clone", "insert", "copy", "shift")
@@ -354,6 +371,8 @@ CHANGES: dict[str, Change] = {
     **{f"block, decompress by {growth}": Change(ZLIB, decompress, growth) for growth in ("insert", "clone")},
     "block, decompress the last": Change(ZLIB, decompress_last),
     "block, write compressed": Change(ZLIB, write_compressed, "shift"),
+    **{f"block, write pieces by {growth}": Change(PIECES, write_pieces, growth) for growth in STRATEGIES},
+    "block, write many pieces": Change(PIECES, write_many_pieces),
     "block, compress what was written": Change(START, compress_written),
     "draft, write tiles": Change(DRAFT, write_tiles),
     **{f"draft, tree grows by {growth}": Change(DRAFT, GROWING_TREE, growth) for growth in ("insert", "shift")},

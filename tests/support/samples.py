@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 
 import asdf
+import lz4.block
 import numpy as np
 
 MAGIC = b"\xd3BLK"
@@ -63,12 +64,22 @@ def block_bytes(used: bytes, *, slack: bytes = b"", size: int = 48, flags: int =
     return header_bytes(used, allocated=len(used) + len(slack), size=size, flags=flags, md5=md5) + used + slack
 
 
+def compressed_block(used: bytes, compression: bytes, size: int, *, slack: bytes = b"", md5: bool = True) -> bytes:
+    """A block with the stored bytes ``used``, which decode to ``size`` bytes."""
+    facts = {"allocated": len(used) + len(slack), "compression": compression, "data_size": size, "md5": md5}
+    return header_bytes(used, **facts) + used + slack
+
+
 def zlib_block(content: bytes, *, slack: bytes = b"", md5: bool = True) -> bytes:
     """A block of ``content``, compressed with zlib."""
-    used = zlib.compress(content)
-    allocated = len(used) + len(slack)
-    facts = {"allocated": allocated, "compression": b"zlib", "data_size": len(content), "md5": md5}
-    return header_bytes(used, **facts) + used + slack
+    return compressed_block(zlib.compress(content), b"zlib", len(content), slack=slack, md5=md5)
+
+
+def lz4_block(content: bytes, part: int, *, slack: bytes = b"") -> bytes:
+    """A block of ``content`` in ``lz4`` parts of ``part`` bytes."""
+    parts = [lz4.block.compress(content[at : at + part]) for at in range(0, len(content), part)]
+    stored = b"".join(struct.pack(">I", len(one)) + one for one in parts)
+    return compressed_block(stored, b"lz4\0", len(content), slack=slack)
 
 
 def index_bytes(offsets: list[int]) -> bytes:

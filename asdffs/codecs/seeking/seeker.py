@@ -80,6 +80,18 @@ class Chained:
             self._step()
         return self._starts[bisect_right(self._starts, offset) - 1]
 
+    def around(self, offset: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return where the piece with the content at ``offset`` begins and ends.
+
+        Each is a place in the content and one in the stored bytes.  Several small pieces count as one.  Both are the
+        end of the last piece that is known if none has ``offset``.
+        """
+        while not self._complete and self._starts[-1] <= offset:
+            self._step()
+        after = bisect_right(self._starts, offset)
+        last = min(after, len(self._starts) - 1)
+        return (self._starts[after - 1], self._places[after - 1]), (self._starts[last], self._places[last])
+
     def learn(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Take over where pieces begin, in the content and in the stored bytes, from a table of the block.
 

@@ -15,13 +15,14 @@ from typing import Final
 from asdffs.codecs.base import Source
 
 _MAGIC: Final = 0xFD2FB528
-_SKIPPABLE: Final = 0x184D2A50
+#: The magic of the first kind of skippable frames; its header has this and the number of bytes that follow it.
+SKIPPABLE_MAGIC: Final = 0x184D2A50
+SKIPPABLE: Final = struct.Struct("<II")
 _SKIPPABLE_MASK: Final = 0xFFFFFFF0
 #: The table of the seekable format is in a skippable frame with this magic, and ends with the other one.
 _TABLE: Final = 0x184D2A5E
 _TABLE_END: Final = 0x8F92EAB1
 _FOOT: Final = struct.Struct("<IBI")
-_TWO: Final = struct.Struct("<II")
 _MOST_FRAMES: Final = 1 << 20
 _BLOCK_HEADER: Final = 3
 _HEADER: Final = 18
@@ -37,8 +38,8 @@ def measure_frame(stored: Source, place: int, content: Callable[[bytes], int | N
     head = stored.read_at(place, _HEADER)
     if not head:
         return None
-    if len(head) >= _TWO.size and _TWO.unpack_from(head)[0] & _SKIPPABLE_MASK == _SKIPPABLE:
-        return 0, place + _TWO.size + _TWO.unpack_from(head)[1]
+    if len(head) >= SKIPPABLE.size and SKIPPABLE.unpack_from(head)[0] & _SKIPPABLE_MASK == SKIPPABLE_MAGIC:
+        return 0, place + SKIPPABLE.size + SKIPPABLE.unpack_from(head)[1]
     size = content(head)
     if size is None:
         raise ValueError("a frame does not say how much it decodes to")
@@ -72,12 +73,12 @@ def read_table(stored: Source, size: int) -> list[tuple[int, int]] | None:
     count, descriptor, magic = _FOOT.unpack(foot)
     entry = struct.Struct("<II4x" if descriptor & 0x80 else "<II")
     length = entry.size * count + _FOOT.size
-    start = stored.size - length - _TWO.size
+    start = stored.size - length - SKIPPABLE.size
     if magic != _TABLE_END or not 0 < count <= _MOST_FRAMES or start < 0:
         return None
-    if stored.read_at(start, _TWO.size) != _TWO.pack(_TABLE, length):
+    if stored.read_at(start, SKIPPABLE.size) != SKIPPABLE.pack(_TABLE, length):
         return None
-    entries = list(entry.iter_unpack(stored.read_at(start + _TWO.size, entry.size * count)))
+    entries = list(entry.iter_unpack(stored.read_at(start + SKIPPABLE.size, entry.size * count)))
     if sum(one for one, _ in entries) != start or sum(one for _, one in entries) != size:
         return None
     places = accumulate((one for one, _ in entries), initial=0)

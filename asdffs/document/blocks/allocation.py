@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from asdffs.document.blocks.encoding import Encoded
+from asdffs.document.blocks.rewriting import NewSlot
 from asdffs.document.blocks.steps import Step
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
@@ -25,6 +26,7 @@ from asdffs.format.plan import (
     plan_block_header,
     plan_block_headers,
     plan_block_removal,
+    plan_block_slots,
     plan_cut_tail,
 )
 
@@ -118,6 +120,28 @@ class Allocation:
         new = new._replace(compression=encoded.compression, checksum=checksum)
         plan = plan_block_header(table.layout, table.offset(number), old, new)
         self._transaction.fill(plan, payload, self.start(number), lambda: table.put(number, new), step)
+
+    def put_slots(self, number: int, slots: Sequence[NewSlot]) -> None:
+        """Replace parts of the stored bytes of block ``number``, durably; its checksum becomes "do not verify".
+
+        At most one slot gets longer.  Raises ``NoRoomError``, ``DamagedBlockError`` or as ``Transaction``.
+        """
+        table, start = self._table, self.start(number)
+        old = table.header(number)
+        grown = sum(slot.grown for slot in slots)
+        if grown:
+            table.check_all()
+        new = old._replace(used_size=old.used_size + grown, allocated_size=old.allocated_size + grown)
+        new = new.without_checksum()
+        placed = [(start + slot.place, slot.length, slot.stored) for slot in slots]
+        plan = plan_block_slots(table.layout, number, old, new, placed)
+        layout = table.layout.with_gap(number, grown, plan.new_size) if grown else table.layout
+
+        def adopt() -> None:
+            table.update(layout)
+            table.put(number, new)
+
+        self._transaction.commit(plan, adopt)
 
     def append(self, padding_byte: bytes, sizes: Sequence[tuple[int, int]] = ((0, 0),)) -> int:
         """Append blocks of zeros behind the last one, and return the number of the first.

@@ -5,7 +5,9 @@ Rules:
 1. A change or a commit of a block holds the lock of the block.  Only its last step, which changes the file, holds the
    lock ``change``.  So a long recompression does not block changes of other blocks.
 2. While a block is overwritten, readers of this block wait.  Readers of other blocks do not.
-3. Dirty content in the spool is committed at the last close, at fsync and at finish (``flush``, ``commit_all``).
+3. If the codec can encode one piece without the others, only the pieces that were written are encoded and
+   overwritten, in one change of the file (``rewriting``).
+4. Dirty content in the spool is committed at the last close, at fsync and at finish (``flush``, ``commit_all``).
 
 The caller holds the main lock.
 """
@@ -19,10 +21,10 @@ from typing import NamedTuple
 from asdffs.codecs.base import Codec
 from asdffs.document.blocks.encoding import Encoded, encode
 from asdffs.document.blocks.reading import BlockParts, BlockReader
+from asdffs.document.blocks.rewriting import NewSlot, assemble, encode_changed
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.changes import stored
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError
-from asdffs.format.constants import NO_COMPRESSION
 from asdffs.storage.backend import read_bytes
 from asdffs.storage.payload import Payload
 
@@ -62,7 +64,8 @@ class BlockCommitter:
         self._transaction.mode.check_conflict()  # on a conflict, earlier writes are beside the file, not in it
         with self._locks.of(number).entered():
             if number in self._compressed.dirty:
-                self._commit(number, self._codecs.of(number))
+                if not self._commit_pieces(number):
+                    self._commit(number, self._codecs.of(number))
                 return
             with self._change.entered():
                 self._editor.flush(number, durable=durable)
@@ -139,21 +142,55 @@ class BlockCommitter:
 
     def _commit(self, number: int, codec: Codec | None, new: Readable | None = None) -> None:
         """Encode the content of the block, or ``new`` content, and overwrite the block.  Under its lock."""
+        needed = new is not None or self._compressed.is_dirty(number)
+        self._overwrite(
+            number,
+            lambda payload: self._encode(number, codec, new or self._own(number), payload, needed=needed),
+            same=new is None and codec is not None,
+        )
+
+    def _overwrite(self, number: int, make: Callable[[Payload], Encoded], *, same: bool) -> None:
+        """Overwrite the block with what ``make`` encodes into a payload; ``same``: see ``_note_committed``."""
         self._transaction.pins.check(number)
         self._transaction.mode.check_healthy()
         self._transaction.mode.check_conflict()
         payload = self._transaction.create_payload(self._room.directory)
         try:
-            needed = new is not None or self._compressed.is_dirty(number)
-            encoded = self._encode(number, codec, new or self._own(number), payload, needed=needed)
+            encoded = make(payload)
             with self._overwriting(number), self._change.entered():
                 kept = self._editor.put_encoded(number, encoded)
-                self._note_committed(number, same=new is None and encoded.compression != NO_COMPRESSION)
+                self._note_committed(number, same=same)
                 self._editor.return_room(number, kept)
         finally:
             keep = bool(self._transaction.mode.failure)
             with self._scheduler.waiting():  # freeing gigabytes takes a while
                 payload.discard(keep=keep)
+
+    def _commit_pieces(self, number: int) -> bool:
+        """Encode and overwrite only the pieces that were written.  Return False if the whole block is to be encoded.
+
+        Under its lock.
+        """
+        decoded = self._compressed.block(number)
+        found = decoded.rewritable() if decoded is not None else None
+        if decoded is None or found is None:
+            return False
+        own = self._own(number)
+        slots = encode_changed(number, *found, own.size, own.read, self._scheduler)
+        if slots is None:
+            return False
+        if sum(slot.grown > 0 for slot in slots) > 1:
+            self._overwrite(number, lambda payload: self._assemble(number, slots, payload), same=True)
+            return True
+        self._transaction.pins.check(number)
+        with self._overwriting(number), self._change.entered():
+            self._editor.put_slots(number, slots)
+            self._note_committed(number, same=True)
+        return True
+
+    def _assemble(self, number: int, slots: list[NewSlot], payload: Payload) -> Encoded:
+        with self._scheduler.waiting():
+            return assemble(slots, self._table.header(number), self._compressed.stored(number), payload)
 
     @contextlib.contextmanager
     def _overwriting(self, number: int) -> Iterator[None]:

@@ -119,6 +119,15 @@ class CompressedBlocks:
         )
         return self._decoded.setdefault(number, decoded)
 
+    def stored(self, number: int) -> StoredBytes:
+        """Return the stored bytes of the block, for a thread that does not hold the main lock."""
+        return StoredBytes(
+            self._header(number).used_size,
+            lambda at, length: self._read_stored(number, at, length),
+            lambda at, length: self._fetch_ahead(number, [(at, length)]),
+            self._scheduler,
+        )
+
     def size(self, number: int) -> int:
         """Return the decoded size in bytes, pending changes included; the stored size if it cannot be decoded.
 
@@ -157,12 +166,7 @@ class CompressedBlocks:
         codec = self._codecs.of(number)
         if codec is None:
             raise DamagedBlockError(self._codecs.obstacle(number), block=number)
-        stored = StoredBytes(
-            header.used_size,
-            lambda at, length: self._read_stored(number, at, length),
-            lambda at, length: self._fetch_ahead(number, [(at, length)]),
-            self._scheduler,
-        )
+        stored = self.stored(number)
         with self._scheduler.waiting():
             if not is_of_package(codec):
                 return codec.memory(stored), seeker_of(codec, stored, header.data_size)

@@ -109,6 +109,14 @@ class Contents(BlockReader):
             block.give_name(path)
         return block is not None
 
+    def detach(self, number: int) -> int:
+        """Stop to read the stored bytes of an uncommitted block, and return how many bytes of content that loses.
+
+        See ``DecodedBlock.detach``.  Raises ``OSError``.
+        """
+        block = self._compressed.block(number) if self._compressed.is_dirty(number) else None
+        return block.detach() if block is not None else 0
+
     @property
     def uncommitted(self) -> tuple[int, ...]:
         """Numbers of the compressed blocks with content that is not yet in the ASDF file."""

@@ -3,8 +3,8 @@
 A block is decoded only where it is read.  A decoder starts at the last place before the read that its ``Seeker``
 knows.  So a sequential reader waits only for the piece that it reads, a read far away decodes the piece that it
 needs, and a second pass reads the spool.  Memory use is limited by the size of the pieces.  Disk use is limited by
-``SpoolRoom``: whole blocks and parts of blocks that were not used for the longest time are evicted.  A block that was
-written is kept whole until it is committed.
+``SpoolRoom``: whole blocks and parts of blocks that were not used for the longest time are evicted.  What was written
+is kept until it is committed; the whole block is, if its codec cannot encode one piece without the others.
 
 The caller holds the main lock.  Only one reader of a block at a time decodes it; the main lock is released meanwhile,
 so other requests are served.
@@ -21,6 +21,8 @@ from contextlib import nullcontext
 from typing import Final
 
 from asdffs.codecs.seeking.seeker import Seeker
+from asdffs.codecs.seeking.slots import Rewritable
+from asdffs.document.blocks.ranges import Ranges
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.spooled import Spooled
 from asdffs.document.progress import Progress
@@ -58,8 +60,7 @@ class DecodedBlock:
     ``open_seeker()`` returns the memory that a decoder of the bytes that are stored now keeps, in bytes, and their
     seeker.
 
-    ``dirty``: the block was written, and the spool has content that the ASDF file has not.  ``ended``: a decoder came
-    to the end of the block.  ``exclusive``: the lock for decoding and writing.
+    ``ended``: a decoder came to the end of the block.  ``exclusive``: the lock for decoding and writing.
     """
 
     def __init__(
@@ -74,7 +75,6 @@ class DecodedBlock:
     ) -> None:
         self.number = number
         self.size = size
-        self.dirty = False
         self.ended = False
         self.exclusive = RankedLock(scheduler, Rank.DECODER)
         self._scheduler = scheduler
@@ -94,11 +94,22 @@ class DecodedBlock:
         self._retired = False
         self._in_memory = False
         self._needs_all = False
+        self._whole = False
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the block was written, and the spool has content that the ASDF file has not."""
+        return self._whole or bool(self._content.changed)
 
     @property
     def kept(self) -> int:
         """Bytes that the block has in the spool."""
         return 0 if self._in_memory else self._content.size
+
+    @property
+    def held(self) -> int:
+        """Bytes in the spool that cannot be freed, because the ASDF file has not got them."""
+        return self.kept if self._whole else self._content.changed.size
 
     @property
     def memory(self) -> int:
@@ -128,11 +139,17 @@ class DecodedBlock:
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write ``payload`` at ``offset`` of the content; a gap before it reads as zeros.
 
-        Decodes the whole block first, unless it is dirty.  Raises ``SpoolFullError`` or as ``read``.
+        Decodes the pieces that it changes first, if their codec can encode them without the others; else the whole
+        block, unless it is dirty.  Raises ``SpoolFullError`` or as ``read``.
         """
         end = offset + len(payload)
         with self.exclusive.entered():
-            self._own(self.size, max(self.size, end))
+            if self._is_written_in_part(end):
+                self._own_part(offset, end)
+            else:
+                self._own(self.size, max(self.size, end))
+            if not self._whole:  # even if the write fails: a part of it may be written
+                self._content.changed.add(offset, end)
             try:
                 write_all(self._content.file.fileno(), payload, offset)
             except OSError:
@@ -140,6 +157,25 @@ class DecodedBlock:
                 raise
             self._content.add(offset, end)
             self.size = max(self.size, end)
+
+    def rewritable(self) -> tuple[Rewritable, Ranges] | None:
+        """Return the seeker and the ranges that were written since the last commit.
+
+        None if the block must be encoded as a whole.  Raises as ``read``.
+        """
+        seeker = None if self._whole else self._seeker_now()
+        return (seeker, self._content.changed) if isinstance(seeker, Rewritable) else None
+
+    def detach(self) -> int:
+        """Stop to use the ASDF file, whose bytes another program changed, and return how many bytes are lost.
+
+        These were neither decoded nor written before; they read as zeros from now on.
+        """
+        lost = 0 if self._whole else self.size - self._content.size
+        self.stop_decoding()
+        self._content.truncate(self.size)
+        self._whole = True
+        return lost
 
     def give_name(self, path: str) -> None:
         """Give the spool file of a dirty block the name ``path``, durably and without a copy.  Raises ``OSError``."""
@@ -154,14 +190,18 @@ class DecodedBlock:
             self.size = size
 
     def saved(self) -> None:
-        """Note that the ASDF file has the content of the spool, and the spool has the whole block."""
-        self.dirty, self.ended, self._seeker = False, True, None
-        self._content.add(0, self.size)
+        """Note that the ASDF file has what was written."""
+        if self._whole:
+            self._content.add(0, self.size)
+            self.ended = True
+        self._whole, self._seeker = False, None
+        self._content.changed.clear()
+        self._damages.clear()
+        self.stop_decoding()
 
     def retire(self) -> None:
         """Make this object obsolete: the block is stored in another way now.  Its readers get ``RetiredError``."""
-        self._retired = True
-        self.dirty = False
+        self._retired, self._whole = True, False
         self.restart()
 
     def restart(self) -> None:
@@ -174,19 +214,19 @@ class DecodedBlock:
     def free(self, wanted: int) -> int:
         """Free ``wanted`` bytes of the spool, but not what was read last; return how many were freed, maybe fewer.
 
-        A dirty block frees nothing.
+        What was written stays.
         """
-        return 0 if self.dirty else self._content.free(wanted, self._last)
+        return 0 if self._whole else self._content.free(wanted, self._last)
 
     def _has(self, offset: int, stop: int) -> bool:
         """Return whether the spool has all of ``[offset, stop)``.
 
         At the end of the block, a decoder must also have ended, which proves that no more bytes follow.
         """
-        return self.dirty or (self._content.has(offset, stop) and (stop < self.size or self.ended))
+        return self._whole or (self._content.has(offset, stop) and (stop < self.size or self.ended))
 
     def _own(self, needed: int, size: int) -> None:
-        """Make the block dirty: from now on the spool has the valid content, not the ASDF file.
+        """Make the whole block dirty: from now on the spool has the valid content, not the ASDF file.
 
         Decodes the first ``needed`` bytes first, and frees room for ``size`` bytes.
         """
@@ -195,17 +235,33 @@ class DecodedBlock:
             self._in_memory = False
             self.restart()
         more = size - self.size
-        if not self.dirty:
+        if not self._whole:
             self._decode_all(needed)
             self.stop_decoding()
             if needed == 0:
                 self._content.clear()
             self._content.truncate(needed)
-            self.dirty, more = True, size - needed
+            self._whole, more = True, size - needed
             self._damages.clear()
         self._room.use(self)
         self._last = 0, size
         self._room.admit(self, max(0, more))
+
+    def _is_written_in_part(self, end: int) -> bool:
+        """Return whether only the pieces before ``end`` that are written must be decoded."""
+        if self._whole or self._in_memory or end > self.size:
+            return False
+        return isinstance(self._seeker_now(), Rewritable)
+
+    def _own_part(self, offset: int, end: int) -> None:
+        """Have the bytes ``[offset, end)`` in the spool before they are written: their piece must not be damaged."""
+        self._room.check_fits(self, self._content.changed.size + end - offset)
+        self._needs_all = True  # what was written cannot be in memory
+        try:
+            self._provide(offset, end)
+        finally:
+            self._needs_all = False
+        self._room.use(self)
 
     def _decode_all(self, needed: int) -> None:
         """Have the first ``needed`` bytes in the spool."""
@@ -250,11 +306,21 @@ class DecodedBlock:
 
     def _start_before(self, wanted: int) -> tuple[Seeker, int]:
         """Return the seeker, and the last place before ``wanted`` at which it can start."""
+        seeker = self._seeker_now()
+        try:
+            with self._scheduler.waiting():
+                return seeker, seeker.start_before(wanted)
+        except ValueError as err:
+            raise self._damaged(f"its compressed bytes are damaged: {err}") from err
+        except MemoryError as err:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
+
+    def _seeker_now(self) -> Seeker:
+        """Return the seeker of the stored bytes as they are now."""
         try:
             if self._seeker is None:
                 self._memory, self._seeker = self._open_seeker()
-            with self._scheduler.waiting():
-                return self._seeker, self._seeker.start_before(wanted)
+            return self._seeker
         except ValueError as err:
             raise self._damaged(f"its compressed bytes are damaged: {err}") from err
         except MemoryError as err:
@@ -317,7 +383,7 @@ class DecodedBlock:
             self._keep(piece)
             return True
         except OSError as err:
-            if err.errno not in _FULL or self._needs_all or not hasattr(os, "memfd_create"):
+            if err.errno not in _FULL or self._needs_all or self.dirty or not hasattr(os, "memfd_create"):
                 raise
         self.restart()
         self._in_memory = True
@@ -331,13 +397,18 @@ class DecodedBlock:
             self.free(more)
 
     def _keep(self, piece: memoryview) -> None:
-        """Write ``piece`` to the spool at the position of the decoder, unless it is there already."""
+        """Write ``piece`` to the spool at the position of the decoder, except for bytes that are there already.
+
+        Some of these may have been written, and are newer.
+        """
         start, stop = self._position, self._position + len(piece)
-        if self._content.has(start, stop):
+        missing = list(self._content.missing_ranges(start, stop))
+        if not missing:
             return
         spool = self._content.file.fileno()
         with self._scheduler.waiting():
-            write_all(spool, piece, start)
+            for low, high in missing:
+                write_all(spool, piece[low - start : high - start], low)
         self._content.add(start, stop)
 
     def _next_piece(self, pieces: Iterator[bytes]) -> bytes:

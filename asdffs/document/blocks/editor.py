@@ -8,7 +8,7 @@ Rules (docs/semantics.md, Blocks):
    content is durable.
 3. Room is allocated by a journalled change of the header before content is written there (``allocation``).
 4. ``finish`` gives back excess room of the last block, and writes the checksums.
-5. Encoded content overwrites the whole block in one step (``put_encoded``).
+5. Encoded content overwrites the whole block in one step (``put_encoded``), or some pieces of it (``put_slots``).
 
 Only one thread at a time changes blocks.  It holds the main lock and the lock ``change``.
 """
@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from asdffs.document.blocks.allocation import Allocation
 from asdffs.document.blocks.checksums import digest_of
 from asdffs.document.blocks.encoding import Encoded
+from asdffs.document.blocks.rewriting import NewSlot
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.progress import Progress
@@ -200,6 +201,20 @@ class BlockEditor:
         self._forget(number)
         return edit.kept if edit is not None else self._table.header(number).allocated_size
 
+    def put_slots(self, number: int, slots: Sequence[NewSlot]) -> None:
+        """Overwrite parts of a compressed block, durably; ``finish`` writes its checksum.
+
+        ``slots`` and errors: see ``Allocation.put_slots``.
+        """
+        self.check_writable(number)
+        header, edit = self._table.header(number), self._edits.get(number)
+        had = header.verifiable or (edit is not None and edit.checksum)
+        self._room.put_slots(number, slots)
+        header = self._table.header(number)
+        allocated = header.allocated_size
+        self._edits[number] = _Edit(header.used_size, allocated, allocated, checksum=had and self._checksums)
+        self._table.touch()
+
     def return_room(self, number: int, kept: int) -> None:
         """Free unused allocation of the last block beyond ``kept`` bytes.  Raises as ``Transaction``.
 
@@ -282,7 +297,8 @@ class BlockEditor:
         kept = min(edit.kept, header.allocated_size)  # an allocation that the file never had was cut
         allocated = max(edit.used, kept) if self._room.is_last(number) else header.allocated_size
         edit.fresh = min(edit.fresh, allocated)
-        return header.with_used(edit.used)._replace(allocated_size=allocated, checksum=checksum)
+        used = header if header.compressed else header.with_used(edit.used)
+        return used._replace(allocated_size=allocated, checksum=checksum)
 
     def _put_finished(self, headers: dict[int, BlockHeader]) -> None:
         """Write all headers in one change of the file, except for the last block, which may give room back."""

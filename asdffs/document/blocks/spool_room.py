@@ -24,8 +24,15 @@ class Occupant(Protocol):
     """
 
     number: int
-    dirty: bool
     ended: bool
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the spool has content that the ASDF file has not.  Then it must not be evicted."""
+
+    @property
+    def held(self) -> int:
+        """Bytes in the spool that cannot be freed."""
 
     @property
     def kept(self) -> int:
@@ -137,7 +144,7 @@ class SpoolRoom:
         dirty = [used for used in self._used if used.dirty and used is not block]
         if len(dirty) >= _MOST_FILES:
             raise SpoolFullError(f"{len(dirty)} blocks are being written already; close some", block=block.number)
-        taken = sum(used.kept for used in dirty)
+        taken = sum(used.held for used in dirty)
         if taken + size > self.most:
             raise SpoolFullError(
                 f"its {size} bytes must be decoded to write it, but the spool has only {self.most - taken} left",

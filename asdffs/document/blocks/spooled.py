@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 from asdffs.document.blocks.ranges import Ranges
@@ -52,6 +52,10 @@ class Spooled:
     def missing(self, start: int, stop: int) -> int | None:
         """Return the offset of the first byte of ``[start, stop)`` that is not there; None if all are."""
         return self._there.missing(start, stop)
+
+    def missing_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield the parts of ``[start, stop)`` that are not there."""
+        return self._there.gaps(start, stop)
 
     def use(self, start: int, stop: int) -> None:
         """Note that ``[start, stop)`` is used now."""
