@@ -45,6 +45,7 @@ class ForeignChanges:
         self._staging = staging
         self._root = root
         self._unreadable = False
+        self._keeping = False
         self._refused: tuple[int, ...] | None = None
 
     def look(self) -> bool:
@@ -60,7 +61,7 @@ class ForeignChanges:
             return True
         if foreign is Foreign.NO or (foreign is Foreign.CHANGED and document.failed):
             return True  # a failed change of ours looks foreign, too; recovery deals with it
-        if document.busy:
+        if document.busy or self._keeping:
             return False
         if document.conflict or not self._pending:
             if foreign is Foreign.CHANGED or (foreign is Foreign.REPLACED and not document.conflict):
@@ -123,9 +124,13 @@ class ForeignChanges:
             for draft in distinct(self._staging.unsaved(), b""):
                 keeper.keep_conflict(draft)
         drafts = len(keeper.failures)
-        for number in blocks:
-            if not keeper.keep_conflict_block(number, document):
-                document.report.unkept.append(number)
+        self._keeping = True  # a copy lets other requests run, and the file must not be read again meanwhile
+        try:
+            for number in blocks:
+                if not keeper.keep_conflict_block(number, document):
+                    document.report.unkept.append(number)
+        finally:
+            self._keeping = False
         document.report.conflict += keeper.kept
         document.report.note_kept(keeper.kept, keeper.failures[:drafts])
         return keeper.failures[drafts:]

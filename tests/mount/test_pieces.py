@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -50,3 +51,59 @@ def test_two_threads_at_random_places(tmp_path: Path, codec: str) -> None:
         with ThreadPoolExecutor(2) as pool:
             assert list(pool.map(read_at_random, [mount.block(0)] * 2, (1, 2))) == [0, 0]
         assert memory(mount) <= idle + MORE
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_what_was_written_is_kept_if_another_program_changes_the_file(tmp_path: Path, *, replaced: bool) -> None:
+    """A replaced file has the other pieces still; one that was changed in place has not: they are zeros in the copy."""
+    path, other = tmp_path / "data.asdf", tmp_path / "other.asdf"
+    asdf.AsdfFile({"data": CONTENT}).write_to(path, all_array_compression="lz4")
+    asdf.AsdfFile({"data": np.arange(9)}).write_to(other)
+    with mounted(path, code=7) as mount:
+        file = os.open(mount.block(0), os.O_RDWR)
+        os.pwrite(file, b"PRECIOUS", 9 << 20)
+        if replaced:
+            os.replace(other, path)
+        else:
+            path.write_bytes(other.read_bytes())
+        while not mount.status["conflict"]:
+            os.stat(mount.point)
+        with contextlib.suppress(OSError):
+            os.close(file)
+    kept = (tmp_path / "data.asdf.conflict-1.block-0000.bin").read_bytes()
+    assert len(kept) == CONTENT.size
+    model = CONTENT.tobytes()
+    assert kept[9 << 20 :][:8] == b"PRECIOUS"
+    expected = model[: 9 << 20] + b"PRECIOUS" + model[(9 << 20) + 8 :]
+    if replaced:
+        assert kept == expected
+    else:
+        odd = np.frombuffer(kept, "u1") != np.frombuffer(expected, "u1")
+        assert odd.any()
+        assert not np.frombuffer(kept, "u1")[odd].any()
+
+
+def test_five_bytes_are_stored_without_the_other_pieces(tmp_path: Path) -> None:
+    """The daemon writes three pieces (spool, journal and file) instead of three blocks; asdf reads what was written."""
+    path = tmp_path / "data.asdf"
+    asdf.AsdfFile({"data": CONTENT, "more": np.arange(99)}).write_to(path, all_array_compression="lz4")
+    with mounted(path) as mount:
+        before = written_by(mount)
+        for place in (5, 30 << 20, CONTENT.size - 5):
+            file = os.open(mount.block(0), os.O_WRONLY)
+            os.pwrite(file, b"12345", place)
+            os.fsync(file)
+            os.close(file)
+        assert written_by(mount) - before < 40 << 20
+    with asdf.open(path, validate_checksums=True, lazy_load=False, memmap=False) as found:
+        model = CONTENT.copy()
+        for place in (5, 30 << 20, CONTENT.size - 5):
+            model[place : place + 5] = np.frombuffer(b"12345", "u1")
+        assert np.array_equal(found["data"], model)
+        assert np.array_equal(found["more"], np.arange(99))
+
+
+def written_by(mount: Mounted) -> int:
+    """Bytes that the daemon has written with system calls."""
+    lines = Path(f"/proc/{mount.pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
