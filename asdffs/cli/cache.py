@@ -26,4 +26,4 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _told(count: int, size: int) -> str:
-    return f"{size} bytes of {count} remote {'file' if count == 1 else 'files'}"
+    return f"{size} bytes in {count} {'file' if count == 1 else 'files'}"

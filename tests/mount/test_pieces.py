@@ -55,7 +55,7 @@ def test_two_threads_at_random_places(tmp_path: Path, codec: str) -> None:
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_what_was_written_is_kept_if_another_program_changes_the_file(tmp_path: Path, *, replaced: bool) -> None:
-    """A replaced file has the other pieces still; one that was changed in place has not: they are zeros in the copy."""
+    """A replaced file has the other pieces still; one that was changed in place has not: they are zeros."""
     path, other = tmp_path / "data.asdf", tmp_path / "other.asdf"
     asdf.AsdfFile({"data": CONTENT}).write_to(path, all_array_compression="lz4")
     asdf.AsdfFile({"data": np.arange(9)}).write_to(other)
@@ -84,7 +84,7 @@ def test_what_was_written_is_kept_if_another_program_changes_the_file(tmp_path: 
 
 
 def test_five_bytes_are_stored_without_the_other_pieces(tmp_path: Path) -> None:
-    """The daemon writes three pieces (spool, journal and file) instead of three blocks; asdf reads what was written."""
+    """The daemon writes pieces to spool, journal and file instead of blocks; asdf reads what was written."""
     path = tmp_path / "data.asdf"
     asdf.AsdfFile({"data": CONTENT, "more": np.arange(99)}).write_to(path, all_array_compression="lz4")
     with mounted(path) as mount:

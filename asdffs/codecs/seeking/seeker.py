@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from asdffs.codecs.base import Codec, Source
 
@@ -37,6 +37,20 @@ class Seeker(Protocol):
 
         It decodes only one piece before it yields.  So a random read decodes no other piece.
         """
+
+
+@runtime_checkable
+class Remembering(Seeker, Protocol):
+    """A seeker that finds its places by decoding, so they are worth to be kept for the next time."""
+
+    def remembered(self) -> bytes:
+        """Return all places, for ``recall`` of another seeker of the same stored bytes.
+
+        Empty if there are none that ``recall`` did not give.
+        """
+
+    def recall(self, kept: bytes) -> None:
+        """Take over what ``remembered`` returned.  Ignores bytes that are damaged, or of blocks of other sizes."""
 
 
 class FromStart:

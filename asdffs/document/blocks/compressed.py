@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from asdffs.codecs.base import PIECE, Codec
-from asdffs.codecs.seeking.seeker import FromStart, Seeker, seeker_of
+from asdffs.codecs.seeking.seeker import FromStart, Remembering, Seeker, seeker_of
 from asdffs.document.blocks.codecs import BlockCodecs
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.package_codecs import Guarded, is_of_package, mistakes_told
@@ -20,6 +20,8 @@ from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.scheduling import Scheduler
+from asdffs.storage.backend import Signature
+from asdffs.storage.found_places import load_places, save_places
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +56,8 @@ class CompressedBlocks:
     """The decoded contents of the compressed blocks of a document.
 
     ``header(number)`` and ``read_stored(number, offset, length)`` read the document.  ``fetch_ahead(number, parts)``
-    tells it which stored bytes are read next.
+    tells it which stored bytes are read next.  ``known()`` returns the signature of the file as we left it, or None:
+    then nothing is kept for the next time.
     """
 
     def __init__(
@@ -67,7 +70,9 @@ class CompressedBlocks:
         header: Callable[[int], BlockHeader],
         read_stored: Callable[[int, int, int], bytes],
         fetch_ahead: Callable[[int, Sequence[tuple[int, int]]], None],
+        known: Callable[[], Signature | None] = lambda: None,
     ) -> None:
+        self._known = known
         self._codecs = codecs
         self._room = room
         self._scheduler = scheduler
@@ -151,9 +156,23 @@ class CompressedBlocks:
             decoded.retire()
 
     def close(self) -> None:
-        """Close all spool files."""
-        for number in list(self._decoded):
+        """Close all spool files, and keep for the next time where decoders can start."""
+        for number, decoded in list(self._decoded.items()):
+            self._save_places(number, decoded)
             self.forget(number)
+
+    def _save_places(self, number: int, decoded: DecodedBlock) -> None:
+        known = self._known()
+        found = decoded.remembered() if known is not None else b""
+        if known is not None and found:
+            save_places(known, f"block {number}", found)
+
+    def _recalled(self, number: int, seeker: Seeker) -> Seeker:
+        """Return ``seeker``, which has the places that were kept for it."""
+        known = self._known()
+        if known is not None and isinstance(seeker, Remembering):
+            seeker.recall(load_places(known, f"block {number}"))
+        return seeker
 
     def _seeker(self, number: int) -> tuple[int, Seeker]:
         """Return the memory that a decoder of the block keeps, and its seeker.
@@ -169,7 +188,7 @@ class CompressedBlocks:
         stored = self.stored(number)
         with self._scheduler.waiting():
             if not is_of_package(codec):
-                return codec.memory(stored), seeker_of(codec, stored, header.data_size)
+                return codec.memory(stored), self._recalled(number, seeker_of(codec, stored, header.data_size))
             with mistakes_told(codec):
                 return codec.memory(stored), Guarded(codec, seeker_of(codec, stored, header.data_size))
 

@@ -79,6 +79,7 @@ class Contents(BlockReader):
                 header=table.header,
                 read_stored=self.read_stored,
                 fetch_ahead=self.fetch_ahead,
+                known=lambda: transaction.known,
             ),
             BlockLocks(scheduler, lambda: transaction.moving),
             change,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Final
 
-from asdffs.codecs.seeking.seeker import Seeker
+from asdffs.codecs.seeking.seeker import Remembering, Seeker
 from asdffs.codecs.seeking.slots import Rewritable
 from asdffs.document.blocks.ranges import Ranges
 from asdffs.document.blocks.spool_room import SpoolRoom
@@ -165,6 +165,10 @@ class DecodedBlock:
         """
         seeker = None if self._whole else self._seeker_now()
         return (seeker, self._content.changed) if isinstance(seeker, Rewritable) else None
+
+    def remembered(self) -> bytes:
+        """Return what the seeker of the stored bytes found out and is worth to be kept; empty if nothing."""
+        return self._seeker.remembered() if isinstance(self._seeker, Remembering) and not self.dirty else b""
 
     def detach(self) -> int:
         """Stop to use the ASDF file, whose bytes another program changed, and return how many bytes are lost.

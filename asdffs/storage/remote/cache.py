@@ -37,6 +37,8 @@ PAGE: Final = 1 << 14
 _MAGIC: Final = b"asdffs remote cache 1\n"
 _ALIGNMENT: Final = max(1 << 16, mmap.ALLOCATIONGRANULARITY)
 _ENDING: Final = ".cache"
+#: The ending of other files in the cache directory (``storage/found_places``), which are trimmed as well.
+PLACES_ENDING: Final = ".places"
 #: Bytes that are stored between two looks at the size of the cache.
 _TRIMMED_EACH: Final = 64 << 20
 _HERE: Final = 1
@@ -177,7 +179,7 @@ class Trimmer:
 
 
 def used() -> tuple[int, int]:
-    """Return the number of remote files in the cache, and their bytes."""
+    """Return the number of files in the cache, and their bytes."""
     found = _files()
     return len(found), sum(size for _, size, _ in found)
 
@@ -188,7 +190,7 @@ def _files() -> list[tuple[float, int, str]]:
     with contextlib.suppress(OSError):
         for entry in os.scandir(cache_folder()):
             with contextlib.suppress(OSError):
-                if entry.name.endswith(_ENDING) and entry.is_file(follow_symlinks=False):
+                if entry.name.endswith((_ENDING, PLACES_ENDING)) and entry.is_file(follow_symlinks=False):
                     status = entry.stat(follow_symlinks=False)
                     found.append((status.st_mtime, status.st_blocks * 512, entry.path))
     return found

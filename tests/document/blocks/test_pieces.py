@@ -219,6 +219,70 @@ def test_pieces_are_in_order() -> None:
         assert all(start <= n for start, n in zip(starts, range(0, len(CONTENT), 50_000), strict=True)), name
 
 
+def zlib_streams() -> dict[str, bytes]:
+    """Streams with each kind of deflate block, with small windows, and with blocks that end at a byte."""
+    found = {f"level {level}": zlib.compress(CONTENT, level) for level in (0, 1, 9)}
+    for name, strategy, bits in (("fixed", zlib.Z_FIXED, 15), ("huffman", zlib.Z_HUFFMAN_ONLY, 15), ("small", 0, 9)):
+        stream = zlib.compressobj(6, zlib.DEFLATED, bits, strategy=strategy)
+        found[name] = stream.compress(CONTENT) + stream.flush()
+    stream = zlib.compressobj(6)
+    pieces = [
+        stream.compress(CONTENT[at : at + PIECE]) + stream.flush(zlib.Z_SYNC_FLUSH)
+        for at in range(0, 21 << 20, PIECE)
+    ]
+    return {**found, "flushed": b"".join(pieces) + stream.flush()}
+
+
+@pytest.mark.parametrize("name", ["level 0", "level 1", "level 9", "fixed", "huffman", "small", "flushed"])
+def test_points_of_zlib_are_used_by_another_seeker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each point gives the rest of the content; bytes that are damaged are ignored."""
+    monkeypatch.setattr(zlib_points, "_APART", 1 << 20)
+    stored = zlib_streams()[name]
+    first = zlib_points.ZlibPoints(Bytes(stored), len(CONTENT))
+    assert first.remembered() == b""
+    first.start_before(len(CONTENT))
+    assert b"".join(first.decode_from(0)) == CONTENT
+    kept = first.remembered()
+    second = zlib_points.ZlibPoints(Bytes(stored), len(CONTENT))
+    for bad in (b"", kept[:-1], kept[:50] + b"?" + kept[51:], kept + b"?"):
+        second.recall(bad)
+        assert second.start_before(len(CONTENT)) == 0
+    second.recall(kept)
+    assert second.remembered() == b""
+    starts = sorted({second.start_before(offset) for offset in range(0, len(CONTENT), PIECE // 2)})
+    assert len(starts) >= (15 if name != "level 0" else 10)
+    for start in starts:
+        piece = next(second.decode_from(start))
+        assert piece == CONTENT[start : start + len(piece)]
+    assert b"".join(second.decode_from(starts[-1])) == CONTENT[starts[-1] :]
+    other = zlib_points.ZlibPoints(Bytes(stored), len(CONTENT) - 1)
+    other.recall(kept)
+    assert other.start_before(len(CONTENT)) == 0
+
+
+def test_damage_behind_a_point_of_zlib_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zlib_points, "_APART", 1 << 20)
+    stored = bytearray(zlib.compress(CONTENT, 1))
+    seeker = zlib_points.ZlibPoints(Bytes(bytes(stored)), len(CONTENT))
+    seeker.start_before(len(CONTENT))
+    list(seeker.decode_from(0))
+    kept = seeker.remembered()
+    for bad in (bytes(stored[: len(stored) // 2]), bytes(stored[: len(stored) // 2]) + bytes(len(stored) // 2)):
+        damaged = zlib_points.ZlibPoints(Bytes(bad), len(CONTENT))
+        damaged.start_before(len(CONTENT))
+        with pytest.raises(ValueError, match="."):
+            list(damaged.decode_from(0))
+    assert kept
+
+
+def test_without_libz_decoding_begins_at_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zlib_points, "libz", lambda: None)
+    seeker = zlib_points.ZlibPoints(Bytes(zlib.compress(CONTENT, 1)), len(CONTENT))
+    assert seeker.start_before(len(CONTENT)) == 0
+    assert b"".join(seeker.decode_from(0)) == CONTENT
+    assert seeker.remembered() == b""
+
+
 @pytest.mark.parametrize("library", ["isal", "libz"])
 def test_both_libraries_of_zlib_agree(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Content, streams that end too early, and damage."""

@@ -113,8 +113,8 @@ class TestS3:
         assert (done.returncode != 0, "asdffs repack" in done.stderr) == (True, True)
         done = asdffs("cache", "--clear", environment=environment)
         removed, left = done.stdout.splitlines()
-        assert (done.returncode, left) == (0, f"{tmp_path}/cache/asdffs: 0 bytes of 0 remote files")
-        assert re.fullmatch(r".*: removed \d{5,} bytes of 2 remote files", removed)
+        assert (done.returncode, left) == (0, f"{tmp_path}/cache/asdffs: 0 bytes in 0 files")
+        assert re.fullmatch(r".*: removed \d{5,} bytes in 2 files", removed)
 
 
 @pytest.mark.parametrize(
