@@ -20,6 +20,8 @@ from asdffs.storage.new_file import default_mode, write_new, write_over
 from asdffs.storage.remote.urls import is_remote
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
+#: Bounds of ``--piece-size``: smaller pieces compress badly, larger ones need much memory.
+_LEAST_PIECE, _LARGEST_PIECE = 4096, 64 << 20
 #: The mode of a new file that is made of a remote file, before the umask.
 _ANYBODY: Final = 0o666
 #: Compressions that the asdf library does not know by itself.
@@ -48,6 +50,14 @@ def alignment_of(text: str | None) -> int:
     size = 0 if text is None else parse_size(text)
     if size is None or size > _LARGEST_ALIGNMENT:
         raise UsageError(f"--align {text}: give bytes such as 4096 or 2M, at most 64M")
+    return size
+
+
+def piece_of(text: str | None) -> int:
+    """The bytes that ``--piece-size`` asks for, 0 for the default.  Raises ``UsageError``."""
+    size = 0 if text is None else parse_size(text)
+    if size is None or (text is not None and not _LEAST_PIECE <= size <= _LARGEST_PIECE):
+        raise UsageError(f"--piece-size {text}: give bytes such as 65536 or 1M, from 4K to 64M")
     return size
 
 

@@ -6,11 +6,20 @@ import argparse
 import logging
 import os
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from typing import Any
 
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.outputs import alignment_of, check_alone, check_whole, compression_notes, padding_of, write_out
+from asdffs.cli.outputs import (
+    alignment_of,
+    check_alone,
+    check_whole,
+    compression_notes,
+    padding_of,
+    piece_of,
+    write_out,
+)
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each, with_outputs
@@ -18,10 +27,12 @@ from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.scanning import resolve
+from asdffs.errors import UsageError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.remote.urls import is_remote
 from asdffs.workflows.assembling import RoomPolicy
-from asdffs.workflows.repacking import Repacking, RepackOptions
+from asdffs.workflows.cloud_profile import ROOM
+from asdffs.workflows.repacking import KEEP, Repacking, RepackOptions
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _repack(arguments: argparse.Namespace) -> Answer:
-    room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
+    room = _room_of(arguments)
     check_whole(arguments.file)
     away = is_remote(arguments.file) and arguments.out is not None
     path = arguments.file if away else os.path.join(*resolve(arguments.file))
@@ -40,7 +51,13 @@ def _repack(arguments: argparse.Namespace) -> Answer:
     workers = WorkerThreads()
     spool = os.path.dirname(path if in_place else os.path.realpath(arguments.out))
     options = RepackOptions(
-        arguments.compression, room, drop=arguments.drop_unreferenced, directory=spool, force=arguments.force
+        arguments.compression,
+        room,
+        drop=arguments.drop_unreferenced,
+        directory=spool,
+        force=arguments.force,
+        profile=arguments.profile or "",
+        piece=piece_of(arguments.piece_size),
     )
     settings = Settings(spool=spool, scheduler=workers, remote=remote_of(arguments))
     with ExitStack() as stack, workers.entered():
@@ -61,6 +78,14 @@ def _repack(arguments: argparse.Namespace) -> Answer:
         logger.warning("%s: %s", arguments.file, note)
     code = ExitCode.UNFINISHED if repacking.undecodable else ExitCode.OK
     return Answer({**facts, "notes": notes}, lambda: _show(facts), code)
+
+
+def _room_of(arguments: argparse.Namespace) -> RoomPolicy:
+    """Return padding and alignment of the new file.  Raises ``UsageError``."""
+    if arguments.profile and arguments.compression != KEEP:
+        raise UsageError("--profile decides the compressions; leave out --compression")
+    room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
+    return replace(ROOM, padding=room.padding) if arguments.profile and arguments.align is None else room
 
 
 def _write(

@@ -15,7 +15,7 @@ import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 #: Bytes to read or decode at a time if the format does not say.
 PIECE: Final = 1 << 20
@@ -91,6 +91,14 @@ class Codec(Protocol):
         Not called for an empty block, which is stored as nothing, except for an ``Encoding``.  Raises ``ValueError``
         with the reason if the format cannot hold the content.
         """
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A codec that encodes a block in pieces of any size, which are decoded one by one."""
+
+    def in_pieces(self, size: int) -> Codec:
+        """Return a codec that encodes pieces of ``size`` bytes of content."""
 
 
 class Encoding(ABC):

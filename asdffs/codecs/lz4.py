@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from asdffs.codecs.base import IN_WORK, LARGEST_PART, Source, in_parallel, is_installed, pieces
 from asdffs.codecs.seeking.chain import RewritableChain
@@ -24,12 +25,18 @@ _PART = 1 << 22
 _RATIO = 256
 
 
+@dataclass(frozen=True)
 class Lz4:
-    """See ``Codec``."""
+    """See ``Codec``.  ``part``: bytes of content in each part that it encodes."""
 
     id = b"lz4\0"
     extra = "lz4"
     ratio = _RATIO
+    part: int = _PART
+
+    def in_pieces(self, size: int) -> Lz4:
+        """See ``codecs.base.Divisible``."""
+        return Lz4(size)
 
     def available(self) -> bool:
         """Return whether ``lz4`` is installed."""
@@ -51,7 +58,7 @@ class Lz4:
 
     def encode(self, content: Source) -> Iterator[bytes]:
         """See ``Codec``.  Never raises ``ValueError``."""
-        yield from in_parallel(encode_part, pieces(content, length=_PART), lambda part: 2 * len(part))
+        yield from in_parallel(encode_part, pieces(content, length=self.part), lambda part: 2 * len(part))
 
 
 def _decoded(stored: Source, place: int) -> Iterator[bytes]:

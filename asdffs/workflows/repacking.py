@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from asdffs.codecs.base import Codec
+from asdffs.codecs.base import Codec, Divisible, name_of
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.document import Document, Foreign
 from asdffs.errors import AsdffsError, NotSupportedError, StaleFileError
@@ -26,11 +26,14 @@ from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import checked_sources
 from asdffs.workflows.assembling import Assembly, Part, RoomPolicy
+from asdffs.workflows.cloud_profile import PIECE, Storing, cloud_order, cloud_storing
 from asdffs.workflows.exploded_files import can_share
 from asdffs.workflows.exploding import moved_source
 
 #: The value of ``compression`` that keeps the compression of each block.
 KEEP = "keep"
+#: The value of ``profile`` for files that are read over a network.
+CLOUD = "cloud"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ class RepackOptions:
     ``compression``: ``keep``, ``none`` or the name of a codec.  ``room``: the padding and the alignment.  ``drop``:
     leave out blocks that no array refers to.  ``directory``: the absolute path of the directory of the new file, or
     empty if it is that of the old file.  ``force``: leave out bytes that belong to no block, and blocks that objects
-    of unknown tags may refer to.
+    of unknown tags may refer to.  ``profile``: ``cloud``, or empty; it decides the compressions and the order of the
+    blocks.  ``piece``: bytes of content in a piece of a compressed block; 0: as the codec does by default.
     """
 
     compression: str = KEEP
@@ -48,6 +52,8 @@ class RepackOptions:
     drop: bool = False
     directory: str = ""
     force: bool = False
+    profile: str = ""
+    piece: int = 0
 
 
 class Repacking:
@@ -63,14 +69,16 @@ class Repacking:
         self._workers = workers
         self._options = options
         if options.compression != KEEP:
-            document.contents.codec(options.compression)  # raises if there is no such codec
+            _divided(document.contents.codec(options.compression), options.piece)  # raises if there is no such codec
         self.notes: list[str] = []
         self.undecodable: list[int] = []
         self.count = document.count_blocks(force=options.force)
         self.kept = list(range(self.count))
         self._text = document.tree.text()
+        self._storing = self._chosen_storing()
         if options.room.align and not document.layout.has_tree:
             self.notes.append("the first block is not aligned: without a tree, it must follow the header immediately")
+        self._order_blocks()
         self._edit_sources()
         self._filler = document.tree.padding_byte()
         self._encoded = frozenset(number for number in self.kept if self._is_to_encode(number))
@@ -103,16 +111,39 @@ class Repacking:
             if self._document.foreign() is not Foreign.NO:
                 raise StaleFileError("changed while it was read; nothing was written", path=self._document.path)
 
+    def _chosen_storing(self) -> dict[int, Storing]:
+        """Return how each block is stored; those that are not there stay as they are."""
+        options = self._options
+        if options.profile == CLOUD:
+            return cloud_storing(self._document, self._text, self.count, options.piece or PIECE)
+        if options.compression == KEEP:
+            return {}
+        return dict.fromkeys(range(self.count), Storing(options.compression, options.piece))
+
+    def _order_blocks(self) -> None:
+        """Decide which blocks stay, and in which order."""
+        document, options = self._document, self._options
+        if options.profile == CLOUD:
+            try:
+                if not options.force:
+                    document.fit.check_droppable()
+                self.kept = cloud_order(document, self.count)
+            except AsdffsError as err:
+                self.notes.append(f"the blocks stay in their order: {err.sentence}")
+        if options.drop:
+            if not options.force:
+                document.fit.check_droppable()
+            arrays = find_arrays(self._text, document.dialect)
+            used = {number for array in arrays if (number := array.block_in(self.count)) is not None}
+            self.kept = [number for number in self.kept if number in used]
+
     def _edit_sources(self) -> None:
-        """Renumber sources if blocks are dropped, and rewrite relative URIs if the directory changes."""
+        """Renumber sources if blocks are dropped or moved, and rewrite relative URIs if the directory changes."""
         document, count, directory = self._document, self.count, self._options.directory
-        if not self._options.drop and directory in ("", os.path.dirname(document.path)):
+        renumbered = self.kept != list(range(count))
+        if not renumbered and directory in ("", os.path.dirname(document.path)):
             return
         arrays = find_arrays(self._text, document.dialect)
-        if self._options.drop and not self._options.force:
-            document.fit.check_droppable()
-        if self._options.drop:
-            self.kept = sorted({number for array in arrays if (number := array.block_in(count)) is not None})
         places = {number: place for place, number in enumerate(self.kept)}
 
         def wanted(array: Ndarray) -> str | None:
@@ -120,7 +151,7 @@ class Repacking:
             if number is None or not isinstance(array.source, int):
                 return moved_source(array.source, document.path, directory) if directory else None
             new = places[number] - (len(self.kept) if array.source < 0 else 0)
-            return None if new == array.source or not self._options.drop else str(new)
+            return None if new == array.source else str(new)
 
         if any(wanted(array) is not None for array in arrays):
             outline = read_outline(self._text, document.dialect)
@@ -132,7 +163,8 @@ class Repacking:
 
     def _wanted(self, number: int) -> Codec | None:
         """Return the codec of a block in the new file; None for no compression.  Raises as ``Contents.codec``."""
-        return self._document.contents.codec(self._options.compression, self._document.blocks[number].header.form)
+        wanted, form = self._storing[number], self._document.blocks[number].header.form
+        return _divided(self._document.contents.codec(wanted.compression, form), wanted.piece)
 
     def _is_to_encode(self, number: int) -> bool:
         """Return whether the block must and can be encoded anew; if it cannot be, add a note.
@@ -141,7 +173,7 @@ class Repacking:
         """
         document = self._document
         header = document.blocks[number].header
-        if self._options.compression == KEEP:
+        if number not in self._storing:
             return False
         why = document.blocks[number].obstacle
         try:
@@ -160,7 +192,7 @@ class Repacking:
         """Yield the blocks in order, and encode some of the next ones meanwhile."""
         workers = os.cpu_count() or 1
         waiting: dict[int, Future[Encoded]] = {}
-        todo = iter(sorted(self._encoded))
+        todo = iter([number for number in self.kept if number in self._encoded])
         with ThreadPoolExecutor(workers) as pool:
 
             def submit() -> None:
@@ -207,3 +239,15 @@ class Repacking:
                 payload.discard()
                 raise
             return encoded
+
+
+def _divided(codec: Codec | None, piece: int) -> Codec | None:
+    """Return ``codec`` with pieces of ``piece`` bytes, if that is not 0.
+
+    Raises ``NotSupportedError`` if it has no pieces whose size can be chosen.
+    """
+    if not piece or codec is None:
+        return codec
+    if not isinstance(codec, Divisible):
+        raise NotSupportedError(f"{name_of(codec.id)} has no pieces whose size can be chosen; lz4 has")
+    return codec.in_pieces(piece)

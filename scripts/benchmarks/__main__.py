@@ -67,6 +67,7 @@ def _measure(name: str, arguments: argparse.Namespace) -> tuple[Figures, tuple[T
     touch_memory(arguments.touch)
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="asdffs-bench-") as folder:
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"
+        os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
         section.measure(Place(Path(folder), arguments.rounds, arguments.scale, bindings), figures)
     return figures, section.TARGETS
 

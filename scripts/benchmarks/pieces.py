@@ -1,41 +1,73 @@
-"""Compares a read at the end of a compressed block of 1 GiB with one of the whole block, and with the asdf library.
+"""Compares reads and writes of a few bytes in a compressed block of 1 GiB with the whole block, and with asdf.
 
-Each read is the first one of a new mount.  The stored bytes are in the page cache.
+Each is the first one of a new mount.  The stored bytes are in the page cache.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.figures import Figures, Target
 from benchmarks.made import make_compressed
 from benchmarks.peers import mounted
-from benchmarks.place import Place, read_all, timed
+from benchmarks.place import ASDFFS, Place, read_all, run, timed
 
 LAST, WHOLE = "last row of {}, ms", "whole block"
-SEEKABLE = ("lz4", "blsc")
-CODECS = (*SEEKABLE, "zlib")
+WRITE, ANEW = "5 bytes written into {}, ms", "stored anew"
+SEEKABLE = ("lz4", "blsc", "zstd frames")
+#: The asdf library reads the first frame only.
+NOT_ASDF = "zstd frames"
 ROW = 8192
-TARGETS = tuple(Target(LAST.format(name), WHOLE, most=0.01) for name in SEEKABLE)
+TARGETS = (
+    *(Target(LAST.format(name), WHOLE, most=0.01) for name in SEEKABLE),
+    Target(LAST.format("zlib, second mount"), WHOLE, most=0.05),
+    Target(WRITE.format("lz4"), ANEW, most=0.2),
+)
 
 
 def measure(place: Place, figures: Figures) -> None:
     size = place.size(1024)
-    files = {name: make_compressed(place.folder / f"{name}.asdf", size, name) for name in CODECS}
+    files = {name: make_compressed(place.folder / f"{name}.asdf", size, name) for name in (*SEEKABLE, "zlib")}
+    content = place.folder / "content.bin"
+    with mounted(files["lz4"], place.folder / "mnt", place.bindings[0]):
+        shutil.copy(place.folder / "mnt/blocks/0000.bin", content)
     for _ in range(place.rounds):
         for name, file in files.items():
-            row = LAST.format(name)
-            for binding in place.bindings:
-                figures.add(row, binding, _in_a_mount(place, file, binding, _read_last))
-            figures.add(row, WHOLE, _in_a_mount(place, file, place.bindings[0], read_all))
-            figures.add(row, "asdf", 1000 * timed(_by_library, file))
+            _measure_reads(place, figures, name, file)
+        _measure_writes(place, figures, files["lz4"], content)
 
 
-def _in_a_mount(place: Place, file: Path, binding: str, read: Callable[[Path], object]) -> float:
-    """Return the milliseconds that ``read`` takes in a new mount."""
+def _measure_reads(place: Place, figures: Figures, name: str, file: Path) -> None:
+    mounts = ("first", "second") if name == "zlib" else ("",)
+    for binding in place.bindings:
+        run(*ASDFFS, "cache", "--clear")
+        for mount in mounts:
+            figures.add(_row(name, mount), binding, _in_a_mount(place, file, binding, _read_last))
+    for mount in mounts:
+        figures.add(_row(name, mount), WHOLE, _in_a_mount(place, file, place.bindings[0], read_all))
+        if name != NOT_ASDF:
+            figures.add(_row(name, mount), "asdf", 1000 * timed(_by_library, file))
+
+
+def _row(name: str, mount: str) -> str:
+    return LAST.format(f"{name}, {mount} mount" if mount else name)
+
+
+def _measure_writes(place: Place, figures: Figures, file: Path, content: Path) -> None:
+    row = WRITE.format("lz4")
+    for binding in place.bindings:
+        figures.add(row, binding, _in_a_mount(place, file, binding, _write_few))
+    figures.add(row, ANEW, 1000 * timed(run, *ASDFFS, "block", file, "0", "--replace", content))
+    figures.add(row, "asdf", 1000 * timed(_write_by_library, file))
+
+
+def _in_a_mount(place: Place, file: Path, binding: str, work: Callable[[Path], object]) -> float:
+    """Return the milliseconds that ``work`` takes in a new mount."""
     with mounted(file, place.folder / "mnt", binding):
-        return 1000 * timed(read, place.folder / "mnt/blocks/0000.bin")
+        return 1000 * timed(work, place.folder / "mnt/blocks/0000.bin")
 
 
 def _read_last(path: Path) -> None:
@@ -44,8 +76,23 @@ def _read_last(path: Path) -> None:
         assert len(file.read(ROW)) == ROW
 
 
+def _write_few(path: Path) -> None:
+    with open(path, "r+b", buffering=0) as file:
+        file.seek(os.fstat(file.fileno()).st_size // 2)
+        file.write(os.urandom(5))
+        os.fsync(file.fileno())
+
+
 def _by_library(file: Path) -> None:
     import asdf
 
     with asdf.open(file) as opened:
         opened["data"][-ROW // 2 :].sum()
+
+
+def _write_by_library(file: Path) -> None:
+    import asdf
+
+    with asdf.open(file, mode="rw") as opened:
+        opened["data"][len(opened["data"]) // 2 :][:3] += 1
+        opened.update()

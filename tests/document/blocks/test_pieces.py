@@ -6,6 +6,7 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -219,25 +220,38 @@ def test_pieces_are_in_order() -> None:
         assert all(start <= n for start, n in zip(starts, range(0, len(CONTENT), 50_000), strict=True)), name
 
 
-def zlib_streams() -> dict[str, bytes]:
-    """Streams with each kind of deflate block, with small windows, and with blocks that end at a byte."""
-    found = {f"level {level}": zlib.compress(CONTENT, level) for level in (0, 1, 9)}
-    for name, strategy, bits in (("fixed", zlib.Z_FIXED, 15), ("huffman", zlib.Z_HUFFMAN_ONLY, 15), ("small", 0, 9)):
-        stream = zlib.compressobj(6, zlib.DEFLATED, bits, strategy=strategy)
-        found[name] = stream.compress(CONTENT) + stream.flush()
-    stream = zlib.compressobj(6)
-    pieces = [
-        stream.compress(CONTENT[at : at + PIECE]) + stream.flush(zlib.Z_SYNC_FLUSH)
-        for at in range(0, 21 << 20, PIECE)
-    ]
-    return {**found, "flushed": b"".join(pieces) + stream.flush()}
+def stream_of_level(level: int) -> bytes:
+    return zlib.compress(CONTENT, level)
 
 
-@pytest.mark.parametrize("name", ["level 0", "level 1", "level 9", "fixed", "huffman", "small", "flushed"])
+def stream_by(strategy: int, bits: int) -> bytes:
+    stream = zlib.compressobj(1, zlib.DEFLATED, bits, strategy=strategy)
+    return stream.compress(CONTENT) + stream.flush()
+
+
+def flushed_stream() -> bytes:
+    """A stream whose blocks end at a byte here and there."""
+    stream = zlib.compressobj(1)
+    pieces = [CONTENT[at : at + PIECE] for at in range(0, len(CONTENT), PIECE)]
+    return b"".join(stream.compress(piece) + stream.flush(zlib.Z_SYNC_FLUSH) for piece in pieces) + stream.flush()
+
+
+#: Each kind of deflate block (RFC 1951), and a small window.
+STREAMS = {
+    "stored": partial(stream_of_level, 0),
+    "dynamic": partial(stream_of_level, 1),
+    "fixed": partial(stream_by, zlib.Z_FIXED, 15),
+    "huffman": partial(stream_by, zlib.Z_HUFFMAN_ONLY, 15),
+    "small window": partial(stream_by, zlib.Z_DEFAULT_STRATEGY, 9),
+    "flushed": flushed_stream,
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
 def test_points_of_zlib_are_used_by_another_seeker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each point gives the rest of the content; bytes that are damaged are ignored."""
     monkeypatch.setattr(zlib_points, "_APART", 1 << 20)
-    stored = zlib_streams()[name]
+    stored = STREAMS[name]()
     first = zlib_points.ZlibPoints(Bytes(stored), len(CONTENT))
     assert first.remembered() == b""
     first.start_before(len(CONTENT))
@@ -250,7 +264,7 @@ def test_points_of_zlib_are_used_by_another_seeker(name: str, monkeypatch: pytes
     second.recall(kept)
     assert second.remembered() == b""
     starts = sorted({second.start_before(offset) for offset in range(0, len(CONTENT), PIECE // 2)})
-    assert len(starts) >= (15 if name != "level 0" else 10)
+    assert len(starts) >= (15 if name != "stored" else 10)
     for start in starts:
         piece = next(second.decode_from(start))
         assert piece == CONTENT[start : start + len(piece)]
