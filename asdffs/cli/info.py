@@ -116,7 +116,7 @@ def _block(document: Document, number: int) -> dict[str, Any]:
     except DamagedBlockError as err:
         return {"index": number, "error": told(err)}
     more = {"streamed": header.streamed, "slack": header.slack, "has_checksum": header.verifiable}
-    return {**facts, **more, "obstacle": block.obstacle}
+    return {**facts, **more, "obstacle": block.obstacle, "pieces": block.pieces}
 
 
 def _array(document: Document, array: Ndarray) -> dict[str, Any]:
@@ -201,8 +201,15 @@ def _cells(block: dict[str, Any]) -> list[str]:
     if "error" in block:
         return ["?", "?", "?", "?", block["error"], "?"]
     sizes = [f"{block[key]:,}" for key in ("offset", "data_size", "used_size", "slack")]
-    kind = "streamed" if block["streamed"] else block["compression"]
-    return [*sizes, block["obstacle"] or kind, "md5" if block["has_checksum"] else "none"]
+    return [*sizes, block["obstacle"] or _kind(block), "md5" if block["has_checksum"] else "none"]
+
+
+def _kind(block: dict[str, Any]) -> str:
+    """The compression; with several pieces as ``lz4 x6``."""
+    if block["streamed"]:
+        return "streamed"
+    pieces = block["pieces"] or 1
+    return f"{block['compression']} x{pieces}" if pieces > 1 else str(block["compression"])
 
 
 def _array_text(array: dict[str, Any]) -> str:
@@ -241,10 +248,9 @@ def _table(blocks: list[dict[str, Any]], users: dict[int, list[str]]) -> list[st
             rows.append(f"{block['index']:>5} {block['error']}")
             continue
         checksum = "md5" if block["has_checksum"] else "none"
-        kind = "streamed" if block["streamed"] else block["compression"]
         rows.append(
             f"{block['index']:>5} {block['offset']:>12} {block['data_size']:>12} {block['used_size']:>12} "
-            f"{block['slack']:>9} {kind:<11} {checksum:<8} {names}"
+            f"{block['slack']:>9} {_kind(block):<11} {checksum:<8} {names}"
         )
         if block["obstacle"]:
             rows.append(f"      {block['obstacle']}")

@@ -127,6 +127,10 @@ class _Blocks:
         else:
             yield from _decoded(self._stored, buffer, spans, -(-start // buffer.block))
 
+    def count_pieces(self) -> int:
+        """See ``codecs.seeking.seeker.Countable``."""
+        return self._parts()[0].count
+
     def _parts(self) -> tuple[_Buffer, list[tuple[int, int]]]:
         """Return the header and the place of each block.  Raises ``ValueError`` if they contradict themselves."""
         if self._known is None:

@@ -93,6 +93,12 @@ class Block:
         """Why only the stored bytes can be read, and nothing can be written; empty if the block can be decoded."""
         return self._contents.obstacle(self.number)
 
+    @property
+    @serialized
+    def pieces(self) -> int | None:
+        """How many pieces of a compressed block can be decoded one by one; None if that is not known."""
+        return self._contents.count_pieces(self.number)
+
     @serialized
     def facts(self) -> dict[str, int | str]:
         """Return the fields of the header on the disk under the names of the standard, and the place of the block.

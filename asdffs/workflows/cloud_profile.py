@@ -7,6 +7,7 @@ part of an image needs few of them.  Floats, which compress badly, are stored as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -20,6 +21,8 @@ _SMALL: Final = 1 << 16
 #: Bytes of a piece by default, and the most that a row may have to decide it.
 PIECE: Final = 1 << 20
 _LARGEST_ROW: Final = 1 << 26
+#: A block that is not smaller than this when it is compressed is stored as it is.
+_WORTH: Final = 0.9
 _PAGE: Final = 4096
 _INTEGERS: Final = frozenset({"bool8", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64))})
 _FLOATS: Final = frozenset({"float16", "float32", "float64", "complex64", "complex128"})
@@ -32,11 +35,13 @@ class Storing(NamedTuple):
     """How a block is stored.
 
     ``compression``: ``keep``, ``none`` or the name of a codec.  ``piece``: bytes of content in a piece; 0: as the
-    codec does by default.
+    codec does by default.  ``most``: the most bytes that it may take for one byte of content; if it takes more, it is
+    not compressed.
     """
 
     compression: str
     piece: int = 0
+    most: float = math.inf
 
 
 def cloud_order(document: Document, count: int) -> list[int]:
@@ -65,7 +70,7 @@ def _storing(document: Document, number: int, arrays: Iterable[Ndarray], piece: 
     if size is None:
         return None
     if kinds <= _INTEGERS and size >= _SMALL:
-        return Storing("lz4", _piece_of_rows([_row(array, size) for array in arrays], piece))
+        return Storing("lz4", _piece_of_rows([_row(array, size) for array in arrays], piece), most=_WORTH)
     return Storing("none") if kinds <= _INTEGERS | _FLOATS else None
 
 

@@ -231,14 +231,20 @@ class Repacking:
     def _encode(self, number: int) -> Encoded:
         """Encode a block.  Runs in a worker thread."""
         with self._workers.entered():
-            payload = self._document.contents.create_payload()
-            try:
-                encoded = self._document.contents.encoded(number, self._wanted(number), payload)
-                self._document.blocks[number].revert()  # free the spool space of the decoded content
-            except BaseException:  # also an interrupt: free the payload in the spool, and raise again
-                payload.discard()
-                raise
+            encoded = self._encoded_with(number, self._wanted(number))
+            if encoded.payload.size > self._storing[number].most * encoded.size:
+                encoded.payload.discard()
+                encoded = self._encoded_with(number, None)
+            self._document.blocks[number].revert()  # free the spool space of the decoded content
             return encoded
+
+    def _encoded_with(self, number: int, codec: Codec | None) -> Encoded:
+        payload = self._document.contents.create_payload()
+        try:
+            return self._document.contents.encoded(number, codec, payload)
+        except BaseException:  # also an interrupt: free the payload in the spool, and raise again
+            payload.discard()
+            raise
 
 
 def _divided(codec: Codec | None, piece: int) -> Codec | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,7 @@ ARRAYS: dict[str, np.ndarray] = {
     "cube": CHANCE.integers(0, 9, (5, 300, 400), "i2"),
     "wcs": np.arange(300.0),
     "flags": np.zeros((300, 300), "?"),
+    "noise": CHANCE.integers(0, 1 << 32, (300, 400), "u4"),
     "names": np.array([b"a", b"bc"] * 40000, "S2"),
     "mixed": np.zeros(9000, [("a", "<i4"), ("b", "<f8")]),
     "part": CHANCE.integers(0, 9, 300_000, "u1")[5:],
@@ -77,7 +79,7 @@ def check_layout(path: Path, piece: int) -> None:
         sizes = parts_of(path, number)
         assert set(sizes[:-1]) <= {piece // row * row}
         assert all(size % row == 0 for size in sizes)
-    assert headers[numbers["flux"]].compression == bytes(4)
+    assert headers[numbers["flux"]].compression == headers[numbers["noise"]].compression == bytes(4)
     assert headers[numbers["names"]].compression == b"zlib"
     for name in ("counts", "flux", "cube"):
         assert starts[numbers[name]] % 4096 == 0
@@ -95,6 +97,24 @@ def test_the_layout_and_what_asdf_reads(file: Path, call: Call, piece: int | Non
             assert np.array_equal(found["roman"][name], array), name
     assert call("check", "--deep", out).code == 0
     assert call("diff", "--values", file, out).code == 0
+
+
+def test_info_tells_how_many_pieces_there_are(file: Path, call: Call) -> None:
+    assert call("repack", "--profile", "cloud", file).code == 0
+    blocks = json.loads(call("info", "--json", file).out)["blocks"]
+    assert {block["pieces"] for block in blocks if block["compression"] == "none"} == {None}
+    found = {block["data_size"]: block["pieces"] for block in blocks if block["compression"] == "lz4"}
+    assert found[ARRAYS["counts"].nbytes] == len(parts_of_size(file, ARRAYS["counts"].nbytes)) == 2
+    assert found[ARRAYS["quality"].nbytes] == 4
+    assert "lz4 x4" in call("info", file).out
+    assert {block["pieces"] for block in blocks if block["compression"] == "zlib"} == {None}
+
+
+def parts_of_size(path: Path, size: int) -> list[int]:
+    document = open_document(str(path), writable=False)
+    (number,) = (block.number for block in document.blocks if block.size == size)
+    document.close()
+    return parts_of(path, number)
 
 
 def test_options_that_contradict_each_other(file: Path, call: Call) -> None:

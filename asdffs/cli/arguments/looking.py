@@ -16,7 +16,8 @@ example:
   asdffs info --map data.asdf      draw the file layout to scale
   asdffs info --json *.asdf | jq -r '.[] | select(.truncated != "") | .file'
 
-Sizes and offsets are in bytes.  The files may be mounted meanwhile.
+Sizes and offsets are in bytes.  The files may be mounted meanwhile.  "lz4 x6": the block has six pieces, and a read
+decodes only those that it needs; without a number a block is decoded from its beginning.
 """
     parser = add_command(commands, "info", "list header, tree, padding, blocks, arrays and index", epilog)
     add_files(parser)

@@ -53,6 +53,17 @@ class Remembering(Seeker, Protocol):
         """Take over what ``remembered`` returned.  Ignores bytes that are damaged, or of blocks of other sizes."""
 
 
+@runtime_checkable
+class Countable(Seeker, Protocol):
+    """A seeker that can tell how many pieces a block has without decoding it."""
+
+    def count_pieces(self) -> int | None:
+        """Return how many pieces can be decoded one by one; small ones count as one.
+
+        None if they are more than is reasonable to look for.  Raises ``ValueError`` if the bytes are damaged.
+        """
+
+
 class FromStart:
     """The seeker of a block with one piece: ``decode()`` yields its content."""
 
@@ -105,6 +116,14 @@ class Chained:
         after = bisect_right(self._starts, offset)
         last = min(after, len(self._starts) - 1)
         return (self._starts[after - 1], self._places[after - 1]), (self._starts[last], self._places[last])
+
+    def count_pieces(self) -> int | None:
+        """See ``Countable``."""
+        for _ in range(_MOST_STEPS):
+            if self._complete:
+                return max(1, len(self._starts) - 1)
+            self._step()
+        return None
 
     def learn(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Take over where pieces begin, in the content and in the stored bytes, from a table of the block.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from asdffs.codecs.base import PIECE, Codec
-from asdffs.codecs.seeking.seeker import FromStart, Remembering, Seeker, seeker_of
+from asdffs.codecs.seeking.seeker import Countable, FromStart, Remembering, Seeker, seeker_of
 from asdffs.document.blocks.codecs import BlockCodecs
 from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.package_codecs import Guarded, is_of_package, mistakes_told
@@ -147,6 +147,18 @@ class CompressedBlocks:
             return header.used_size
         _check_ratio(number, header, codec)
         return header.data_size
+
+    def count_pieces(self, number: int) -> int | None:
+        """Return how many pieces of the stored block can be decoded one by one.
+
+        None if the codec cannot tell without decoding it, or the bytes are damaged.  Raises as ``read_stored``.
+        """
+        try:
+            seeker = self._seeker(number)[1]
+            with self._scheduler.waiting():
+                return seeker.count_pieces() if isinstance(seeker, Countable) else None
+        except (DamagedBlockError, ValueError):
+            return None
 
     def forget(self, number: int) -> None:
         """Drop the decoded block: it was stored in another way, or removed."""

@@ -133,6 +133,15 @@ class Contents(BlockReader):
         """Whether a block is being decoded, changed or committed, so a reload of the file must wait."""
         return self._compressed.busy or self._locks.taken
 
+    def count_pieces(self, number: int) -> int | None:
+        """Return how many pieces of a compressed block can be decoded one by one; None if that is not known.
+
+        Of remote files it is not asked for: each piece may be a request.  Raises ``OSError``.
+        """
+        if not self._table.header(number).compressed or self._transaction.known.device == 0:
+            return None
+        return self._compressed.count_pieces(number)
+
     # -- changes ----------------------------------------------------------
 
     def write(self, number: int, offset: int, payload: bytes | memoryview) -> None:
