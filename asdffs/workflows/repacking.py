@@ -232,7 +232,8 @@ class Repacking:
         """Encode a block.  Runs in a worker thread."""
         with self._workers.entered():
             encoded = self._encoded_with(number, self._wanted(number))
-            if encoded.payload.size > self._storing[number].most * encoded.size:
+            storing = self._storing.get(number)  # an upgrade decides by itself
+            if storing is not None and encoded.payload.size > storing.most * encoded.size:
                 encoded.payload.discard()
                 encoded = self._encoded_with(number, None)
             self._document.blocks[number].revert()  # free the spool space of the decoded content

@@ -21,7 +21,7 @@ from asdffs.tree.arrays import find_arrays
 Call = Callable[..., Done]
 CHANCE = np.random.default_rng(27)
 ARRAYS: dict[str, np.ndarray] = {
-    "counts": CHANCE.integers(0, 3000, (900, 1000), "u2"),
+    "counts": CHANCE.integers(1000, 1030, (900, 1000), "u2"),
     "flux": CHANCE.normal(size=(700, 800)).astype("f4"),
     "quality": np.zeros((900, 1000), "u4"),
     "cube": CHANCE.integers(0, 9, (5, 300, 400), "i2"),
