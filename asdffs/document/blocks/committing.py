@@ -176,7 +176,7 @@ class BlockCommitter:
         if decoded is None or found is None:
             return False
         own = self._own(number)
-        slots = encode_changed(number, *found, own.size, own.read, self._scheduler)
+        slots = encode_changed(number, *found, own.size, own.read, self._compressed.stored(number), self._scheduler)
         if slots is None:
             return False
         if sum(slot.grown > 0 for slot in slots) > 1:

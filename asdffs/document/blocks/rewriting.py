@@ -15,6 +15,7 @@ from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.blocks.ranges import Ranges
 from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
+from asdffs.format.plan import difference
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.payload import Payload
 
@@ -64,12 +65,15 @@ def encode_changed(
     changed: Ranges,
     size: int,
     read: Callable[[int, int], bytes],
+    old: Source,
     scheduler: Scheduler,
 ) -> list[NewSlot] | None:
     """Encode the slots of block ``number`` that have the ranges ``changed`` of its ``size`` bytes of content.
 
-    ``read(offset, length)`` returns content, and is called with the main lock held.  Return the slots in order.
-    None if the whole block is better encoded: too much was written, or the bytes do not fit.
+    ``read(offset, length)`` returns content, and is called with the main lock held.  ``old``: the stored bytes.
+
+    Return the slots in order, those of the same length without equal bytes at both ends.  None if the whole block is
+    better encoded: too much was written, or the bytes do not fit.
 
     Raises ``DamagedBlockError`` or as ``read``.
     """
@@ -78,7 +82,7 @@ def encode_changed(
         return None
     with scheduler.waiting():
         slots = _few_slots(number, seeker, changed, most)
-        return _encoded(seeker, slots, read, scheduler) if slots else None
+        return _encoded(seeker, slots, read, old, scheduler) if slots else None
 
 
 def _few_slots(number: int, seeker: Rewritable, changed: Ranges, most: int) -> list[Slot]:
@@ -97,7 +101,7 @@ def _few_slots(number: int, seeker: Rewritable, changed: Ranges, most: int) -> l
 
 
 def _encoded(
-    seeker: Rewritable, slots: list[Slot], read: Callable[[int, int], bytes], scheduler: Scheduler
+    seeker: Rewritable, slots: list[Slot], read: Callable[[int, int], bytes], old: Source, scheduler: Scheduler
 ) -> list[NewSlot] | None:
     found: list[NewSlot] = []
     for slot in slots:
@@ -106,5 +110,13 @@ def _encoded(
         stored = seeker.encode_slot(content, slot.length, _GRAIN)
         if stored is None:
             return None
-        found.append(NewSlot(slot.place, slot.length, stored))
+        found.append(_trimmed(slot, stored, old.read_at(slot.place, slot.length)))
     return found
+
+
+def _trimmed(slot: Slot, stored: bytes, before: bytes) -> NewSlot:
+    """Return the new bytes of a slot; if its length stays, without equal bytes at its beginning and its end."""
+    if len(stored) == len(before):
+        start, changed = difference(before, stored) or (0, b"")
+        return NewSlot(slot.place + start, len(changed), changed)
+    return NewSlot(slot.place, slot.length, stored)
