@@ -8,6 +8,8 @@ Pure.  Memory is proportional to the text: an alias shares its node, and merge k
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +24,11 @@ from asdffs.tree.syntax import MAX_NESTING, nested_too_deep, syntax_error
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR: Any = yaml.constructor.SafeConstructor()
+#: Most numbers are written like this, and Python reads them as YAML does.
+_DECIMAL: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+_FLOAT: Final = re.compile(r"[-+]?[0-9]{1,30}\.[0-9]{0,30}(?:[eE][-+][0-9]{1,3})?")
+#: Characters of the longest text whose value is remembered.
+_CACHED: Final = 64
 _KINDS: Final = ("int", "float", "bool", "null", "timestamp")
 
 
@@ -75,14 +82,17 @@ class _Reader:
 
     def _node(self, event: Any, depth: int) -> ValueNode:
         """Return the node that begins with ``event``."""
+        if isinstance(event, yaml.ScalarEvent):
+            node = scalar_node(event)
+            if event.anchor:
+                self._anchors[event.anchor] = node
+            return node
         if isinstance(event, yaml.AliasEvent):
             return self._anchors.get(str(event.anchor), ValueNode("", None))
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
         if depth > MAX_NESTING:
             raise nested_too_deep(line)
-        if isinstance(event, yaml.ScalarEvent):
-            node = scalar_node(event)
-        elif isinstance(event, yaml.MappingStartEvent):
+        if isinstance(event, yaml.MappingStartEvent):
             node = ValueNode(event.tag or "", self._mapping(depth + 1, line), line)
         else:
             node = ValueNode(event.tag or "", self._sequence(depth + 1), line)
@@ -126,17 +136,32 @@ def key_name(key: ValueNode) -> str:
 
 def scalar_node(event: Any) -> ValueNode:
     """Return the node of a scalar's YAML event: a Python value for a plain scalar, else its text."""
+    text = event.value
     if not event.implicit[0]:
-        return ValueNode(event.tag or "", event.value, text=event.value)
-    tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
+        return ValueNode(event.tag or "", text, 0, text)
+    return ValueNode("", plain_value(text), 0, text)
+
+
+def plain_value(text: str) -> Any:
+    """Return the value of a scalar without quotes and tag, as YAML 1.1 reads it; the text itself if it is only text."""
+    if _DECIMAL.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return _resolved(text) if len(text) <= _CACHED else _resolved.__wrapped__(text)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _resolved(text: str) -> Any:
+    tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
     if not tag.endswith(_KINDS):
-        return ValueNode("", event.value, text=event.value)
+        return text
     try:
-        value = _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value))
+        value = _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, text))
         str(value)  # raises for integers of more than 4300 digits, which no library reads
-        return ValueNode("", value, text=event.value)
+        return value
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, yaml.YAMLError):
-        return ValueNode("", event.value, text=event.value)  # looks like a number but is not valid
+        return text  # looks like a number but is not valid
     finally:
         _CONSTRUCTOR.constructed_objects.clear()
         _CONSTRUCTOR.recursive_objects.clear()
