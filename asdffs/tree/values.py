@@ -143,7 +143,7 @@ def scalar_node(event: Any) -> ValueNode:
 
 
 def plain_value(text: str) -> Any:
-    """Return the value of a scalar without quotes and tag, as YAML 1.1 reads it; the text itself if it is only text."""
+    """Return the value of a scalar without quotes and tag, as YAML 1.1 reads it; of a text, the text itself."""
     if _DECIMAL.fullmatch(text):
         return int(text)
     if _FLOAT.fullmatch(text):
