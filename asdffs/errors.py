@@ -28,6 +28,8 @@ class Remedy(enum.Enum):
     FORCE_REPLACE = enum.auto()
     FORCE_WITHOUT = enum.auto()
     IMPLODE = enum.auto()
+    INDEX = enum.auto()
+    INDEX_ANEW = enum.auto()
     INIT_STORE = enum.auto()
     INSTALL_FITS = enum.auto()
     LOOK = enum.auto()

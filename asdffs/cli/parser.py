@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from asdffs import __version__
+from asdffs.cli.arguments.archive import add_find, add_index
 from asdffs.cli.arguments.base import make_parser
 from asdffs.cli.arguments.daf import add_daf
 from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
@@ -44,6 +45,8 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "tree": add_tree,
     "get": add_get,
     "grep": add_grep,
+    "index": add_index,
+    "find": add_find,
     "set": add_set,
     "unset": add_unset,
     "rename": add_rename,

@@ -25,6 +25,8 @@ WORDS: Final = {
     Remedy.FORCE_REPLACE: "or use --force",
     Remedy.FORCE_WITHOUT: "or leave such out with --force",
     Remedy.IMPLODE: "'asdffs implode' makes another of what is in the directory",
+    Remedy.INDEX: "'asdffs index DIR' makes it",
+    Remedy.INDEX_ANEW: "remove it, and 'asdffs index DIR' makes it anew",
     Remedy.INIT_STORE: "'asdffs daf init {file}' makes an empty one",
     Remedy.INSTALL_FITS: "install it with: pip install 'asdffs[fits]'",
     Remedy.LOOK: "to look at it, mount it with -o ro, or run 'asdffs check {file}'",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from asdffs.errors import UsageError
@@ -39,6 +39,7 @@ _LITERAL: Final = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\b|"""
     r"""(?P<word>true|false|null)\b"""
 )
+_NUMBERS: Final = frozenset({int, float})
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
@@ -49,6 +50,8 @@ _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 #: Returns the value at a path, or ``MISSING``.
 Lookup = Callable[[Path], Any]
+#: The values of many trees at each path.
+Columns = Mapping[Path, Sequence[Any]]
 
 
 class Condition(Protocol):
@@ -56,6 +59,12 @@ class Condition(Protocol):
 
     def holds(self, lookup: Lookup) -> bool:
         """Return whether it holds for the values that ``lookup`` returns."""
+
+    def holds_each(self, columns: Columns, count: int) -> list[bool]:
+        """Return for each of ``count`` trees whether it holds: as ``holds``, but much faster for many.
+
+        ``columns``: path -> the value in each tree, or ``MISSING``; a path that is not there is missing in all.
+        """
 
     def paths(self) -> set[Path]:
         """Return the paths that it looks up."""
@@ -75,6 +84,9 @@ class _Either(NamedTuple):
     def holds(self, lookup: Lookup) -> bool:
         return any(part.holds(lookup) for part in self.parts)
 
+    def holds_each(self, columns: Columns, count: int) -> list[bool]:
+        return list(map(any, zip(*(part.holds_each(columns, count) for part in self.parts), strict=True)))
+
     def paths(self) -> set[Path]:
         return {path for part in self.parts for path in part.paths()}
 
@@ -84,6 +96,9 @@ class _Both(NamedTuple):
 
     def holds(self, lookup: Lookup) -> bool:
         return all(part.holds(lookup) for part in self.parts)
+
+    def holds_each(self, columns: Columns, count: int) -> list[bool]:
+        return list(map(all, zip(*(part.holds_each(columns, count) for part in self.parts), strict=True)))
 
     def paths(self) -> set[Path]:
         return {path for part in self.parts for path in part.paths()}
@@ -95,6 +110,9 @@ class _Not(NamedTuple):
     def holds(self, lookup: Lookup) -> bool:
         return not self.part.holds(lookup)
 
+    def holds_each(self, columns: Columns, count: int) -> list[bool]:
+        return [not held for held in self.part.holds_each(columns, count)]
+
     def paths(self) -> set[Path]:
         return self.part.paths()
 
@@ -104,6 +122,9 @@ class _Exists(NamedTuple):
 
     def holds(self, lookup: Lookup) -> bool:
         return lookup(self.path) is not MISSING
+
+    def holds_each(self, columns: Columns, count: int) -> list[bool]:
+        return [value is not MISSING for value in _column(columns, self.path, count)]
 
     def paths(self) -> set[Path]:
         return {self.path}
@@ -115,6 +136,9 @@ class _True(NamedTuple):
     def holds(self, lookup: Lookup) -> bool:
         value = lookup(self.path)
         return value is not MISSING and bool(value)
+
+    def holds_each(self, columns: Columns, count: int) -> list[bool]:
+        return [value is not MISSING and bool(value) for value in _column(columns, self.path, count)]
 
     def paths(self) -> set[Path]:
         return {self.path}
@@ -128,8 +152,40 @@ class _Comparison(NamedTuple):
     def holds(self, lookup: Lookup) -> bool:
         return compare(self.name, lookup(self.path), self.literal)
 
+    def holds_each(self, columns: Columns, count: int) -> list[bool]:
+        values = _column(columns, self.path, count)
+        order = _ORDER.get(self.name)
+        if order is not None and isinstance(self.literal, (int, float)) and not isinstance(self.literal, bool):
+            name, literal = self.name, self.literal
+            return [
+                order(value, literal) if value.__class__ in _NUMBERS else compare(name, value, literal)
+                for value in values
+            ]
+        return _compare_each(self.name, values, self.literal)
+
     def paths(self) -> set[Path]:
         return {self.path}
+
+
+def _column(columns: Columns, path: Path, count: int) -> Sequence[Any]:
+    values = columns.get(path)
+    return [MISSING] * count if values is None else values
+
+
+def _compare_each(name: str, values: Sequence[Any], literal: Any) -> list[bool]:
+    """Return ``compare`` of each of ``values``, of which many are the same."""
+    known: dict[type, dict[Any, bool]] = {}
+    found: list[bool] = []
+    for value in values:
+        if isinstance(value, (dict, list)):
+            found.append(compare(name, value, literal))
+            continue
+        results = known.setdefault(value.__class__, {})  # 1, 1.0 and True are the same key, and not the same value
+        result = results.get(value)
+        if result is None:
+            result = results[value] = compare(name, value, literal)
+        found.append(result)
+    return found
 
 
 def compare(name: str, value: Any, literal: Any) -> bool:
@@ -147,9 +203,9 @@ def compare(name: str, value: Any, literal: Any) -> bool:
         return any(_equal(value, item) for item in literal)
     if name in ("==", "!="):
         return _equal(value, literal) == (name == "==")
-    value = value if isinstance(value, (bool, int, float, str)) else str(value)
-    same_kind = isinstance(value, str) == isinstance(literal, str) and not isinstance(value, bool)
-    return same_kind and isinstance(literal, (int, float, str)) and _ORDER[name](value, literal)
+    kinds = (str, str) if isinstance(value, str) else ((int, float), (int, float))
+    same_kind = isinstance(value, kinds[0]) and isinstance(literal, kinds[1]) and not isinstance(value, bool)
+    return same_kind and _ORDER[name](value, literal)
 
 
 def _iso(literal: Any) -> Any:

@@ -117,6 +117,11 @@ def test_json_of_every_odd_file(tmp_path: Path, name: str) -> None:
     if done.code == ExitCode.FINDINGS:
         fits("diff", done.json)
     fits("get", command("get", "--json", "value", "--default", "", path, other, environment=environment).json)
+    catalog = tmp_path / "archive.db"
+    fits("index", command("index", "--json", "--catalog", catalog, path, other, environment=environment).json)
+    for options in ([], ["--columns", "value,none"], ["--sql"]):
+        text = "SELECT * FROM array" if "--sql" in options else "exists value"
+        fits("find", command("find", "--json", "--catalog", catalog, *options, text, environment=environment).json)
     fits("grep", command("grep", "--json", "e", path, other, environment=environment).json)
     fits("changes", command("set", "--json", "-n", "value=7", path, other, environment=environment).json)
     done = command("explode", "--json", path, tmp_path / "parts", environment=environment)

@@ -1,0 +1,55 @@
+"""The parsers of the commands for many files: ``index`` and ``find``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from asdffs.cli.arguments.base import add_command, add_json
+
+_CATALOG = "the catalogue (default: in $XDG_CACHE_HOME/asdffs)"
+
+
+def add_index(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs index``."""
+    epilog = """\
+example:
+  asdffs index /data/archive                      the first time it reads all files, then what changed
+  asdffs index --catalog archive.db /data/2025 /data/2026
+  find /data -name '*.asdf' -newer mark | asdffs index --files-from -
+
+A directory is searched for *.asdf and *.fits.  Files that are gone leave the catalogue.  An index that was killed
+goes on where it was.  A file that cannot be read is in the catalogue with the reason, and ends nothing.
+"""
+    parser = add_command(commands, "index", "read the metadata of many files into a catalogue", epilog)
+    parser.add_argument("places", metavar="DIR", nargs="*", help="directory or ASDF file")
+    parser.add_argument("--files-from", metavar="FILE", help="read names of files, one a line, from FILE; - is stdin")
+    parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes that read (default: one a processor)")
+    add_json(parser)
+    return parser
+
+
+def add_find(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs find``."""
+    epilog = """\
+example:
+  asdffs find 'roman.meta.exposure.type == "WFI_IMAGE" and roman.meta.exposure.exposure_time > 100'
+  asdffs find -0 'meta.flag == "bad"' /data/2026 | xargs -0 ls -l
+  asdffs find --columns meta.date,meta.target 'exists meta.target'
+  asdffs find --sql 'SELECT datatype, count(*) FROM array GROUP BY datatype'
+
+Conditions are those of --where (asdffs get --help).  The files are not opened: what they say is in the catalogue that
+asdffs index made.  --fresh says first whether files changed since then.  docs/catalog.md has the tables for --sql.
+"""
+    parser = add_command(commands, "find", "list files of a catalogue by a condition on their values", epilog)
+    parser.add_argument("condition", metavar="CONDITION", help="what must hold; with --sql, a SELECT")
+    parser.add_argument("places", metavar="DIR", nargs="*", help="only files below DIR (default: all)")
+    parser.add_argument("--columns", metavar="PATH,...", help="print these values as well")
+    parser.add_argument("-0", "--null", action="store_true", help="end each path with a NUL, for xargs -0")
+    parser.add_argument("--csv", action="store_true", help="print a table as CSV")
+    parser.add_argument("--fresh", action="store_true", help="index what changed below DIR first")
+    parser.add_argument("--sql", action="store_true", help="CONDITION is a SELECT over the tables of the catalogue")
+    parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
+    add_json(parser, "one JSON array")
+    return parser

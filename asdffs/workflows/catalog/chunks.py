@@ -1,0 +1,98 @@
+"""Chunks: the scalars of up to 1,000 files, column by column.
+
+Values of one path in many files are alike, so a column compresses well, and a query reads only the columns that it
+names.  A column is a JSON list with one item for each file, compressed.  JSON has no dates and no missing values, so
+these are lists with a mark, and so are lists, mappings and arrays, of which only their being there is kept.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from asdffs.tree.conditions import MISSING
+
+#: Files in a chunk.
+FILES: Final = 1000
+_LEVEL: Final = 1
+_MISSING_MARK: Final[list[Any]] = []
+
+
+class Collection(Enum):
+    """A value that is no scalar: an empty list or mapping, or one whose content is not in this column."""
+
+    EMPTY = "empty"
+    MORE = "more"
+
+    def __bool__(self) -> bool:
+        return self is Collection.MORE
+
+
+def pack_columns(files: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
+    """Return the columns of ``files``, each a mapping from dotted paths to scalars."""
+    columns: dict[str, list[Any]] = {}
+    count = len(files)
+    for number, values in enumerate(files):
+        for path, value in values.items():
+            column = columns.get(path)
+            if column is None:
+                column = columns[path] = [_MISSING_MARK] * count
+            column[number] = value
+    return {path: pack_column(column) for path, column in columns.items()}
+
+
+def pack_column(values: Sequence[Any]) -> bytes:
+    """Return a column with ``values``; ``MISSING`` where a file has none."""
+    text = json.dumps(values, default=_marked, separators=(",", ":"))
+    return zlib.compress(text.encode(), _LEVEL)
+
+
+def unpack_column(packed: bytes) -> list[Any]:
+    """Return the values of a column; ``MISSING`` where a file has none.  Raises ``ValueError`` if it is damaged."""
+    try:
+        values = json.loads(zlib.decompress(packed))
+    except zlib.error as err:
+        raise ValueError(str(err)) from err
+    return [_unmarked(value) if isinstance(value, list) else value for value in values]
+
+
+def unpack_json(packed: bytes) -> str:
+    """Return a column as a JSON list for SQL: an empty list for a missing value; dates are text."""
+    return json.dumps([_for_sql(value) for value in unpack_column(packed)])
+
+
+def _for_sql(value: Any) -> Any:
+    if value is MISSING or isinstance(value, Collection):
+        return []
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _marked(value: Any) -> Any:
+    """Return what JSON has no form for as a list with a mark."""
+    if value is MISSING:
+        return _MISSING_MARK
+    if isinstance(value, datetime.datetime):
+        return ["time", value.isoformat()]
+    if isinstance(value, datetime.date):
+        return ["date", value.isoformat()]
+    if isinstance(value, Collection):
+        return [value.value]
+    raise TypeError(f"a scalar of {type(value).__name__}")
+
+
+def _unmarked(value: list[Any]) -> Any:
+    if not value:
+        return MISSING
+    if len(value) == 1:
+        return Collection(value[0])
+    kind, text = value
+    if kind == "time":
+        return datetime.datetime.fromisoformat(text)
+    return datetime.date.fromisoformat(text)

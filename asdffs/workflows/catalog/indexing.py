@@ -1,0 +1,103 @@
+"""Brings a catalogue up to date: reads the files that are new or changed, in several processes; one writes.
+
+Each chunk is written as soon as it is read.  So the work goes on where it was when it was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Final, NamedTuple
+
+from asdffs.errors import InUseError, StorageError
+from asdffs.workflows.catalog.chunks import FILES
+from asdffs.workflows.catalog.reading import Chunk, read_chunk
+from asdffs.workflows.catalog.store import Catalog
+from asdffs.workflows.catalog.walking import files_below
+
+#: Fewer files than this are read by this process: to start others takes longer.
+_FEW: Final = 50
+
+
+class Indexed(NamedTuple):
+    """What an index did: how many files it found, read, could not read, and removed from the catalogue."""
+
+    found: int
+    read: int
+    unread: int
+    removed: int
+
+
+def update(catalog: Catalog, roots: Sequence[bytes], jobs: int, note: Callable[[int, int], None]) -> Indexed:
+    """Read what is new or changed below ``roots``, and remove what is gone.
+
+    ``jobs``: worker processes.  ``note(done, total)`` is called with the number of files that were read.
+
+    Raises ``InUseError`` if another process writes the catalogue, ``StorageError``, ``OSError``.
+    """
+    with _writing(catalog.path):
+        known = {path: identity for root in roots for path, identity in catalog.known(root).items()}
+        todo: list[bytes] = []
+        seen = 0
+        gone = set(known)
+        for path, identity in files_below(roots):
+            seen += 1
+            gone.discard(path)
+            if known.get(path) != identity:
+                todo.append(path)
+        read = unread = 0
+        done = 0
+        note(0, len(todo))
+        for chunk, asked in _chunks(todo, jobs):
+            catalog.add(chunk.rows, chunk.columns)
+            read += len(chunk.rows)
+            unread += sum(bool(row.error) for row in chunk.rows)
+            done += asked
+            note(done, len(todo))
+        removed = catalog.remove(gone) if gone else 0
+    return Indexed(seen, read, unread, removed)
+
+
+def _chunks(todo: Sequence[bytes], jobs: int) -> Iterator[tuple[Chunk, int]]:
+    """Yield the chunks of the files ``todo``, each with the number of files that were asked for."""
+    if len(todo) < _FEW or jobs < 2:
+        for start in range(0, len(todo), FILES):
+            part = todo[start : start + FILES]
+            yield read_chunk(part), len(part)
+        return
+    size = min(FILES, -(-len(todo) // jobs))
+    parts = deque(todo[start : start + size] for start in range(0, len(todo), size))
+    waiting: deque[tuple[Future[Chunk], int]] = deque()
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            while parts or waiting:
+                while parts and len(waiting) < jobs + 1:
+                    part = parts.popleft()
+                    waiting.append((pool.submit(read_chunk, part), len(part)))
+                future, count = waiting.popleft()
+                yield future.result(), count
+        except BrokenProcessPool as err:
+            raise StorageError("a process that read files was killed; start the index again, it goes on") from err
+        except BaseException:  # also an interrupt
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Be the only process that writes the catalogue at ``path`` inside the block.  Raises ``InUseError``."""
+    fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as err:
+            raise InUseError("is being written by another process", path=path) from err
+        yield
+    finally:
+        os.close(fd)

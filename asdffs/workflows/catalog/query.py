@@ -1,0 +1,63 @@
+"""Finds files in a catalogue by a condition on their values, without opening them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from asdffs.errors import UsageError
+from asdffs.tree.conditions import MISSING, Condition
+from asdffs.tree.paths import Path, format_path
+from asdffs.workflows.catalog.chunks import Collection
+from asdffs.workflows.catalog.store import Catalog
+from asdffs.workflows.catalog.walking import files_below
+
+
+class Match(NamedTuple):
+    """A file for which the condition holds, and its values at the paths that were asked for."""
+
+    path: bytes
+    values: list[Any]
+
+
+def find(
+    catalog: Catalog, condition: Condition | None, roots: Sequence[bytes], wanted: Sequence[Path]
+) -> list[Match]:
+    """Return the files below ``roots`` for which ``condition`` holds, sorted by path.
+
+    ``wanted``: the values to return, ``MISSING`` where a file has none.  Without roots, all files of the catalogue.
+    Raises ``UsageError`` for a path that a catalogue does not have, ``StorageError``.
+    """
+    asked = {*wanted, *(condition.paths() if condition is not None else ())}
+    columns = {path: _column(catalog, path) for path in asked}
+    found: list[Match] = []
+    for chunk, count in catalog.chunks():
+        here = {path: values[chunk] for path, values in columns.items() if chunk in values}
+        held = condition.holds_each(here, count) if condition is not None else [True] * count
+        places = [place for place in range(count) if held[place]]
+        for path, place in catalog.files_at(chunk, places, roots) if places else ():
+            found.append(Match(path, [here[one][place] if one in here else MISSING for one in wanted]))
+    found.sort(key=lambda match: match.path)
+    return found
+
+
+def stale(catalog: Catalog, roots: Sequence[bytes]) -> int:
+    """Return how many files below ``roots`` are new, changed or gone since the catalogue read them."""
+    known = {path: identity for root in roots for path, identity in catalog.known(root).items()}
+    found = dict(files_below(roots))
+    return sum(known.get(path) != identity for path, identity in found.items()) + len(known.keys() - found.keys())
+
+
+def _column(catalog: Catalog, path: Path) -> dict[int, list[Any]]:
+    """Return the values at ``path``: chunk -> values.  A mapping or a list counts as a value that is not empty."""
+    if any(isinstance(step, int) and step < 0 for step in path):
+        raise UsageError(f"{format_path(path)}: a catalogue has no numbers from the end of a list")
+    name = format_path(path)
+    found = catalog.columns(name)
+    for below in catalog.names_below(name):
+        for chunk, values in catalog.columns(below).items():
+            here = found.setdefault(chunk, [MISSING] * len(values))
+            for number, value in enumerate(values):
+                if value is not MISSING and here[number] is MISSING:
+                    here[number] = Collection.MORE
+    return found

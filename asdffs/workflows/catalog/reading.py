@@ -1,0 +1,150 @@
+"""Reads files for a catalogue: runs in worker processes, which know nothing of the catalogue.
+
+A file that cannot be read has a row with the reason, never an error: an archive has broken files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from asdffs.codecs.base import name_of
+from asdffs.document.scanning import find_embedded, scan, window_of, with_pending_record
+from asdffs.errors import AsdffsError
+from asdffs.format.header import standard_version
+from asdffs.format.layout import Layout
+from asdffs.format.scanner import drive, scan_block_header
+from asdffs.storage.backend import Backend, Signature
+from asdffs.storage.file_backend import FileFolder
+from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.paths import format_path
+from asdffs.tree.scalars import Scalars, read_scalars
+from asdffs.workflows.catalog.chunks import Collection, pack_columns
+from asdffs.workflows.catalog.store import FileRow
+
+#: The most block headers that are read of one file.
+_MOST_BLOCKS: Final = 10_000
+_MOST_SENTENCE: Final = 500
+
+
+class Chunk(NamedTuple):
+    """Rows of files, and their columns."""
+
+    rows: list[FileRow]
+    columns: dict[str, bytes]
+
+
+def identity_of(status: os.stat_result) -> str:
+    """Return what tells one version of a file from another: device, inode, size, mtime and ctime."""
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+
+
+def read_chunk(paths: Sequence[bytes]) -> Chunk:
+    """Read files, and return their rows and columns.  Files that are gone have no row."""
+    rows: list[FileRow] = []
+    scalars: list[dict[str, Any]] = []
+    for path in paths:
+        read = read_file(path)
+        if read is not None:
+            rows.append(read[0])
+            scalars.append(read[1])
+    return Chunk(rows, pack_columns(scalars))
+
+
+def read_file(path: bytes) -> tuple[FileRow, dict[str, Any]] | None:
+    """Return the row and the scalars of a file; None if it is gone.
+
+    The identity is that of the open file, looked at before its content: if the file changes meanwhile, the next index
+    sees another identity and reads it again.
+    """
+    directory, name = os.path.split(os.path.realpath(os.fsdecode(path)))
+    try:
+        folder = FileFolder(directory)
+        backend = folder.open(name, writable=False)
+    except FileNotFoundError:
+        return None
+    except OSError as err:
+        return _unread(path, err.strerror or str(err)), {}
+    try:
+        known = backend.signature()
+        return _read(path, _identity(known), known.size, with_pending_record(folder, backend))
+    except (AsdffsError, OSError) as err:
+        return _unread(path, str(err), _identity(known), known.size), {}
+    except RecursionError:
+        return _unread(path, "its tree is nested too deep", _identity(known), known.size), {}
+    finally:
+        backend.close()
+
+
+def _identity(known: Signature) -> str:
+    return f"{known.device}:{known.inode}:{known.size}:{known.mtime_ns}:{known.ctime_ns}"
+
+
+def _unread(path: bytes, sentence: str, identity: str = "", size: int = 0) -> FileRow:
+    return FileRow(path, identity, size, error=sentence[:_MOST_SENTENCE])
+
+
+def _read(path: bytes, identity: str, size: int, backend: Backend) -> tuple[FileRow, dict[str, Any]]:
+    embedded = find_embedded(backend)
+    part = window_of(backend, embedded)
+    layout, dialect = scan(part)
+    text = part.read_at(0, layout.text_end)
+    found = read_scalars(text, dialect)
+    blocks = _blocks(part, layout)
+    row = FileRow(
+        path,
+        identity,
+        size,
+        standard=standard_version(text[: layout.text_start]) or "",
+        format=".".join(map(str, layout.header.version)),
+        container=embedded.kind if embedded is not None else "",
+        left_out=tuple(found.left_out),
+        arrays=tuple(_array(array, blocks, len(layout.offsets)) for array in found.arrays),
+        blocks=tuple(blocks),
+    )
+    return row, {**found.values, **_collections(found)}
+
+
+def _collections(found: Scalars) -> dict[str, Collection]:
+    """Return what is there and has no scalars in the catalogue."""
+    names = dict.fromkeys(found.empty, Collection.EMPTY)
+    more = [*(name for name in found.left_out if name != "."), *(format_path(array.path) for array in found.arrays)]
+    return names | dict.fromkeys(more, Collection.MORE)
+
+
+def _blocks(part: Backend, layout: Layout) -> list[tuple[Any, ...]]:
+    """Return number, offset, size, stored size, compression and damage of each block."""
+    found: list[tuple[Any, ...]] = []
+    for number, offset in enumerate(layout.offsets[:_MOST_BLOCKS]):
+        try:
+            header = drive(scan_block_header(offset, layout.rules), part.read_at)
+        except AsdffsError as err:
+            found.append((number, offset, None, None, "", str(err)[:_MOST_SENTENCE]))
+            continue
+        stored = layout.size - offset - header.full_size if header.streamed else header.used_size
+        cut = offset + header.full_size + stored > layout.size
+        compression = "streamed" if header.streamed else name_of(header.compression)
+        size = stored if header.streamed else header.data_size
+        found.append((number, offset, size, stored, compression, "the file ends inside this block" if cut else ""))
+    return found
+
+
+def _array(array: Ndarray, blocks: Sequence[tuple[Any, ...]], count: int) -> tuple[Any, ...]:
+    """Return path, source, shape, datatype, compression and offset in the file of an array.
+
+    The file has ``count`` blocks, of which ``blocks`` are the first.
+    """
+    number = array.block_in(count)
+    block = blocks[number] if number is not None and number < len(blocks) else None
+    shape = "" if array.shape is None else "x".join(map(str, array.shape))
+    datatype = array.datatype if isinstance(array.datatype, str) else "" if array.datatype is None else "record"
+    source = "" if array.source is None else str(array.source)
+    return (
+        format_path(array.path),
+        "inline" if array.inline else source,
+        shape,
+        datatype,
+        block[4] if block is not None else "",
+        block[1] if block is not None else None,
+    )

@@ -1,0 +1,282 @@
+"""The file of a catalogue: SQLite.  One process writes; any number read meanwhile.
+
+Tables ``files``, ``arrays`` and ``blocks`` have rows that SQL may read (docs/catalog.md).  Scalars are in ``columns``
+(``chunks``).  A file belongs to one place of one chunk.  A file that changed gets a place in a new chunk, and nobody
+looks at the old one.  Each chunk is one transaction, so a kill loses one chunk at most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from asdffs.errors import MissingFileError, Remedy, StorageError
+from asdffs.workflows.catalog.chunks import unpack_column, unpack_json
+
+#: Changes whenever the tables do; an older catalogue is made anew.
+_VERSION: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, identity TEXT NOT NULL, size INTEGER NOT NULL,
+    standard TEXT, format TEXT, container TEXT, error TEXT, left_out TEXT,
+    chunk INTEGER NOT NULL, place INTEGER NOT NULL);
+CREATE INDEX files_by_chunk ON files (chunk, place);
+CREATE TABLE chunks (chunk INTEGER PRIMARY KEY, places INTEGER NOT NULL);
+CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
+CREATE TABLE columns (
+    path INTEGER NOT NULL, chunk INTEGER NOT NULL, packed BLOB NOT NULL, PRIMARY KEY (path, chunk)) WITHOUT ROWID;
+CREATE TABLE arrays (
+    file INTEGER NOT NULL, path TEXT NOT NULL, source TEXT, shape TEXT, datatype TEXT, compression TEXT,
+    offset INTEGER);
+CREATE INDEX arrays_by_file ON arrays (file);
+CREATE TABLE blocks (
+    file INTEGER NOT NULL, number INTEGER NOT NULL, offset INTEGER NOT NULL, size INTEGER, stored INTEGER,
+    compression TEXT, error TEXT);
+CREATE INDEX blocks_by_file ON blocks (file);
+"""
+#: What ``--sql`` may read; made for each connection.
+_VIEWS: Final = """
+CREATE TEMP VIEW file AS SELECT id, shown(path) AS path, size, standard, format, container, error, left_out
+    FROM main.files;
+CREATE TEMP VIEW array AS SELECT shown(f.path) AS file, a.path, a.source, a.shape, a.datatype, a.compression, a.offset
+    FROM main.arrays a JOIN main.files f ON f.id = a.file;
+CREATE TEMP VIEW block AS SELECT shown(f.path) AS file, b.number, b.offset, b.size, b.stored, b.compression, b.error
+    FROM main.blocks b JOIN main.files f ON f.id = b.file;
+CREATE TEMP VIEW scalar AS SELECT shown(f.path) AS file, p.path AS path, v.value AS value
+    FROM main.paths p JOIN main.columns c ON c.path = p.id JOIN json_each(unpacked(c.packed)) v
+    JOIN main.files f ON f.chunk = c.chunk AND f.place = v.key WHERE v.type != 'array';
+"""
+_WAIT: Final = 60.0
+#: Up to so many places of a chunk are looked up one by one.
+_FEW: Final = 100
+
+
+class FileRow(NamedTuple):
+    """What the catalogue says about one file.  ``error``: why it could not be read, else empty."""
+
+    path: bytes
+    identity: str
+    size: int
+    standard: str = ""
+    format: str = ""
+    container: str = ""
+    error: str = ""
+    left_out: tuple[str, ...] = ()
+    arrays: tuple[tuple[Any, ...], ...] = ()
+    blocks: tuple[tuple[Any, ...], ...] = ()
+
+
+class Catalog:
+    """One open catalogue at ``path``.  For one thread."""
+
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._sql = connection
+        self._paths: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._sql.close()
+
+    # -- writing ------------------------------------------------------------
+
+    def known(self, root: bytes) -> dict[bytes, str]:
+        """Return the identity of each file below the directory ``root``, or of the file ``root``, by its path."""
+        rows = self._sql.execute("SELECT path, identity FROM files WHERE " + _BELOW, _below(root))
+        return dict(rows.fetchall())
+
+    def add(self, files: Sequence[FileRow], columns: Mapping[str, bytes]) -> None:
+        """Add a chunk of files with their columns; what was known of these files is replaced."""
+        with self._sql:
+            self._sql.execute("BEGIN IMMEDIATE")
+            chunk = self._sql.execute("INSERT INTO chunks VALUES (NULL, ?)", (len(files),)).lastrowid
+            assert chunk is not None
+            for place, row in enumerate(files):
+                self._remove(row.path)
+                self._insert(row, chunk, place)
+            packed = [(self._path_id(path), chunk, data) for path, data in columns.items()]
+            self._sql.executemany("INSERT INTO columns VALUES (?, ?, ?)", packed)
+            self._drop_unused()
+
+    def remove(self, paths: Iterable[bytes]) -> int:
+        """Remove files that are gone, and return how many there were."""
+        with self._sql:
+            self._sql.execute("BEGIN IMMEDIATE")
+            count = sum(self._remove(path) for path in paths)
+            self._drop_unused()
+        return count
+
+    def _drop_unused(self) -> None:
+        """Remove chunks of which no place is in use."""
+        unused = self._sql.execute("SELECT chunk FROM chunks WHERE chunk NOT IN (SELECT chunk FROM files)").fetchall()
+        for chunk in unused:  # by the primary key: to look at all columns takes long
+            self._sql.execute("DELETE FROM columns WHERE path IN (SELECT id FROM paths) AND chunk = ?", chunk)
+            self._sql.execute("DELETE FROM chunks WHERE chunk = ?", chunk)
+
+    def _insert(self, row: FileRow, chunk: int, place: int) -> None:
+        done = self._sql.execute(
+            "INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row[:7], json.dumps(row.left_out) if row.left_out else "", chunk, place),
+        )
+        number = done.lastrowid
+        self._sql.executemany(
+            "INSERT INTO arrays VALUES (?, ?, ?, ?, ?, ?, ?)", [(number, *one) for one in row.arrays]
+        )
+        self._sql.executemany(
+            "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", [(number, *one) for one in row.blocks]
+        )
+
+    def _remove(self, path: bytes) -> int:
+        found = self._sql.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
+        if found is None:
+            return 0
+        for table, column in (("arrays", "file"), ("blocks", "file"), ("files", "id")):
+            self._sql.execute(f"DELETE FROM {table} WHERE {column} = ?", found)
+        return 1
+
+    def _path_id(self, path: str) -> int:
+        known = self._paths.get(path)
+        if known is None:
+            self._sql.execute("INSERT OR IGNORE INTO paths (path) VALUES (?)", (path,))
+            (known,) = self._sql.execute("SELECT id FROM paths WHERE path = ?", (path,)).fetchone()
+            self._paths[path] = known
+        return known
+
+    # -- reading ------------------------------------------------------------
+
+    def chunks(self) -> list[tuple[int, int]]:
+        """Return each chunk with the number of its places, of which some may not be in use any more."""
+        return list(self._sql.execute("SELECT chunk, places FROM chunks ORDER BY chunk"))
+
+    def files_at(self, chunk: int, places: Sequence[int], roots: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
+        """Yield path and place of the files at some ``places`` of a chunk that could be read.
+
+        Only those below ``roots``; all without roots.
+        """
+        below = " OR ".join(_BELOW for _ in roots) or "1"
+        few = f"AND place IN ({','.join('?' * len(places))})" if len(places) <= _FEW else ""
+        query = f"SELECT path, place FROM files WHERE chunk = ? AND error = '' AND ({below}) {few}"
+        wanted = set(places)
+        arguments = [chunk, *(one for root in roots for one in _below(root)), *(places if few else ())]
+        for path, place in self._sql.execute(query, arguments):
+            if place in wanted:
+                yield path, place
+
+    def columns(self, path: str) -> dict[int, list[Any]]:
+        """Return the values at a dotted path: chunk -> one value for each place.  Raises ``StorageError``."""
+        rows = self._sql.execute(
+            "SELECT chunk, packed FROM columns WHERE path = (SELECT id FROM paths WHERE path = ?)", (path,)
+        )
+        with _damage(self.path):
+            return {chunk: unpack_column(packed) for chunk, packed in rows}
+
+    def names_below(self, path: str) -> list[str]:
+        """Return the dotted paths below ``path``, which is a mapping or a list in some files."""
+        rows = self._sql.execute(
+            "SELECT path FROM paths WHERE substr(path, 1, ?) IN (?, ?)", (len(path) + 1, f"{path}.", f"{path}[")
+        )
+        return [name for (name,) in rows]
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many files there are, and how many of them could not be read."""
+        found: tuple[int, int] = self._sql.execute(
+            "SELECT count(*), coalesce(sum(error != ''), 0) FROM files"
+        ).fetchone()
+        return found
+
+    def select(self, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Return the names of the columns and the rows of a SELECT over the documented views.
+
+        Raises ``StorageError`` with what SQLite says.
+        """
+        self._sql.executescript(_VIEWS)
+        self._sql.execute("PRAGMA query_only = 1")
+        self._sql.set_authorizer(_authorize)
+        try:
+            done = self._sql.execute(query)
+        except (sqlite3.Error, sqlite3.Warning) as err:
+            raise StorageError(f"SQLite says: {err}") from err
+        return [name for name, *_ in done.description or ()], _rows(done)
+
+
+def open_catalog(path: str, *, writable: bool) -> Catalog:
+    """Open the catalogue at ``path``; a writable one is made if it is missing or of an older version.
+
+    Raises ``MissingFileError``, ``StorageError``, ``OSError``.
+    """
+    if not writable and not os.path.exists(path):
+        raise MissingFileError("there is no catalogue", path=path, remedy=Remedy.INDEX)
+    if writable:
+        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+    try:
+        return _open(path, writable=writable)
+    except sqlite3.DatabaseError as err:
+        raise StorageError(f"is no catalogue ({err})", path=path, remedy=Remedy.INDEX_ANEW) from err
+
+
+def _open(path: str, *, writable: bool) -> Catalog:
+    connection = sqlite3.connect(
+        f"file:{_quoted(path)}?mode={'rwc' if writable else 'ro'}", uri=True, timeout=_WAIT, isolation_level=None
+    )
+    connection.create_function("unpacked", 1, unpack_json, deterministic=True)
+    connection.create_function("shown", 1, _shown, deterministic=True)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if writable and version != _VERSION:
+        _create(connection, version)
+    elif version != _VERSION:
+        connection.close()
+        raise StorageError("is of another version", path=path, remedy=Remedy.INDEX_ANEW)
+    return Catalog(path, connection)
+
+
+def _create(connection: sqlite3.Connection, version: int) -> None:
+    """Make the tables, in place of those of another version."""
+    if version:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            connection.execute(f'DROP TABLE "{name}"')
+    connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+
+
+_BELOW: Final = "(path = ? OR substr(path, 1, ?) = ?)"
+
+
+def _below(root: bytes) -> tuple[bytes, int, bytes]:
+    """Return the arguments of ``_BELOW`` for a directory or file."""
+    start = root if root.endswith(b"/") else root + b"/"
+    return root, len(start), start
+
+
+def _shown(path: bytes) -> str:
+    """Return a path as SQL can hold it: other bytes than UTF-8 are escaped."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(os.path.abspath(path), errors="surrogateescape")
+
+
+def _rows(done: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+    try:
+        yield from done
+    except sqlite3.Error as err:
+        raise StorageError(f"SQLite says: {err}") from err
+
+
+def _authorize(action: int, *_: Any) -> int:
+    """Allow only what a SELECT needs."""
+    allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+    return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
+
+
+@contextlib.contextmanager
+def _damage(path: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as err:
+        raise StorageError("is damaged", path=path, remedy=Remedy.INDEX_ANEW) from err
