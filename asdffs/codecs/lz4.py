@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from asdffs.codecs.base import IN_WORK, LARGEST_PART, Source, in_parallel, is_installed, pieces
 from asdffs.codecs.seeking.chain import RewritableChain
+from asdffs.codecs.seeking.guesses import Guesses
 from asdffs.codecs.seeking.lz4_slots import encode_part, encode_to_length
 
 _STORED_LENGTH = struct.Struct(">I")
@@ -52,8 +53,13 @@ class Lz4:
 
     def seeker(self, stored: Source, size: int) -> RewritableChain:
         """Return a seeker that reads the lengths of the parts.  See ``codecs.seeking.seeker``."""
+        ask = getattr(stored, "ask_ahead", None)
         return RewritableChain(
-            lambda place: _measured(stored, place), lambda place: _decoded(stored, place), size, encode_to_length
+            lambda place: _measured(stored, place),
+            lambda place: _decoded(stored, place),
+            size,
+            encode_to_length,
+            Guesses(ask) if ask is not None else None,
         )
 
     def encode(self, content: Source) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from asdffs.codecs.seeking.guesses import Guesses
 from asdffs.codecs.seeking.seeker import Chained
 from asdffs.codecs.seeking.slots import Slot
 
@@ -21,8 +22,9 @@ class RewritableChain(Chained):
         decode: Callable[[int], Iterator[bytes]],
         size: int,
         encode: Callable[[bytes, int, int], bytes | None],
+        guesses: Guesses | None = None,
     ) -> None:
-        super().__init__(measure, decode)
+        super().__init__(measure, decode, guesses)
         self._size = size
         self._encode = encode
 

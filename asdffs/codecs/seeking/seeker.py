@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 from asdffs.codecs.base import Codec, Source
+from asdffs.codecs.seeking.guesses import Guesses
 
 #: The least distance of two pieces that a seeker remembers, in bytes of content.
 _LEAST: Final = 1 << 18
@@ -85,13 +86,19 @@ class Chained:
     ``measure(place)`` returns the bytes of content of the piece at ``place`` of the stored bytes, and where the next
     one begins; None at the end.  It raises ``ValueError`` for a damaged piece: then no later piece is known, and a
     decoder says what is wrong.  ``decode(place)`` yields the content from the piece at ``place`` on.
+    ``guesses``: asks the server of a remote file for pieces before they are known; None if that is not worth it.
     """
 
     def __init__(
-        self, measure: Callable[[int], tuple[int, int] | None], decode: Callable[[int], Iterator[bytes]]
+        self,
+        measure: Callable[[int], tuple[int, int] | None],
+        decode: Callable[[int], Iterator[bytes]],
+        guesses: Guesses | None = None,
     ) -> None:
         self._measure = measure
         self._decode = decode
+        self._guesses = guesses
+        self._last = (0, 0)
         self._starts = [0]
         self._places = [0]
         self._next = (0, 0)
@@ -102,6 +109,7 @@ class Chained:
         for _ in range(_MOST_STEPS):
             if self._complete or self._next[0] > offset:
                 break
+            self._guess(offset)
             self._step()
         return self._starts[bisect_right(self._starts, offset) - 1]
 
@@ -146,6 +154,14 @@ class Chained:
             self._remember(start, place)
         if measured is not None:
             self._next = start + measured[0], measured[1]
+            self._last = measured[0], measured[1] - place
+
+    def _guess(self, offset: int) -> None:
+        """Have the lengths of the pieces from the next one to ``offset`` asked for at the same time."""
+        content, stored = self._last
+        if self._guesses is not None and content:
+            start, place = self._next
+            self._guesses.look_ahead(place, stored, (offset - start) // content + 1)
 
     def _remember(self, start: int, place: int) -> None:
         if start > self._starts[-1]:

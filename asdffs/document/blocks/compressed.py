@@ -29,21 +29,26 @@ logger = logging.getLogger(__name__)
 class StoredBytes(NamedTuple):
     """The stored bytes of a block, for a decoder that runs without the main lock.
 
-    See ``codecs.base.Source``.  ``read(offset, length)`` is called with the main lock held, and ``announce(offset,
-    length)`` before several reads that follow each other.
+    See ``codecs.base.Source``.  ``read(offset, length)`` is called with the main lock held, and so is
+    ``announce(parts)``, before several reads that follow: each part is an offset and a length.
     """
 
     size: int
     read: Callable[[int, int], bytes]
-    announce: Callable[[int, int], None]
+    announce: Callable[[Sequence[tuple[int, int]]], None]
     scheduler: Scheduler
+
+    def ask_ahead(self, parts: Sequence[tuple[int, int]]) -> None:
+        """Ask the server of a remote file for ``parts`` at the same time."""
+        inside = [(offset, min(length, self.size - offset)) for offset, length in parts if offset < self.size]
+        with self.scheduler.resumed():
+            self.announce(inside)
 
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``codecs.base.Source``.  Raises as ``BlockReader.read_stored``."""
         pieces: list[bytes] = []
         if length > PIECE:
-            with self.scheduler.resumed():
-                self.announce(offset, min(length, self.size - offset))
+            self.ask_ahead([(offset, length)])
         while length > 0:  # one piece at a time, so that other threads can take the main lock in between
             with self.scheduler.resumed():
                 piece = self.read(offset, min(length, PIECE))
@@ -129,7 +134,7 @@ class CompressedBlocks:
         return StoredBytes(
             self._header(number).used_size,
             lambda at, length: self._read_stored(number, at, length),
-            lambda at, length: self._fetch_ahead(number, [(at, length)]),
+            lambda parts: self._fetch_ahead(number, parts),
             self._scheduler,
         )
 

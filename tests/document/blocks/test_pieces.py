@@ -313,3 +313,40 @@ def test_both_libraries_of_zlib_agree(library: str, monkeypatch: pytest.MonkeyPa
     ):
         with pytest.raises(ValueError, match="."):
             list(ZLIB.decode(Bytes(bad), len(CONTENT)))
+
+
+class Far(NamedTuple):
+    """Stored bytes on a server: what was asked for comes without another round trip."""
+
+    content: bytes
+    here: list[tuple[int, int]]
+    trips: list[int]
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    def ask_ahead(self, parts: list[tuple[int, int]]) -> None:
+        self.trips.append(len(parts))
+        self.here.extend((offset, offset + length) for offset, length in parts)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        if not any(start <= offset and offset + length <= stop for start, stop in self.here):
+            self.trips.append(1)
+            self.here.append((offset, offset + length))
+        return self.content[offset : offset + length]
+
+
+@pytest.mark.parametrize("kind", ["even", "odd"])
+def test_lengths_of_far_pieces_need_few_round_trips(kind: str) -> None:
+    """Where the lengths are alike: 20 pieces in 3 trips.  Where they are not, the places are right all the same."""
+    sizes = [1 << 20] * 20 if kind == "even" else odd_sizes()
+    stored = lz4_parts([*sizes, len(CONTENT) - sum(sizes)] if kind == "even" else sizes)
+    far = Far(stored, [], [])
+    seeker = seeker_of(LZ4, far, len(CONTENT))
+    start = seeker.start_before(len(CONTENT) - 1)
+    assert start == seeker_of(LZ4, Bytes(stored), len(CONTENT)).start_before(len(CONTENT) - 1)
+    assert b"".join(seeker.decode_from(start)) == CONTENT[start:]
+    assert sum(far.trips) >= len(far.trips)
+    if kind == "even":
+        assert len(far.trips) <= 6
