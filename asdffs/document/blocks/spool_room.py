@@ -121,13 +121,13 @@ class SpoolRoom:
         3. the bytes of ``block`` that were not read last,
         4. all other blocks.
 
-        Dirty blocks and blocks that are being decoded are never freed.
+        What was written and is not committed, and blocks that are being decoded, are never freed.
         """
         over = sum(used.kept for used in self._used) + more - self.most
         if over <= 0:
             return
         over -= self._evict(block, over, ended=True)
-        for other in self._others(block):
+        for other in [used for used in self._used if used is not block and not used.busy]:
             if over > 0:
                 over -= other.free(over)
         if over > 0:
