@@ -204,3 +204,22 @@ def test_damage_is_told_at_the_write_and_other_pieces_can_be_written(tmp_path: P
         document.blocks[0].write_at(PIECE + 5, b"x")
     document.close()
     assert lz4.block.decompress(bytes(stored[4:first])) == CONTENT[:PIECE]
+
+
+def test_a_block_that_was_written_in_part_gives_back_what_others_need(tmp_path: Path) -> None:
+    """The other block is read as a whole; what was written to the first one stays, the rest of it goes."""
+    path = tmp_path / "data.asdf"
+    one = compressed_block(STORED[b"lz4\0"], b"lz4\0", len(CONTENT))
+    path.write_bytes(odd_file(blocks=[one, one]))
+    settings = Settings(spool=str(tmp_path), spool_max=9 * PIECE)
+    document = open_document(str(path), writable=True, settings=settings)
+    first, second = document.blocks
+    assert first.read_at(0, len(CONTENT)) == CONTENT
+    first.write_at(3 * PIECE, b"12345")
+    for at in range(0, len(CONTENT), PIECE):
+        assert second.read_at(at, PIECE) == CONTENT[at : at + PIECE]
+    kept = [document.contents._compressed.block(number) for number in (0, 1)]
+    assert sum(block.kept for block in kept if block is not None) <= 10 * PIECE
+    first.flush(durable=True)
+    assert first.read_at(0, len(CONTENT)) == CONTENT[: 3 * PIECE] + b"12345" + CONTENT[3 * PIECE + 5 :]
+    document.close()
