@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,7 +18,7 @@ from asdffs.cli.saying import say
 from asdffs.errors import MissingFileError, UsageError
 from asdffs.storage.remote.options import cache_folder
 from asdffs.storage.remote.urls import is_remote
-from asdffs.workflows.catalog.indexing import Indexed, update
+from asdffs.workflows.catalog.indexing import WHOLE, Indexed, Part, update, writing
 from asdffs.workflows.catalog.store import open_catalog
 
 logger = logging.getLogger(__name__)
@@ -27,11 +28,13 @@ _BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
 
 def run(arguments: argparse.Namespace) -> int:
     """Index the files, and print how many there were.  Raises ``AsdffsError``, ``OSError``."""
-    roots = roots_of([*arguments.places, *_listed(arguments.files_from)])
-    if not roots:
+    path, part = catalog_of(arguments.catalog), _part_of(arguments.part)
+    places = [*arguments.places, *_listed(arguments.files_from)]
+    if not places:
         raise UsageError("give a directory, or --files-from")
-    path = catalog_of(arguments.catalog)
-    done = indexed(path, roots, arguments.jobs)
+    if arguments.merge:
+        return _merge(arguments, path, places)
+    done = indexed(path, roots_of(places), arguments.jobs, part)
     if arguments.json:
         print(json.dumps({"catalog": path, **done._asdict()}, indent=2))
     else:
@@ -41,7 +44,31 @@ def run(arguments: argparse.Namespace) -> int:
     return int(ExitCode.OK)
 
 
-def indexed(path: str, roots: Sequence[bytes], jobs: int | None = None) -> Indexed:
+def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> int:
+    """Join catalogues, and print how many files they had."""
+    if arguments.part or arguments.files_from:
+        raise UsageError("--merge takes the names of catalogues alone")
+    with closing(open_catalog(path, writable=True)) as catalog, writing(path):
+        merged = sum(catalog.merge(part) for part in parts)
+        count, unread = catalog.counts()
+    if arguments.json:
+        facts = {"catalog": path, "found": count, "read": merged, "unread": unread, "removed": 0}
+        print(json.dumps(facts, indent=2))
+    else:
+        say(f"{path}: {count} files, {merged} merged")
+    return int(ExitCode.OK)
+
+
+def _part_of(text: str | None) -> Part:
+    """Return the part that ``--part`` names.  Raises ``UsageError``."""
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text or "1/1")
+    part = Part(*map(int, found.groups())) if found is not None else None
+    if part is None or not 1 <= part.number <= part.total:
+        raise UsageError(f"--part {text}: give I/N, such as 3/8")
+    return part
+
+
+def indexed(path: str, roots: Sequence[bytes], jobs: int | None = None, part: Part = WHOLE) -> Indexed:
     """Bring the catalogue at ``path`` up to date with ``roots``, with a bar on the terminal.  Raises as ``run``."""
     if jobs is not None and not 1 <= jobs <= 1024:
         raise UsageError(f"--jobs {jobs}: give a number from 1 to 1024")
@@ -51,7 +78,7 @@ def indexed(path: str, roots: Sequence[bytes], jobs: int | None = None) -> Index
         facts.update(done=done, total=total)
 
     with closing(open_catalog(path, writable=True)) as catalog, shown(lambda: [facts], "indexing"):
-        return update(catalog, roots, jobs or len(os.sched_getaffinity(0)), note)
+        return update(catalog, roots, jobs or len(os.sched_getaffinity(0)), note, part)
 
 
 def catalog_of(path: str | None) -> str:

@@ -331,6 +331,39 @@ def test_several_processes_give_the_same_rows(tmp_path: Path, call: Call) -> Non
     assert rows[0].count("\n") > 120
 
 
+def test_parts_that_are_merged_are_the_whole(tmp_path: Path, call: Call) -> None:
+    """Three parts, merged twice, also after a part changed: the rows of one index; each file is in one part."""
+    folder, whole, merged = tmp_path / "a", tmp_path / "whole.db", tmp_path / "merged.db"
+    for number in range(40):
+        write(folder / f"{number}.asdf", number)
+    (folder / "blocks.asdf").write_bytes(odd_file(blocks=[block_bytes(DATA), zlib_block(MASK)]))
+    (folder / "broken.asdf").write_bytes(b"")
+    parts = [tmp_path / f"part{number}.db" for number in (1, 2, 3)]
+    for _ in range(2):
+        counts = [
+            call("index", "--json", "--part", f"{number}/3", "--catalog", part, folder).json["found"]
+            for number, part in enumerate(parts, 1)
+        ]
+        assert (sum(counts), min(counts) > 0) == (42, True)
+        assert call("index", "--merge", "--catalog", merged, *parts).out == f"{merged}: 42 files, 42 merged\n"
+        assert call("index", "--catalog", whole, folder).code == 0
+        for query in (
+            "SELECT * FROM scalar ORDER BY 1, 2",
+            "SELECT * FROM array ORDER BY 1, 2",
+            "SELECT * FROM block ORDER BY 1, 2",
+            "SELECT path, size, error FROM file ORDER BY path",
+        ):
+            rows = [call("find", "--csv", "--sql", query, "--catalog", path).out for path in (whole, merged)]
+            assert rows[0] == rows[1]
+            assert rows[0].count("\n") > 2
+        for text in CONDITIONS:
+            assert call("find", text, "--catalog", merged).out == call("find", text, "--catalog", whole).out
+        write(folder / "7.asdf", 1234)
+    assert call("index", "--part", "4/3", folder).sentence == "--part 4/3: give I/N, such as 3/8"
+    assert call("index", "--merge", "--catalog", merged, tmp_path / "none.db").code == 3
+    assert "takes the names of catalogues" in call("index", "--merge", "--part", "1/2", parts[0]).sentence
+
+
 def test_names_of_files_from_a_list(tmp_path: Path, call: Call) -> None:
     for number in range(3):
         write(tmp_path / f"a/{number}.asdf", number)

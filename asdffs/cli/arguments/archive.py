@@ -17,6 +17,8 @@ example:
   asdffs index /data/archive                      the first time it reads all files, then what changed
   asdffs index --catalog archive.db /data/2025 /data/2026
   find /data -name '*.asdf' -newer mark | asdffs index --files-from -
+  asdffs index --part 3/8 --catalog part3.db /data     on the third of eight machines, and then
+  asdffs index --merge --catalog archive.db part*.db
 
 A directory is searched for *.asdf and *.fits.  Files that are gone leave the catalogue.  An index that was killed
 goes on where it was.  A file that cannot be read is in the catalogue with the reason, and ends nothing.
@@ -25,6 +27,8 @@ goes on where it was.  A file that cannot be read is in the catalogue with the r
     parser.add_argument("places", metavar="DIR", nargs="*", help="directory or ASDF file")
     parser.add_argument("--files-from", metavar="FILE", help="read names of files, one a line, from FILE; - is stdin")
     parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
+    parser.add_argument("--part", metavar="I/N", help="index only part I of N, as one of N machines")
+    parser.add_argument("--merge", action="store_true", help="join the catalogues that are named instead of DIR")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes that read (default: one a processor)")
     add_json(parser)
     return parser

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import multiprocessing
 import os
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -34,19 +35,41 @@ class Indexed(NamedTuple):
     removed: int
 
 
-def update(catalog: Catalog, roots: Sequence[bytes], jobs: int, note: Callable[[int, int], None]) -> Indexed:
-    """Read what is new or changed below ``roots``, and remove what is gone.
+class Part(NamedTuple):
+    """The files that one of ``total`` machines indexes: part ``number``, from 1.
+
+    A file belongs to the same part on every machine, whatever other files there are.
+    """
+
+    number: int
+    total: int
+
+    def has(self, path: bytes) -> bool:
+        """Return whether the file at ``path`` belongs to this part."""
+        return zlib.crc32(path) % self.total == self.number - 1
+
+
+#: All files.
+WHOLE: Final = Part(1, 1)
+
+
+def update(
+    catalog: Catalog, roots: Sequence[bytes], jobs: int, note: Callable[[int, int], None], part: Part = WHOLE
+) -> Indexed:
+    """Read what is new or changed below ``roots``, as far as it belongs to ``part``, and remove what is gone.
 
     ``jobs``: worker processes.  ``note(done, total)`` is called with the number of files that were read.
 
     Raises ``InUseError`` if another process writes the catalogue, ``StorageError``, ``OSError``.
     """
-    with _writing(catalog.path):
+    with writing(catalog.path):
         known = {path: identity for root in roots for path, identity in catalog.known(root).items()}
         todo: list[bytes] = []
         seen = 0
         gone = set(known)
         for path, identity in files_below(roots):
+            if not part.has(path):
+                continue
             seen += 1
             gone.discard(path)
             if known.get(path) != identity:
@@ -90,7 +113,7 @@ def _chunks(todo: Sequence[bytes], jobs: int) -> Iterator[tuple[Chunk, int]]:
 
 
 @contextlib.contextmanager
-def _writing(path: str) -> Iterator[None]:
+def writing(path: str) -> Iterator[None]:
     """Be the only process that writes the catalogue at ``path`` inside the block.  Raises ``InUseError``."""
     fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

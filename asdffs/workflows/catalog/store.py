@@ -50,6 +50,21 @@ CREATE TEMP VIEW scalar AS SELECT shown(f.path) AS file, p.path AS path, v.value
     FROM main.paths p JOIN main.columns c ON c.path = p.id JOIN json_each(unpacked(c.packed)) v
     JOIN main.files f ON f.chunk = c.chunk AND f.place = v.key WHERE v.type != 'array';
 """
+_COPY_COLUMNS: Final = """
+INSERT INTO columns SELECT mine.id, c.chunk + ?, c.packed
+    FROM part.columns c JOIN part.paths its ON its.id = c.path JOIN main.paths mine ON mine.path = its.path
+"""
+_COPY_ARRAYS: Final = """
+INSERT INTO arrays SELECT file + ?, path, source, shape, datatype, compression, offset FROM part.arrays
+"""
+_COPY_BLOCKS: Final = """
+INSERT INTO blocks SELECT file + ?, number, offset, size, stored, compression, error FROM part.blocks
+"""
+_COPY_FILES: Final = """
+INSERT INTO files
+    SELECT id + ?, path, identity, size, standard, format, container, error, left_out, chunk + ?, place
+    FROM part.files
+"""
 _WAIT: Final = 60.0
 #: Up to so many places of a chunk are looked up one by one.
 _FEW: Final = 100
@@ -109,6 +124,41 @@ class Catalog:
             count = sum(self._remove(path) for path in paths)
             self._drop_unused()
         return count
+
+    def merge(self, path: str) -> int:
+        """Take over all files of the catalogue at ``path``, and return how many these are.
+
+        What was known of the same files is replaced.  Raises ``MissingFileError``, ``StorageError``.
+        """
+        open_catalog(path, writable=False).close()  # it is there, and of this version
+        self._sql.execute("ATTACH DATABASE ? AS part", (f"file:{_quoted(path)}?mode=ro",))
+        try:
+            with self._sql:
+                self._sql.execute("BEGIN IMMEDIATE")
+                return self._take_over()
+        except sqlite3.DatabaseError as err:
+            raise StorageError(f"cannot be merged ({err})", path=path) from err
+        finally:
+            self._sql.execute("DETACH DATABASE part")
+
+    def _take_over(self) -> int:
+        """Copy the rows of the attached catalogue ``part``, with numbers of their own."""
+        paths = self._sql.execute("SELECT path FROM part.files").fetchall()
+        for (path,) in paths:
+            self._remove(path)
+        (chunk,) = self._sql.execute("SELECT coalesce(max(chunk), 0) FROM chunks").fetchone()
+        (file,) = self._sql.execute("SELECT coalesce(max(id), 0) FROM files").fetchone()
+        for statement, arguments in (
+            ("INSERT OR IGNORE INTO paths (path) SELECT path FROM part.paths", ()),
+            ("INSERT INTO chunks SELECT chunk + ?, places FROM part.chunks", (chunk,)),
+            (_COPY_COLUMNS, (chunk,)),
+            (_COPY_FILES, (file, chunk)),
+            (_COPY_ARRAYS, (file,)),
+            (_COPY_BLOCKS, (file,)),
+        ):
+            self._sql.execute(statement, arguments)
+        self._drop_unused()
+        return len(paths)
 
     def _drop_unused(self) -> None:
         """Remove chunks of which no place is in use."""
