@@ -22,16 +22,14 @@ from asdffs.cli.arguments.values import add_get, add_grep, add_rename, add_set, 
 
 _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and safe against crashes."
 _EPILOG = """\
-examples:
+asdffs COMMAND --help: options and examples; asdffs --version: of asdffs and libfuse
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
   asdffs get meta.title *.asdf       print a value of many files; set changes it, without a mount
-  asdffs COMMAND --help              options and examples; asdffs --version: of asdffs and libfuse
 exit codes:
-  0 done                             5 in use: mounted already, or the mount is busy
-  1 no such value; internal error    6 cannot be mounted: FUSE, mount point, rights
-  2 wrong command line               7 an edit was rejected; your text is beside the file
-  3 no such file                     8 the file could not be written or finished
-  4 not an ASDF file, or damaged     9 check found only warnings
+  0 done               1 no such value; internal error  2 wrong command line
+  3 no such file       4 not an ASDF file, or damaged   5 in use, or the mount is busy
+  6 cannot be mounted  7 an edit was rejected and kept  8 could not be read or written
+  9 check found only warnings
 """
 
 #: Name of each command -> what adds its parser.
