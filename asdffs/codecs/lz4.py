@@ -11,6 +11,7 @@ Parts are decoded and encoded in parallel.  A decoder can start at each of them.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _STORED_LENGTH = struct.Struct(">I")
 _LENGTH = struct.Struct("<I")
 _PART = 1 << 22
 _RATIO = 256
+#: Parts that a decoder decodes one by one at first.
+_ALONE = 3
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,15 @@ class Lz4:
 
 
 def _decoded(stored: Source, place: int) -> Iterator[bytes]:
-    """Yield the content of the parts from ``place`` of the stored bytes on: the first one alone, then in parallel."""
+    """Yield the content of the parts from ``place`` of the stored bytes on: a few one by one, then in parallel.
+
+    Who reads at random needs one part or two.  Threads that decode more would go on after this decoder was closed.
+    """
     parts = _parts(stored, place)
-    first = next(parts, None)
-    if first is not None:
-        yield _decoded_part(first)
-        del first
-        yield from in_parallel(_decoded_part, parts, lambda part: len(part) + _length(part))
+    for part in itertools.islice(parts, _ALONE):
+        yield _decoded_part(part)
+        del part
+    yield from in_parallel(_decoded_part, parts, lambda part: len(part) + _length(part))
 
 
 def _decoded_part(part: bytes) -> bytes:
