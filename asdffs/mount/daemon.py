@@ -25,7 +25,6 @@ from asdffs.document.saves.places import Places
 from asdffs.errors import AsdffsError, MountError
 from asdffs.mount.binding import Binding
 from asdffs.mount.direct import Direct
-from asdffs.mount.heap import limit_arenas
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
@@ -248,7 +247,6 @@ def _become_daemon(work: Callable[[Callable[[], None]], int], log: Callable[[], 
         signal.signal(number, signal.SIG_DFL)
     try:
         os.setsid()
-        limit_arenas()
         status = work(lambda: _say_ready(log, writer))
     except Exception:  # the process ends here, so this is the last chance to log the reason
         logger.exception("internal error; please report it")
