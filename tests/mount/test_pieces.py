@@ -107,3 +107,34 @@ def written_by(mount: Mounted) -> int:
     """Bytes that the daemon has written with system calls."""
     lines = Path(f"/proc/{mount.pid}/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
+
+
+def test_pieces_are_read_while_others_are_stored(tmp_path: Path) -> None:
+    """One thread writes and syncs, two read elsewhere in the same block, with a spool that is smaller than it."""
+    path = tmp_path / "data.asdf"
+    asdf.AsdfFile({"data": CONTENT}).write_to(path, all_array_compression="lz4")
+    model = CONTENT.copy()
+    with mounted(path, "-o", "spool_max=24M") as mount:
+        with ThreadPoolExecutor(3) as pool:
+            reads = [pool.submit(read_beside, mount.block(0), seed) for seed in (1, 2)]
+            file = os.open(mount.block(0), os.O_WRONLY)
+            for number in range(30):
+                place = (number * 7 % 48) << 20
+                os.pwrite(file, b"%05d" % number, place)
+                os.fsync(file)
+                model[place : place + 5] = np.frombuffer(b"%05d" % number, "u1")
+            os.close(file)
+            assert [read.result() for read in reads] == [0, 0]
+        assert np.array_equal(np.frombuffer(mount.block(0).read_bytes(), "u1"), model)
+    with asdf.open(path, validate_checksums=True, lazy_load=False, memmap=False) as found:
+        assert np.array_equal(found["data"], model)
+
+
+def read_beside(path: Path, seed: int) -> int:
+    """Compare random reads of 4 KiB, none at the beginning of a MiB, with the content; return how many differ."""
+    chosen, wrong = random.Random(seed), 0
+    with open(path, "rb", buffering=0) as file:
+        for _ in range(READS):
+            place = chosen.randrange(1, 47) * (1 << 20) + chosen.randrange(5, (1 << 20) - 4096)
+            wrong += os.pread(file.fileno(), 4096, place) != CONTENT[place : place + 4096].tobytes()
+    return wrong

@@ -42,3 +42,19 @@ class Rewritable(Seeker, Protocol):
 def fitting(length: int, least: int, grain: int) -> int:
     """Return the first of ``length``, ``length + grain``, ``length + 2 * grain`` ... that is ``least`` or more."""
     return length + max(0, -(-(least - length) // grain)) * grain
+
+
+def slots_within(seeker: Rewritable, changed: Iterable[tuple[int, int]], most: int) -> list[Slot]:
+    """Return the slots that have the ranges ``changed`` of the content.
+
+    None of them if they have more than ``most`` bytes of content or are stored in more.  Raises as
+    ``Rewritable.slots``.
+    """
+    slots: list[Slot] = []
+    content = stored = 0
+    for slot in seeker.slots(changed):
+        content, stored = content + slot.stop - slot.start, stored + slot.length
+        if max(content, stored) > most:
+            return []
+        slots.append(slot)
+    return slots

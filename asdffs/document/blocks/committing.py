@@ -21,7 +21,7 @@ from typing import NamedTuple
 from asdffs.codecs.base import Codec
 from asdffs.document.blocks.encoding import Encoded, encode
 from asdffs.document.blocks.reading import BlockParts, BlockReader
-from asdffs.document.blocks.rewriting import NewSlot, assemble, encode_changed
+from asdffs.document.blocks.rewriting import NewSlot, assemble, encode_slots, most_in_slots
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.changes import stored
 from asdffs.errors import AsdffsError, NotPermittedError, ReadOnlyError
@@ -171,12 +171,12 @@ class BlockCommitter:
 
         Under its lock.
         """
-        decoded = self._compressed.block(number)
-        found = decoded.rewritable() if decoded is not None else None
-        if decoded is None or found is None:
+        self._transaction.check_unchanged()  # else another program's bytes would be decoded
+        decoded, own = self._compressed.block(number), self._own(number)
+        found = decoded.slots(most_in_slots(own.size)) if decoded is not None else None
+        if found is None:
             return False
-        own = self._own(number)
-        slots = encode_changed(number, *found, own.size, own.read, self._compressed.stored(number), self._scheduler)
+        slots = encode_slots(*found, own.read, self._compressed.stored(number), self._scheduler)
         if slots is None:
             return False
         if sum(slot.grown > 0 for slot in slots) > 1:

@@ -21,8 +21,7 @@ from contextlib import nullcontext
 from typing import Final
 
 from asdffs.codecs.seeking.seeker import Remembering, Seeker
-from asdffs.codecs.seeking.slots import Rewritable
-from asdffs.document.blocks.ranges import Ranges
+from asdffs.codecs.seeking.slots import Rewritable, Slot, slots_within
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.spooled import Spooled
 from asdffs.document.progress import Progress
@@ -158,13 +157,22 @@ class DecodedBlock:
             self._content.add(offset, end)
             self.size = max(self.size, end)
 
-    def rewritable(self) -> tuple[Rewritable, Ranges] | None:
-        """Return the seeker and the ranges that were written since the last commit.
+    def slots(self, most: int) -> tuple[Rewritable, list[Slot]] | None:
+        """Return the seeker of the stored bytes, and the slots that have what was written since the last commit.
 
-        None if the block must be encoded as a whole.  Raises as ``read``.
+        None if the block must be encoded as a whole: its codec has no slots, or they have more than ``most`` bytes of
+        content or are stored in more.  Raises as ``read``.
         """
-        seeker = None if self._whole else self._seeker_now()
-        return (seeker, self._content.changed) if isinstance(seeker, Rewritable) else None
+        with self.exclusive.entered():  # a reader uses the same seeker
+            seeker = None if self._whole else self._seeker_now()
+            if not isinstance(seeker, Rewritable) or self._content.changed.size > most:
+                return None
+            try:
+                with self._scheduler.waiting():
+                    slots = slots_within(seeker, self._content.changed, most)
+            except ValueError as err:
+                raise self._damaged(f"its compressed bytes are damaged: {err}") from err
+        return (seeker, slots) if slots else None
 
     def remembered(self) -> bytes:
         """Return what the seeker of the stored bytes found out and is worth to be kept; empty if nothing."""

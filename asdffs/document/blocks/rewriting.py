@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from asdffs.codecs.base import Source
 from asdffs.codecs.seeking.slots import Rewritable, Slot
 from asdffs.document.blocks.encoding import Encoded
-from asdffs.document.blocks.ranges import Ranges
-from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.plan import difference
 from asdffs.scheduling import CHUNK, Scheduler
@@ -59,58 +57,30 @@ def _assembled(slots: list[NewSlot], stored: Source) -> Iterator[bytes]:
         place = slot.place + slot.length
 
 
-def encode_changed(
-    number: int,
-    seeker: Rewritable,
-    changed: Ranges,
-    size: int,
-    read: Callable[[int, int], bytes],
-    old: Source,
-    scheduler: Scheduler,
+def most_in_slots(size: int) -> int:
+    """Return the most bytes of slots that are worth to be encoded one by one, for a block of ``size`` bytes."""
+    return min(_MOST, size // 2)
+
+
+def encode_slots(
+    seeker: Rewritable, slots: list[Slot], read: Callable[[int, int], bytes], old: Source, scheduler: Scheduler
 ) -> list[NewSlot] | None:
-    """Encode the slots of block ``number`` that have the ranges ``changed`` of its ``size`` bytes of content.
+    """Encode the content of ``slots`` again.
 
     ``read(offset, length)`` returns content, and is called with the main lock held.  ``old``: the stored bytes.
 
-    Return the slots in order, those of the same length without equal bytes at both ends.  None if the whole block is
-    better encoded: too much was written, or the bytes do not fit.
-
-    Raises ``DamagedBlockError`` or as ``read``.
+    Return the slots in order, those of the same length without equal bytes at both ends.  None if new bytes do not
+    fit.  Raises as ``read``.
     """
-    most = min(_MOST, size // 2)
-    if changed.size > most:
-        return None
-    with scheduler.waiting():
-        slots = _few_slots(number, seeker, changed, most)
-        return _encoded(seeker, slots, read, old, scheduler) if slots else None
-
-
-def _few_slots(number: int, seeker: Rewritable, changed: Ranges, most: int) -> list[Slot]:
-    """Return the slots; none if they have more than ``most`` bytes of content or are stored in more."""
-    slots: list[Slot] = []
-    content = stored = 0
-    try:
-        for slot in seeker.slots(changed):
-            content, stored = content + slot.stop - slot.start, stored + slot.length
-            if max(content, stored) > most:
-                return []
-            slots.append(slot)
-    except ValueError as err:
-        raise DamagedBlockError(f"its compressed bytes are damaged: {err}", block=number) from err
-    return slots
-
-
-def _encoded(
-    seeker: Rewritable, slots: list[Slot], read: Callable[[int, int], bytes], old: Source, scheduler: Scheduler
-) -> list[NewSlot] | None:
     found: list[NewSlot] = []
-    for slot in slots:
-        with scheduler.resumed():
-            content = read(slot.start, slot.stop - slot.start)
-        stored = seeker.encode_slot(content, slot.length, _GRAIN)
-        if stored is None:
-            return None
-        found.append(_trimmed(slot, stored, old.read_at(slot.place, slot.length)))
+    with scheduler.waiting():
+        for slot in slots:
+            with scheduler.resumed():
+                content = read(slot.start, slot.stop - slot.start)
+            stored = seeker.encode_slot(content, slot.length, _GRAIN)
+            if stored is None:
+                return None
+            found.append(_trimmed(slot, stored, old.read_at(slot.place, slot.length)))
     return found
 
 
