@@ -15,7 +15,7 @@ from typing import Any
 
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.index import catalog_of, indexed, roots_of
-from asdffs.cli.saying import say
+from asdffs.cli.saying import on_one_line, say
 from asdffs.errors import UsageError
 from asdffs.tree.conditions import MISSING, parse_condition
 from asdffs.tree.paths import format_path, parse_path
@@ -76,7 +76,7 @@ def _print_table(arguments: argparse.Namespace, names: Sequence[str], rows: Iter
         writer.writerows([_text(cell) for cell in row] for row in rows)
     else:
         say("\t".join(names))
-        say(*("\t".join(map(_on_one_line, row)) for row in rows))
+        say(*("\t".join(on_one_line(_text(cell)) for cell in row) for row in rows))
 
 
 def _for_json(cell: Any) -> Any:
@@ -91,7 +91,3 @@ def _text(cell: Any) -> str:
     if isinstance(cell, bool):
         return "true" if cell else "false"
     return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)
-
-
-def _on_one_line(cell: Any) -> str:
-    return _text(cell).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import say
+from asdffs.cli.saying import on_one_line, say
 from asdffs.cli.texts import texts
 from asdffs.errors import AsdffsError, UsageError
 from asdffs.storage.remote.urls import is_remote
@@ -132,8 +132,7 @@ def _print_text(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequ
 
 def _on_one_line(cell: Any) -> str:
     """Return a cell of a table; one that is missing is empty."""
-    text = "" if cell is _MISSING else str(cell)
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return "" if cell is _MISSING else on_one_line(str(cell))
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -36,3 +36,8 @@ class CommandFormatter(SafeFormatter):
         """See ``logging.Formatter``."""
         record.word = "warning: " if record.levelno == logging.WARNING else ""
         return super().formatMessage(record)
+
+
+def on_one_line(text: str) -> str:
+    """Return ``text`` as a cell of a table with tabs: tabs and ends of lines are escaped."""
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

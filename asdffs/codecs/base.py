@@ -95,7 +95,7 @@ class Codec(Protocol):
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A codec that encodes a block in pieces of any size, which are decoded one by one."""
+    """A codec that can encode a block in pieces of a chosen size.  A reader decodes one piece without the others."""
 
     def in_pieces(self, size: int) -> Codec:
         """Return a codec that encodes pieces of ``size`` bytes of content."""

@@ -20,8 +20,8 @@ example:
   asdffs index --part 3/8 --catalog part3.db /data     on the third of eight machines, and then
   asdffs index --merge --catalog archive.db part*.db
 
-A directory is searched for *.asdf and *.fits.  Files that are gone leave the catalogue.  An index that was killed
-goes on where it was.  A file that cannot be read is in the catalogue with the reason, and ends nothing.
+A directory is searched for *.asdf and *.fits.  Files that no longer exist are removed from the catalogue.  After a
+kill, the next index continues.  A file that cannot be read is listed with the reason; the others are indexed.
 """
     parser = add_command(commands, "index", "read the metadata of many files into a catalogue", epilog)
     parser.add_argument("places", metavar="DIR", nargs="*", help="directory or ASDF file")
@@ -43,8 +43,8 @@ example:
   asdffs find --columns meta.date,meta.target 'exists meta.target'
   asdffs find --sql 'SELECT datatype, count(*) FROM array GROUP BY datatype'
 
-Conditions are those of --where (asdffs get --help).  The files are not opened: what they say is in the catalogue that
-asdffs index made.  --fresh says first whether files changed since then.  docs/catalog.md has the tables for --sql.
+CONDITION is written as for --where (asdffs get --help).  No file is opened: asdffs index has put their values into
+the catalogue.  --fresh runs asdffs index on DIR first.  docs/catalog.md describes the tables for --sql.
 """
     parser = add_command(commands, "find", "list files of a catalogue by a condition on their values", epilog)
     parser.add_argument("condition", metavar="CONDITION", help="what must hold; with --sql, a SELECT")

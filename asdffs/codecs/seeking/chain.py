@@ -1,4 +1,4 @@
-"""The seeker of a block whose pieces each say how long they are, and whose pieces can be encoded one by one."""
+"""The seeker of a block of pieces.  Each piece states its length, and can be encoded without the others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Guesses where the next pieces of a block begin, so that a server is asked for several of them at the same time.
+"""Guesses where the next pieces of a block begin, to ask the server of a remote file for several at once.
 
-The pieces of a chain say only how long they are themselves.  So each would be a round trip to the server of a remote
-file.  But pieces that follow each other have nearly the same stored length.  Guesses decide only what is fetched
-early; what is read is decided by the lengths.
+A piece states its own length only, so without guesses each piece costs a round trip.  Neighbouring pieces have nearly
+the same stored length.  A wrong guess costs bytes: the stated lengths alone decide what is read.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 _AT_ONCE: Final = 16
 #: Bytes around a guess that are fetched, in each direction.
 _AROUND: Final = 1 << 14
-#: A piece says how long it is in its first bytes, which must be in the part that was asked for.
+#: The length field of a piece is in its first bytes.  A guess is right if the fetched part has all of them.
 _HEAD: Final = 16
 
 
@@ -26,7 +25,7 @@ class Guesses:
         self._asked: list[tuple[int, int]] = []
 
     def look_ahead(self, place: int, length: int, count: int) -> None:
-        """Say that the piece at ``place`` is read next, and up to ``count`` others after it.
+        """Ask for the beginnings of the piece at ``place`` and of those after it, ``count`` pieces at most.
 
         ``length``: the stored bytes of the piece before.
         """

@@ -54,7 +54,10 @@ def encode_to_length(content: bytes, length: int, grain: int) -> bytes | None:
 
 
 def _possible(tiny: int, least: int, length: int, grain: int) -> int | None:
-    """Return the first length that parts can have whose bytes are ``least`` without the cost of tiny parts."""
+    """Return the shortest length that fits the slot and can be reached; None if there is none.
+
+    ``least``: bytes of all parts without the cost of ``tiny`` bytes of content as tiny parts.
+    """
     first = fitting(length, least, grain)
     return next((n for n in (first, first + grain) if _counts(tiny, n - least) is not None), None)
 

@@ -42,7 +42,7 @@ class Seeker(Protocol):
 
 @runtime_checkable
 class Remembering(Seeker, Protocol):
-    """A seeker that finds its places by decoding, so they are worth to be kept for the next time."""
+    """A seeker that finds its places by decoding.  That is slow, so they are saved for the next time."""
 
     def remembered(self) -> bytes:
         """Return all places, for ``recall`` of another seeker of the same stored bytes.
@@ -51,7 +51,7 @@ class Remembering(Seeker, Protocol):
         """
 
     def recall(self, kept: bytes) -> None:
-        """Take over what ``remembered`` returned.  Ignores bytes that are damaged, or of blocks of other sizes."""
+        """Add the places that ``remembered`` returned.  Ignores damaged bytes, and those of another block size."""
 
 
 @runtime_checkable

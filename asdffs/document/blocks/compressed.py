@@ -185,7 +185,7 @@ class CompressedBlocks:
             save_places(known, f"block {number}", found)
 
     def _recalled(self, number: int, seeker: Seeker) -> Seeker:
-        """Return ``seeker``, which has the places that were kept for it."""
+        """Give ``seeker`` the places that an earlier program saved, and return it."""
         known = self._known()
         if known is not None and isinstance(seeker, Remembering):
             seeker.recall(load_places(known, f"block {number}"))

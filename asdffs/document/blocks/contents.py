@@ -111,7 +111,7 @@ class Contents(BlockReader):
         return block is not None
 
     def detach(self, number: int) -> int:
-        """Stop to read the stored bytes of an uncommitted block, and return how many bytes of content that loses.
+        """Stop reading the stored bytes of an uncommitted block; return how many bytes of content are lost.
 
         See ``DecodedBlock.detach``.  Raises ``OSError``.
         """

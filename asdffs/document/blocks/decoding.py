@@ -175,13 +175,13 @@ class DecodedBlock:
         return (seeker, slots) if slots else None
 
     def remembered(self) -> bytes:
-        """Return what the seeker of the stored bytes found out and is worth to be kept; empty if nothing."""
+        """Return the places to save for the next time; empty if there are none.  See ``Remembering``."""
         return self._seeker.remembered() if isinstance(self._seeker, Remembering) and not self.dirty else b""
 
     def detach(self) -> int:
-        """Stop to use the ASDF file, whose bytes another program changed, and return how many bytes are lost.
+        """Stop reading the ASDF file, because another program changed it; return how many bytes are lost.
 
-        These were neither decoded nor written before; they read as zeros from now on.
+        Lost bytes were neither decoded nor written before.  They read as zeros from now on.
         """
         lost = 0 if self._whole else self.size - self._content.size
         self.stop_decoding()
@@ -202,7 +202,7 @@ class DecodedBlock:
             self.size = size
 
     def saved(self) -> None:
-        """Note that the ASDF file has what was written."""
+        """Note that the written content is in the ASDF file now."""
         if self._whole:
             self._content.add(0, self.size)
             self.ended = True

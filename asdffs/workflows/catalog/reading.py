@@ -15,7 +15,7 @@ from asdffs.errors import AsdffsError
 from asdffs.format.header import standard_version
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header
-from asdffs.storage.backend import Backend, Signature
+from asdffs.storage.backend import Backend
 from asdffs.storage.file_backend import FileFolder
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.paths import format_path
@@ -37,7 +37,7 @@ class Chunk(NamedTuple):
 
 def identity_of(status: os.stat_result) -> str:
     """Return what tells one version of a file from another: device, inode, size, mtime and ctime."""
-    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+    return _identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def read_chunk(paths: Sequence[bytes]) -> Chunk:
@@ -68,17 +68,17 @@ def read_file(path: bytes) -> tuple[FileRow, dict[str, Any]] | None:
         return _unread(path, err.strerror or str(err)), {}
     try:
         known = backend.signature()
-        return _read(path, _identity(known), known.size, with_pending_record(folder, backend))
+        return _read(path, _identity(*known[:5]), known.size, with_pending_record(folder, backend))
     except (AsdffsError, OSError) as err:
-        return _unread(path, str(err), _identity(known), known.size), {}
+        return _unread(path, str(err), _identity(*known[:5]), known.size), {}
     except RecursionError:
-        return _unread(path, "its tree is nested too deep", _identity(known), known.size), {}
+        return _unread(path, "its tree is nested too deep", _identity(*known[:5]), known.size), {}
     finally:
         backend.close()
 
 
-def _identity(known: Signature) -> str:
-    return f"{known.device}:{known.inode}:{known.size}:{known.mtime_ns}:{known.ctime_ns}"
+def _identity(*numbers: int) -> str:
+    return ":".join(map(str, numbers))
 
 
 def _unread(path: bytes, sentence: str, identity: str = "", size: int = 0) -> FileRow:
