@@ -49,7 +49,7 @@ def save_places(known: Signature, key: str, content: bytes) -> None:
     path = _path(known, key)
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        fd, draft = tempfile.mkstemp(dir=os.path.dirname(path))
+        fd, draft = tempfile.mkstemp(dir=os.path.dirname(path), suffix=PLACES_ENDING)  # a killed one is trimmed
         try:
             with open(fd, "wb") as file:
                 file.write(content)

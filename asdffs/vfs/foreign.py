@@ -76,21 +76,13 @@ class ForeignChanges:
         # a file that was changed in place had our written blocks; it never had those that are only in the spool
         in_place = foreign is Foreign.CHANGED
         if in_place:
-            self._detach(document.uncommitted_blocks)
+            for number in document.uncommitted_blocks:  # the file has other bytes now
+                document.contents.detach(number)
         failures = self._keep(document.uncommitted_blocks if in_place else document.written_blocks)
         if in_place and not failures:  # else the spool has the only copy, which the end of the mount tries to keep
             self._read_again()
         kept = "; ".join((*failures, *document.report.conflict)) or "nothing had to be kept"
         document.report.refuse(AsdffsError(f"{document.conflict} (kept: {kept})", path=document.path))
-
-    def _detach(self, blocks: tuple[int, ...]) -> None:
-        """Have the copies of ``blocks`` only bytes that are known, because the file has other bytes now."""
-        for number in blocks:
-            lost = self._document.contents.detach(number)
-            if lost:
-                logger.warning(
-                    "block %d: %d bytes that were not read or written here are zeros in its copy", number, lost
-                )
 
     @property
     def _pending(self) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -28,6 +29,8 @@ from asdffs.format.block_form import HeaderForm
 from asdffs.format.padding import Padding
 from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.payload import Payload, create_unnamed
+
+logger = logging.getLogger(__name__)
 
 
 class ChecksumPolicy(NamedTuple):
@@ -107,16 +110,17 @@ class Contents(BlockReader):
         """
         block = self._compressed.block(number) if self._compressed.is_dirty(number) else None
         if block is not None:
-            block.give_name(path)
+            _tell_lost(number, block.give_name(path))
         return block is not None
 
-    def detach(self, number: int) -> int:
-        """Stop reading the stored bytes of an uncommitted block; return how many bytes of content are lost.
+    def detach(self, number: int) -> None:
+        """Stop reading the stored bytes of an uncommitted block, and log how many bytes of content are lost.
 
         See ``DecodedBlock.detach``.  Raises ``OSError``.
         """
         block = self._compressed.block(number) if self._compressed.is_dirty(number) else None
-        return block.detach() if block is not None else 0
+        if block is not None:
+            _tell_lost(number, block.detach())
 
     @property
     def uncommitted(self) -> tuple[int, ...]:
@@ -310,3 +314,9 @@ class Contents(BlockReader):
         self._transaction.mode.check_conflict()
         self._table.pinned = True
         return self._compressed.block(number)
+
+
+def _tell_lost(number: int, lost: int) -> None:
+    """Log how many bytes of a block that was written in part are not in its copy."""
+    if lost:
+        logger.warning("block %d: %d bytes that were not read or written here are zeros in its copy", number, lost)

@@ -25,7 +25,7 @@ from asdffs.codecs.seeking.slots import Rewritable, Slot, slots_within
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.spooled import Spooled
 from asdffs.document.progress import Progress
-from asdffs.errors import AbandonedError, DamagedBlockError
+from asdffs.errors import AbandonedError, AsdffsError, DamagedBlockError
 from asdffs.scheduling import CHUNK, Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.file_backend import write_all
@@ -189,10 +189,19 @@ class DecodedBlock:
         self._whole = True
         return lost
 
-    def give_name(self, path: str) -> None:
-        """Give the spool file of a dirty block the name ``path``, durably and without a copy.  Raises ``OSError``."""
-        self._content.file.truncate(self.size)
+    def give_name(self, path: str) -> int:
+        """Give the spool file of a dirty block the name ``path``, durably and without a copy.
+
+        Decodes the rest of a block that was written in part.  Return how many bytes could not be decoded: they are
+        zeros in the file.  Raises ``OSError``.
+        """
+        with self.exclusive.entered():
+            if not self._whole:
+                with contextlib.suppress(AsdffsError, OSError):  # what was written is worth more than nothing
+                    self._decode_all(self.size)
+            lost = self.detach()
         self._content.name(path)
+        return lost
 
     def truncate(self, size: int) -> None:
         """Set the size of the content in bytes; added bytes read as zeros.  Raises as ``write``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from pathlib import Path
@@ -223,3 +224,21 @@ def test_a_block_that_was_written_in_part_gives_back_what_others_need(tmp_path: 
     first.flush(durable=True)
     assert first.read_at(0, len(CONTENT)) == CONTENT[: 3 * PIECE] + b"12345" + CONTENT[3 * PIECE + 5 :]
     document.close()
+
+
+@pytest.mark.parametrize("readable", [False, True])
+def test_a_block_that_was_written_in_part_is_named_as_a_whole(tmp_path: Path, *, readable: bool) -> None:
+    """At the end of a mount that cannot store it.  Without the file, what was written is there, and zeros."""
+    path, kept = tmp_path / "data.asdf", tmp_path / "kept.bin"
+    sample(path, b"lz4\0", last=False)
+    document = open_document(str(path), writable=True, settings=Settings(spool=str(tmp_path)))
+    document.blocks[0].write_at(3 * PIECE + 7, b"12345")
+    if not readable:
+        os.truncate(path, 1000)
+    assert document.contents.give_name(0, str(kept))
+    found, model = kept.read_bytes(), CONTENT[: 3 * PIECE + 7] + b"12345" + CONTENT[3 * PIECE + 12 :]
+    assert len(found) == len(model)
+    assert found[3 * PIECE :][:100] == model[3 * PIECE :][:100]
+    assert (found == model) == readable
+    assert all(a in (b, 0) for a, b in zip(found[:: PIECE // 64], model[:: PIECE // 64], strict=True))
+    document.contents.revert(0)
