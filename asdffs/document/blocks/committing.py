@@ -171,7 +171,8 @@ class BlockCommitter:
 
         Under its lock.
         """
-        self._transaction.check_unchanged()  # else another program's bytes would be decoded
+        with self._change.entered():  # else a change of another block would look like another program's
+            self._transaction.check_unchanged()  # else another program's bytes would be decoded
         decoded, own = self._compressed.block(number), self._own(number)
         found = decoded.slots(most_in_slots(own.size)) if decoded is not None else None
         if found is None:
