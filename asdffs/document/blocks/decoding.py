@@ -15,13 +15,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Final
 
 from asdffs.codecs.seeking.seeker import Remembering, Seeker
 from asdffs.codecs.seeking.slots import Rewritable, Slot, slots_within
+from asdffs.document.blocks.gathered import Gathered
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.spooled import Spooled
 from asdffs.document.progress import Progress
@@ -36,8 +36,6 @@ _BEHIND: Final = 4 << 20
 #: The same for a block that is kept in memory because the disk of the spool is full; and the most that it keeps.
 _BEHIND_IN_MEMORY: Final = 1 << 20
 _MOST_IN_MEMORY: Final = 8 << 20
-#: Most seconds for which small pieces are gathered before the reader gets them.
-_WORTH: Final = 0.004
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 #: The most places with damage that are remembered.
 _MOST_DAMAGES: Final = 1024
@@ -83,11 +81,10 @@ class DecodedBlock:
         self._content = Spooled(lambda: self._room.create(in_memory=self._in_memory))
         self._seeker: Seeker | None = None
         self._memory = 0
-        self._pieces: Iterator[bytes] | None = None
+        self._pieces: Gathered | None = None
         self._position = 0
         self._started = 0
         self._rest = memoryview(b"")
-        self._trouble: ValueError | MemoryError | None = None
         self._damages: dict[int, tuple[int, DamagedBlockError]] = {}
         self._last = (0, 0)
         self._retired = False
@@ -167,11 +164,8 @@ class DecodedBlock:
             seeker = None if self._whole else self._seeker_now()
             if not isinstance(seeker, Rewritable) or self._content.changed.size > most:
                 return None
-            try:
-                with self._scheduler.waiting():
-                    slots = slots_within(seeker, self._content.changed, most)
-            except ValueError as err:
-                raise self._damaged(f"its compressed bytes are damaged: {err}") from err
+            with self._told(), self._scheduler.waiting():
+                slots = slots_within(seeker, self._content.changed, most)
         return (seeker, slots) if slots else None
 
     def remembered(self) -> bytes:
@@ -323,29 +317,20 @@ class DecodedBlock:
         if self._pieces is None or not start <= self._position <= wanted:
             self._keep_rest()
             self.stop_decoding()
-            self._pieces, self._position, self._started = seeker.decode_from(start), start, start
+            self._pieces, self._position, self._started = Gathered(seeker.decode_from(start)), start, start
 
     def _start_before(self, wanted: int) -> tuple[Seeker, int]:
         """Return the seeker, and the last place before ``wanted`` at which it can start."""
         seeker = self._seeker_now()
-        try:
-            with self._scheduler.waiting():
-                return seeker, seeker.start_before(wanted)
-        except ValueError as err:
-            raise self._damaged(f"its compressed bytes are damaged: {err}") from err
-        except MemoryError as err:
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
+        with self._told(), self._scheduler.waiting():
+            return seeker, seeker.start_before(wanted)
 
     def _seeker_now(self) -> Seeker:
         """Return the seeker of the stored bytes as they are now."""
-        try:
-            if self._seeker is None:
+        if self._seeker is None:
+            with self._told():
                 self._memory, self._seeker = self._open_seeker()
-            return self._seeker
-        except ValueError as err:
-            raise self._damaged(f"its compressed bytes are damaged: {err}") from err
-        except MemoryError as err:
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
+        return self._seeker
 
     def _keep_rest(self) -> None:
         """Keep the rest of a piece before another one is decoded: a second reader may need it soon."""
@@ -432,57 +417,30 @@ class DecodedBlock:
                 write_all(spool, piece[low - start : high - start], low)
         self._content.add(start, stop)
 
-    def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
-        try:
-            with self._scheduler.waiting():
-                piece = self._gathered(pieces)
-        except ValueError as err:
-            raise self._damaged(f"its compressed bytes are damaged: {err}") from err
-        except MemoryError as err:
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
+    def _next_piece(self, pieces: Gathered) -> bytes:
+        with self._told(), self._scheduler.waiting():
+            piece = pieces.take()
         if piece is None:
             if self._position < self.size:
                 raise self._damaged(f"it decodes to {self._position} bytes instead of {self.size}")
             self.ended = True
         return piece or b""
 
-    def _gathered(self, pieces: Iterator[bytes]) -> bytes | None:
-        """Return several pieces as one, or None at the end.
-
-        Codecs may yield only dozens of bytes at a time, and each call costs a release of the main lock.  If an error
-        follows some pieces, return the pieces now and raise the error at the next call.
-        """
-        trouble, self._trouble = self._trouble, None
-        if trouble is not None:
-            raise trouble
-        gathered: list[bytes] = []
-        length, until = 0, time.monotonic() + _WORTH
-        while length < CHUNK and (not gathered or time.monotonic() < until):
-            try:
-                piece = next(pieces, None)
-            except (ValueError, MemoryError) as err:
-                if not gathered:
-                    raise
-                self._trouble = err
-                break
-            if piece is None:
-                break
-            gathered.append(piece)
-            length += len(piece)
-        if not gathered:
-            return None
-        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
-
     def stop_decoding(self) -> None:
-        """Close the decoder, and keep the decoded content.
+        """Close the decoder, and keep the decoded content."""
+        if self._pieces is not None:
+            self._pieces.close()
+        self._pieces, self._rest = None, memoryview(b"")
 
-        A decoder that runs now, because of an interrupt, cannot be closed; it is forgotten, and ends by itself.
-        """
-        close = getattr(self._pieces, "close", None)  # only generators have it
-        if close is not None:
-            with contextlib.suppress(ValueError):
-                close()
-        self._pieces, self._rest, self._trouble = None, memoryview(b""), None
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise errors of a decoder or seeker as ``DamagedBlockError``, or ``OSError`` for a lack of memory."""
+        try:
+            yield
+        except ValueError as err:
+            raise self._damaged(f"its compressed bytes are damaged: {err}") from err
+        except MemoryError as err:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from err
 
     def _damaged(self, reason: str) -> DamagedBlockError:
         return DamagedBlockError(reason, block=self.number)
