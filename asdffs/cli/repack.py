@@ -84,6 +84,8 @@ def _room_of(arguments: argparse.Namespace) -> RoomPolicy:
     """Return padding and alignment of the new file.  Raises ``UsageError``."""
     if arguments.profile and arguments.compression != KEEP:
         raise UsageError("--profile decides the compressions; leave out --compression")
+    if arguments.piece_size and not arguments.profile and arguments.compression == KEEP:
+        raise UsageError("--piece-size takes effect only with --compression lz4 or --profile cloud")
     room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
     return replace(ROOM, padding=room.padding) if arguments.profile and arguments.align is None else room
 

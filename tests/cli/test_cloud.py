@@ -123,6 +123,11 @@ def test_options_that_contradict_each_other(file: Path, call: Call) -> None:
     done = call("repack", "--compression", "zlib", "--piece-size", "1M", file)
     assert done.code != 0
     assert "zlib has no pieces whose size can be chosen; lz4 has" in done.sentence
+    done = call("repack", "--piece-size", "1M", file)
+    assert (done.code, done.sentence) == (
+        2,
+        "--piece-size takes effect only with --compression lz4 or --profile cloud",
+    )
     assert "from 4K to 64M" in call("repack", "--compression", "lz4", "--piece-size", "1", file).sentence
 
 

@@ -6,6 +6,7 @@ import os
 import time
 import zlib
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -53,6 +54,16 @@ def test_a_link_is_not_followed_and_no_room_is_no_error(cache: Path, tmp_path: P
     cache.rmdir()
     cache.write_bytes(b"in the way")
     save_places(KNOWN, "block 1", b"places")
+
+
+def test_what_a_killed_program_left_is_trimmed(cache: Path) -> None:
+    """It died before the draft got its name: nobody reads the draft, and it counts as a file of the cache."""
+    with mock.patch("os.replace", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        save_places(KNOWN, "block 1", b"places")
+    assert load_places(KNOWN, "block 1") == b""
+    assert used()[0] == len(list(cache.iterdir())) == 1
+    assert trim(0) == 0
+    assert list(cache.iterdir()) == []
 
 
 def test_points_of_zlib_are_kept_until_the_file_changes(cache: Path, tmp_path: Path) -> None:

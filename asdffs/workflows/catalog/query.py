@@ -10,7 +10,6 @@ from asdffs.tree.conditions import MISSING, Condition
 from asdffs.tree.paths import Path, format_path
 from asdffs.workflows.catalog.chunks import Collection
 from asdffs.workflows.catalog.store import Catalog
-from asdffs.workflows.catalog.walking import files_below
 
 
 class Match(NamedTuple):
@@ -41,23 +40,25 @@ def find(
     return found
 
 
-def stale(catalog: Catalog, roots: Sequence[bytes]) -> int:
-    """Return how many files below ``roots`` are new, changed or gone since the catalogue read them."""
-    known = {path: identity for root in roots for path, identity in catalog.known(root).items()}
-    found = dict(files_below(roots))
-    return sum(known.get(path) != identity for path, identity in found.items()) + len(known.keys() - found.keys())
-
-
 def _column(catalog: Catalog, path: Path) -> dict[int, list[Any]]:
     """Return the values at ``path``: chunk -> values.  A mapping or a list counts as a value that is not empty."""
     if any(isinstance(step, int) and step < 0 for step in path):
         raise UsageError(f"{format_path(path)}: a catalogue has no numbers from the end of a list")
     name = format_path(path)
     found = catalog.columns(name)
-    for below in catalog.names_below(name):
-        for chunk, values in catalog.columns(below).items():
-            here = found.setdefault(chunk, [MISSING] * len(values))
-            for number, value in enumerate(values):
-                if value is not MISSING and here[number] is MISSING:
-                    here[number] = Collection.MORE
+    below = catalog.names_below(name)
+    left = {chunk: found.get(chunk, [MISSING] * count).count(MISSING) for chunk, count in catalog.chunks() if below}
+    for one in below:
+        if not any(left.values()):  # every file has something there: to read the other columns takes long
+            break
+        for chunk, values in catalog.columns(one).items():
+            left[chunk] -= _fill(found.setdefault(chunk, [MISSING] * len(values)), values)
     return found
+
+
+def _fill(here: list[Any], values: Sequence[Any]) -> int:
+    """Note in ``here`` the files that have one of ``values``, and return how many were not noted before."""
+    new = [n for n, value in enumerate(values) if value is not MISSING and here[n] is MISSING]
+    for number in new:
+        here[number] = Collection.MORE
+    return len(new)
