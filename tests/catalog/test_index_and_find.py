@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -386,6 +387,28 @@ def test_mistakes_are_told(tmp_path: Path, call: Call) -> None:
     assert call("find", "a = 1").code == 2
     assert "--fresh: name the directories" in call("find", "--fresh", "a == 1").sentence
     assert call("index", "--jobs", "0", tmp_path / "a").sentence == "--jobs 0: give a number from 1 to 1024"
+
+
+@pytest.mark.parametrize("packed", [b"", b"nonsense", zlib.compress(b"[1, 2, 3]"), zlib.compress(b"{}"), b"cut"])
+def test_a_catalogue_that_lies_is_told(tmp_path: Path, call: Call, packed: bytes) -> None:
+    write(tmp_path / "a/1.asdf", 1)
+    catalog = tmp_path / "archive.db"
+    assert call("index", "--catalog", catalog, tmp_path / "a").code == 0
+    if packed == b"cut":
+        packed = zlib.compress(b"[" + b"1," * 5000 + b"1]")[:-5]
+    connection = sqlite3.connect(catalog)
+    with connection:
+        connection.execute("UPDATE columns SET packed = ?", (packed,))
+    connection.close()
+    connection = sqlite3.connect(catalog)
+    names = [name for (name,) in connection.execute("SELECT path FROM paths")]
+    connection.close()
+    for name in names:
+        done = call("find", "--catalog", catalog, f"exists {name}")
+        assert done.code == 8
+        assert "is damaged; remove it, and 'asdffs index DIR' makes it anew" in done.sentence
+    done = call("find", "--csv", "--catalog", catalog, "--sql", "SELECT count(*) FROM scalar")
+    assert "Traceback" not in done.err
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path, call: Call) -> None:

@@ -20,6 +20,8 @@ from asdffs.tree.conditions import MISSING
 #: Files in a chunk.
 FILES: Final = 1000
 _LEVEL: Final = 1
+#: Bytes of the largest column: 1,000 texts of 65,536 characters, of which each takes 12 bytes in JSON, have fewer.
+_LARGEST: Final = 1 << 30
 _MISSING_MARK: Final[list[Any]] = []
 
 
@@ -54,10 +56,14 @@ def pack_column(values: Sequence[Any]) -> bytes:
 
 def unpack_column(packed: bytes) -> list[Any]:
     """Return the values of a column; ``MISSING`` where a file has none.  Raises ``ValueError`` if it is damaged."""
+    stream = zlib.decompressobj()
     try:
-        values = json.loads(zlib.decompress(packed))
+        text = stream.decompress(packed, _LARGEST)
     except zlib.error as err:
         raise ValueError(str(err)) from err
+    values = json.loads(text) if stream.eof else None
+    if not isinstance(values, list):
+        raise ValueError("a column is a list of at most 1 GiB")
     return [_unmarked(value) if isinstance(value, list) else value for value in values]
 
 

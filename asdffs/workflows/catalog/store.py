@@ -219,10 +219,12 @@ class Catalog:
     def columns(self, path: str) -> dict[int, list[Any]]:
         """Return the values at a dotted path: chunk -> one value for each place.  Raises ``StorageError``."""
         rows = self._sql.execute(
-            "SELECT chunk, packed FROM columns WHERE path = (SELECT id FROM paths WHERE path = ?)", (path,)
+            "SELECT chunk, places, packed FROM columns JOIN chunks USING (chunk) "
+            "WHERE path = (SELECT id FROM paths WHERE path = ?)",
+            (path,),
         )
         with _damage(self.path):
-            return {chunk: unpack_column(packed) for chunk, packed in rows}
+            return {chunk: _checked(unpack_column(packed), places) for chunk, places, packed in rows}
 
     def names_below(self, path: str) -> list[str]:
         """Return the dotted paths below ``path``, which is a mapping or a list in some files."""
@@ -298,6 +300,13 @@ def _below(root: bytes) -> tuple[bytes, int, bytes]:
     """Return the arguments of ``_BELOW`` for a directory or file."""
     start = root if root.endswith(b"/") else root + b"/"
     return root, len(start), start
+
+
+def _checked(values: list[Any], places: int) -> list[Any]:
+    """Return the values of a column.  Raises ``ValueError`` if they are not as many as the places of its chunk."""
+    if len(values) != places:
+        raise ValueError(f"a column has {len(values)} values for {places} places")
+    return values
 
 
 def _shown(path: bytes) -> str:
