@@ -166,6 +166,7 @@ class SerialCalls(SingleThread):
 class Rank(enum.IntEnum):
     """The order in which a thread may take locks, lowest first.  docs/design/concurrency.md describes each lock."""
 
+    DOCUMENT = 0
     NODE = 1
     SAVE = 2
     STORE_READING = 3

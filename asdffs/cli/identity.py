@@ -97,6 +97,20 @@ class StateOwner:
         _write(_link(self._identity), self._top)
 
 
+def leave(path: str) -> None:
+    """Remove the state directory of the file at ``path`` if it has nothing but notes about the file.
+
+    The caller has the lock of the file.  What cannot be removed stays.
+    """
+    top = top_of(path)
+    with contextlib.suppress(OSError):
+        if set(os.listdir(top)) <= {_IDENTITY, SPOOLS}:
+            links = [_link(identity) for identity in _identities(top)]
+            shutil.rmtree(top)
+            for link in links:
+                os.unlink(link)
+
+
 def _home() -> str:
     return os.path.join(state_home(), "asdffs")
 

@@ -12,26 +12,17 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from asdffs import interrupts
-from asdffs.cli.identity import note_replacement
 from asdffs.cli.logs import SYSLOG, check_log, log_to
 from asdffs.cli.notify import notify
-from asdffs.cli.past import tell_the_past
-from asdffs.cli.places import (
-    Held,
-    clear,
-    places_of,
-    private_places,
-    state_home,
-)
+from asdffs.cli.opened_file import OpenedFile, open_for_mount
+from asdffs.cli.places import clear, places_of, private_places, state_home
 from asdffs.cli.remedies import told
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.cli.unused_states import remove_unused_states
-from asdffs.document.blocks.contents import ChecksumPolicy
-from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
@@ -39,13 +30,16 @@ from asdffs.errors import (
     AsdffsError,
     CutBlockError,
     KeptEditsError,
+    LockedError,
     MountError,
+    Remedy,
     UnfinishedError,
     UsageError,
     reason_of,
 )
 from asdffs.mount.binding import load_binding
-from asdffs.mount.daemon import run_in_background, serve
+from asdffs.mount.content import ArchiveContent, FileContent
+from asdffs.mount.daemon import run_in_background, serve, site_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions, parse_options
 from asdffs.storage.mount_table import filesystem_of, resolved, topmost
@@ -67,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     options = parse_options([*arguments.options, *([f"layout={arguments.layout}"] if arguments.layout else [])])
     if options.schema:
         check_available()
-    path = arguments.file if is_remote(arguments.file) else os.path.join(*resolve(arguments.file))
     options = _with_remote(options, arguments)
+    path = _path_of(arguments.file, options)
     mountpoint = _check_mountpoint(arguments.mountpoint, nonempty=options.nonempty)
     _check_outside(mountpoint, path, options)
     if options.log is not None:
@@ -76,18 +70,15 @@ def run(arguments: argparse.Namespace) -> int:
         options = replace(options, log=options.log if options.log == SYSLOG else os.path.abspath(options.log))
     _check_device()
     _check_helper()
-    options = _downgraded(options, path, arguments.options)
+    serve_it = _serve_archive if os.path.isdir(path) else _serve_file
+    options = options if serve_it is _serve_archive else downgraded(options, path, arguments.options)
     claim = _claim(mountpoint, arguments.mountpoint)
-    wanted = arguments.binding or wanted_binding()
     places = private_places(options.spool) if options.read_only else places_of(path, options.spool)
+    waiting = _Waiting(path, mountpoint, options, arguments.binding or wanted_binding(), places)
 
     def work(ready: Callable[[], None]) -> int:
         with interrupts.critical():  # while it serves, signals end the mount
-            try:
-                _serve(path, mountpoint, options, wanted, places, lambda: _give_up(claim, ready))
-            finally:
-                if options.read_only:
-                    clear(places)
+            serve_it(waiting, lambda: _give_up(claim, ready))
         return 0
 
     if arguments.foreground or arguments.debug or arguments.systemd:
@@ -96,6 +87,27 @@ def run(arguments: argparse.Namespace) -> int:
         return work(lambda: _say_mounted(f"mounted {shown_name(path)} at {mountpoint}", quiet=arguments.quiet))
     log, keep = options.log or places.log, options.log is not None
     return run_in_background(_reporting(work), lambda: log_to(log, keep=keep), keep=(claim,))
+
+
+class _Waiting(NamedTuple):
+    """What is to be mounted, where and how."""
+
+    path: str
+    mountpoint: str
+    options: MountOptions
+    binding: Any
+    places: Places
+
+
+def _path_of(given: str, options: MountOptions) -> str:
+    """Return the absolute path of what to mount, or its URL.  Raises as ``resolve``, ``UsageError``."""
+    if is_remote(given):
+        return given
+    if not os.path.isdir(given):
+        return os.path.join(*resolve(given))
+    if options.lease:
+        raise UsageError("'-o lease' is about one file, and cannot be used for a directory")
+    return os.path.realpath(given)
 
 
 def _claim(mountpoint: str, given: str) -> int:
@@ -134,48 +146,60 @@ def wanted_binding() -> Any:
     return os.environ.get("ASDFFS_BINDING") or "auto"
 
 
-def _serve(
-    path: str, mountpoint: str, options: MountOptions, wanted: Any, places: Places, ready: Callable[[], None]
-) -> None:
-    binding = load_binding(wanted)
-    loop = Loop()
-    settings = Settings(
-        spool=places.spool,
-        scheduler=loop,
-        padding=options.padding,
-        spool_max=options.spool_max,
-        checksums=ChecksumPolicy(keep=options.keep_checksums, verify=options.verify),
-        strict=options.strict,
-        schema=options.schema,
-        growth=options.growth,
-        journal=options.journal,
-        replacing=lambda new: note_replacement(path, new),
-        tell=told,
-        remote=options.remote,
-    )
-    # the spool belongs to whoever holds the lock: it is touched only after the file is open
-    document = open_document(path, writable=not options.read_only, settings=settings)
-    held = Held(places)
+def _serve_file(waiting: _Waiting, ready: Callable[[], None]) -> None:
+    binding, loop = load_binding(waiting.binding), Loop()
+    opened = open_for_mount(waiting.path, waiting.options, loop, waiting.places)
     try:
-        if not options.read_only:
-            for sentence in tell_the_past(document, places).sentences:
-                logger.warning("%s: %s", document.path, sentence)
+        opened.keep_the_past()
         interrupts.check()
+        site = site_of(waiting.mountpoint, waiting.options, opened.places, binding, loop)
         serve(
-            document,
-            mountpoint,
-            options,
+            FileContent(opened, site),
+            site,
             binding,
-            places,
-            loop,
             ready=ready,
-            leaving=lambda: _say_leaving(shown_name(path)),
-            released=held.release,
+            leaving=lambda: _say_leaving(shown_name(waiting.path)),
         )
     finally:
-        held.close()
-        document.close()  # last: it gives the lock away, and with it the spool
+        opened.close()
         remove_unused_states()
+
+
+def _serve_archive(waiting: _Waiting, ready: Callable[[], None]) -> None:
+    binding, loop, options, path = load_binding(waiting.binding), Loop(), waiting.options, waiting.path
+    lock = _lock_archive(path, options)
+    try:
+        site = site_of(waiting.mountpoint, options, waiting.places, binding, loop)
+
+        def open_file(file: str) -> OpenedFile:
+            return open_for_mount(file, downgraded(options, file, []), loop)
+
+        serve(
+            ArchiveContent(path, waiting.places, open_file, site),
+            site,
+            binding,
+            ready=ready,
+            leaving=lambda: _say_leaving(shown_name(path)),
+        )
+    finally:
+        clear(waiting.places)
+        os.close(lock)
+        remove_unused_states()
+
+
+def _lock_archive(path: str, options: MountOptions) -> int:
+    """Return a descriptor that keeps other writing mounts from this directory.  Raises ``LockedError``."""
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if options.read_only:
+        return lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        os.close(lock)
+        raise LockedError(
+            "another asdffs has mounted this directory for writing", path=path, remedy=Remedy.UMOUNT
+        ) from err
+    return lock
 
 
 def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[[], None]], int]:
@@ -232,6 +256,8 @@ def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
     for place in (None if is_remote(path) else path, options.spool, options.log, state_home(), tempfile.gettempdir()):
         if place is not None and os.path.commonpath([os.path.realpath(place), mountpoint]) == mountpoint:
             raise MountError("lies inside the mount point; choose another place for one of them", path=place)
+    if os.path.isdir(path) and os.path.commonpath([path, mountpoint]) == path:
+        raise MountError("the mount point lies inside the directory; choose one outside", path=mountpoint)
 
 
 def _check_helper() -> None:
@@ -266,7 +292,7 @@ def _with_remote(options: MountOptions, arguments: argparse.Namespace) -> MountO
     )
 
 
-def _downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptions:
+def downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptions:
     """Read-only where the file, or the directory that is to hold its journal, cannot be written; and say so."""
     if is_remote(path):
         if any("rw" in text.split(",") for text in given):

@@ -29,13 +29,22 @@ _REPORT = "report.json"
 def places_of(path: str, spool: str | None = None) -> Places:
     """Make and return the places of the writing mount of the file at ``path``.  Raises ``OSError``.
 
+    ``spool``: as for ``places_at``.
+    """
+    places = places_at(path, spool)
+    make(places)
+    return places
+
+
+def places_at(path: str, spool: str | None = None) -> Places:
+    """Return the places of the writing mount of the file at ``path``, which may not exist yet.
+
     ``spool``: another directory for scratch and decoded blocks.
     """
     top = top_of(path)
     places = places_in(top)
     if spool is not None:
         places = places._replace(spool=os.path.join(os.path.abspath(spool), os.path.basename(top)))
-    make(places)
     return places
 
 

@@ -29,6 +29,7 @@ from asdffs.document.report import raise_outcome
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
+from asdffs.storage.journal_name import journal_name
 from asdffs.storage.mount_table import Mount, pid_namespace, resolved, topmost
 from asdffs.storage.remote.urls import is_remote, shown_url
 
@@ -73,7 +74,7 @@ def _take_away(given: str) -> int:
         raise UsageError("the name of the mount point is empty")
     mountpoint = resolved(given)
     found = topmost(mountpoint)
-    if found is None and not os.path.isdir(given):  # not asked of a mount point, whose daemon may not answer
+    if found is None:  # not asked of a mount point, whose daemon may not answer
         mountpoint = _mountpoint_of(given)
         found = topmost(mountpoint)
     if found is None or found.kind != "fuse.asdffs":
@@ -125,11 +126,26 @@ def _take_dead_away(found: Mount) -> int:
     """Unmount a mount whose daemon is gone, and recover its file if the mount table names it."""
     _run_helper(found.point, lazily=True)
     say(f"asdffs: {found.point}: its daemon was gone; unmounted", file=sys.stderr)
+    if os.path.isdir(found.source):
+        return _recover_below(found.source)
     if not os.path.isfile(found.source):
         raise UnfinishedError(
             "the file of this mount is not known; 'asdffs recover FILE' completes it", path=found.point
         )
     return _recover(found.source)
+
+
+def _recover_below(directory: str) -> ExitCode:
+    """Recover the files of an archive that were open: those with a journal."""
+    worst = ExitCode.OK
+    for folder, _, names in os.walk(directory):
+        for path in (os.path.join(folder, name) for name in names if journal_name(name) in names):
+            try:
+                worst = max(worst, _recover(path))
+            except (AsdffsError, OSError) as err:
+                say(f"asdffs: {path}: cannot be recovered: {told(err)}", file=sys.stderr)
+                worst = ExitCode.UNFINISHED
+    return worst
 
 
 def _recover(path: str) -> ExitCode:

@@ -72,7 +72,7 @@ class Document(ForPrograms):
             reopen=reopen,
             open_other=open_other,
             linked_files=linked_files,
-            report=Report(tell=setup.tell, recovery=recovery, strict=strict),
+            report=Report(path, setup.tell, recovery=recovery, strict=strict),
         )
         self._strict = strict
         self._schema = schema
@@ -168,6 +168,7 @@ class Document(ForPrograms):
         if self.embedded is None and self._needs_index():
             self._write_index()
         self.table.moved = False
+        self._transaction.note_finished()
 
     def _needs_index(self) -> bool:
         """Return whether an index must be written; inside another file the tree and the index change together."""

@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 class Report:
     """Messages for the directory ``.asdffs/`` and for the command that unmounts.
 
-    ``tell(error)`` returns the text of an error as users read it.
+    ``path``: of the ASDF file.  ``tell(error)`` returns the text of an error as users read it.
 
     Messages: ``error`` is that of the last refusal, empty after a successful save; ``warnings``, those about the
     committed tree; ``recovery``, what recovery did; ``draft``, the state of the draft; ``failures``, what could not
@@ -67,6 +67,7 @@ class Report:
     running operations.
     """
 
+    path: str = ""
     tell: Callable[[Exception], str] = str
     error: str = ""
     warnings: tuple[str, ...] = ()
@@ -135,7 +136,7 @@ class Report:
     def refuse(self, error: Exception) -> None:
         """Remember why something was refused, and log it."""
         self.error = self.tell(error)
-        logger.warning("refused: %s", self.error)
+        logger.warning("%s: refused: %s", self.path, self.error)
 
     def fail(self, error: Exception) -> None:
         """Note that the file could not be finished, and why."""

@@ -26,3 +26,5 @@ CHAIN: Final = b"chain"
 NO_CHECKSUM: Final = bytes(16)
 #: First line of the block index, without its newline (section Block index).
 INDEX_TOKEN: Final = b"#ASDF BLOCK INDEX"
+#: Endings of the names of files that are ASDF, or may have ASDF inside; compared without regard to case.
+FILE_ENDINGS: Final = (".asdf", ".fits")

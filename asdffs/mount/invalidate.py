@@ -15,21 +15,25 @@ from typing import Final
 
 from asdffs.mount.dropper import Order, PageDropper
 from asdffs.mount.loop import Loop
+from asdffs.vfs.kernel import PageRange
 from asdffs.vfs.namespace import Node
-from asdffs.vfs.shared_pages import PageRange
 
 #: How long a write waits for read-only mmaps of the same bytes, in seconds.  They may be updated after it, too.
 _PATIENCE: Final = 0.05
 
 
 class Invalidator:
-    """Notifies the kernel of changes in the mount at ``mountpoint``."""
+    """Notifies the kernel of changes of one document; a ``Kernel`` (``vfs/kernel``).
 
-    def __init__(self, loop: Loop, mountpoint: str) -> None:
+    ``place``: absolute path of the mount point.  ``inside``: path of the document's directory in the mount, such as
+    ``/sub/a.asdf.d``; empty if the document is the root.  ``dropper``: that of the mount.
+    """
+
+    def __init__(self, loop: Loop, place: str, dropper: PageDropper, inside: str = "") -> None:
         self._loop = loop
-        self._mountpoint = mountpoint
-        self._dropper = PageDropper()
-        self.is_helper = self._dropper.is_helper
+        self._place = place
+        self._inside = inside
+        self._dropper = dropper
 
     def prepare(self) -> None:
         """Start the helper, because two open nodes show the same bytes."""
@@ -52,7 +56,7 @@ class Invalidator:
                 self._dropper.wait(tickets, _PATIENCE)
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
-        """Make the kernel write back and drop its pages of ``regions``; see ``shared_pages.Dropper``."""
+        """Make the kernel write back and drop its pages of ``regions``; see ``vfs/kernel``."""
         tickets = {
             self._dropper.add(Order(self._path(region.node), region.start, region.length)): region.node
             for region in regions
@@ -64,16 +68,16 @@ class Invalidator:
             done = self._dropper.wait(set(tickets), patience)
         return {tickets[ticket] for ticket in done}
 
-    def stop(self) -> None:
-        """End the helpers.  Call it when the mount is gone."""
-        self._dropper.stop()
-
     def _path(self, node: Node) -> bytes:
-        return os.fsencode(self._mountpoint + node.path)
+        return os.fsencode(self._place + self._inside + node.path)
+
+    def _name(self, node: Node) -> str:
+        """Return the path of ``node`` in the mount."""
+        return (self._inside + node.path).rstrip("/") or "/"
 
     def _forget(self, node: Node) -> None:
         if node.inode and self._loop.forget_inode(node.inode):
             return
         node.inode = 0
         if not node.opens and node.path:  # it was never open, so the kernel has no pages that this could wait for
-            self._loop.forget_path(node.path)
+            self._loop.forget_path(self._name(node))

@@ -15,7 +15,7 @@ import time
 from ctypes import c_char, c_void_p
 from typing import Any, Final
 
-from asdffs.vfs.attributes import Attributes
+from asdffs.vfs.attributes import Attributes, Kind
 
 # fuse_common.h
 _SPLICE_READ: Final = 1 << 9
@@ -23,7 +23,15 @@ _SPLICE_READ: Final = 1 << 9
 _READDIRPLUS_AUTO: Final = 1 << 14
 _READDIR_PLUS: Final = 1 << 0
 _FILL_DIR_PLUS: Final = 1 << 1
-_KINDS: Final = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "link": stat.S_IFLNK}
+_KINDS: Final[dict[Kind, int]] = {
+    "file": stat.S_IFREG,
+    "directory": stat.S_IFDIR,
+    "link": stat.S_IFLNK,
+    "pipe": stat.S_IFIFO,
+    "socket": stat.S_IFSOCK,
+    "character device": stat.S_IFCHR,
+    "block device": stat.S_IFBLK,
+}
 #: Unit of ``st_blocks`` in bytes (stat(2)), and nanoseconds in a second.
 _BLOCK: Final = 512
 _SECOND: Final = 10**9
@@ -58,6 +66,20 @@ def _list_with_attributes(module: Any, operations: Any, handle: int, start: int,
             status, flags = module.c_stat(), _FILL_DIR_PLUS
             _show(shown, status)
         if add(os.fsencode(name), status and ctypes.byref(status), position, flags):
+            break
+    return 0
+
+
+def _list_kinds(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
+    """List a directory with the kind and the number of each entry, and without attributes.
+
+    The kernel then asks for the attributes of those entries that a program wants to know more about.
+    """
+    status = module.c_stat()
+    reference = ctypes.byref(status)
+    for position, (name, mode, number) in enumerate(operations.kinds_from(handle, start), start + 1):
+        status.st_mode, status.st_ino = mode, number
+        if add(name, reference, position):
             break
     return 0
 
@@ -114,7 +136,9 @@ def mended2(module: Any, suffix: str = "") -> Any:
     mended = _mended(module.FUSE)
 
     def readdir(self: Any, path: bytes, buffer: Any, filler: Any, offset: int, info: Any) -> int:
-        return _list(module, self.operations, info.contents.fh, offset, functools.partial(filler, buffer))
+        handle = info.contents.fh
+        way = _list_kinds if self.operations.knows_kinds(handle) else _list
+        return way(module, self.operations, handle, offset, functools.partial(filler, buffer))
 
     def utimens(self: Any, path: bytes, times: Any) -> int:
         self.operations.utimens(_text(path), _times(times))
@@ -137,9 +161,11 @@ def mended3(module: Any) -> Any:
 
         def readdir_fuse_3(self, path: bytes, buffer: Any, filler: Any, offset: int, info: Any, flags: int) -> int:
             handle, fill = info.contents.fh, functools.partial(filler, buffer)
-            if flags & _READDIR_PLUS:
+            knows_kinds = self.operations.knows_kinds(handle)
+            if flags & _READDIR_PLUS and not knows_kinds:
                 return _list_with_attributes(module, self.operations, handle, offset, fill)
-            return _list(module, self.operations, handle, offset, lambda name, stat, at: fill(name, stat, at, 0))
+            way = _list_kinds if knows_kinds else _list
+            return way(module, self.operations, handle, offset, lambda name, stat, at: fill(name, stat, at, 0))
 
         def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
             self.operations.rename(os.fsdecode(old), os.fsdecode(new), flags)

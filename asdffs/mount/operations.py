@@ -1,7 +1,8 @@
-"""The FUSE operations: decode a request, call the vfs, encode the answer or the errno.
+"""The FUSE operations: decode a request, call the area that it is about, encode the answer or the errno.
 
-Any thread of the loop calls the methods; each takes the main lock.  Paths are absolute within the mount, or None if
-there is a handle.  Sizes and offsets are in bytes, times in ns.
+An area is a document, or the directory of an archive (``vfs/areas``).  Any thread of the loop calls the methods; each
+takes the main lock.  Paths are absolute within the mount, or None if there is a handle.  Sizes and offsets are in
+bytes, times in ns.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ import errno
 import functools
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from asdffs.errors import AsdffsError, ForeignAttributeError, NameRefusedError, NotPermittedError, NotSupportedError
+from asdffs.errors import (
+    AsdffsError,
+    ForeignAttributeError,
+    NameRefusedError,
+    NoSuchNameError,
+    NotPermittedError,
+    NotSupportedError,
+)
 from asdffs.mount.caller import was_killed
 from asdffs.mount.errno_map import SILENT, errno_of
-from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.request import (
@@ -32,9 +38,9 @@ from asdffs.mount.request import (
     user_of,
 )
 from asdffs.storage.backend import Extent, read_bytes
+from asdffs.vfs.areas import Area, Areas, Place, document_of
 from asdffs.vfs.attributes import Attributes, User
 from asdffs.vfs.namespace import is_hidden
-from asdffs.vfs.vfs import Vfs
 
 logger = logging.getLogger(__name__)
 
@@ -47,44 +53,104 @@ _NAME_MAX = 255
 P = ParamSpec("P")
 R = TypeVar("R")
 
+PathMethod = Callable[Concatenate["Operations", Place, P], R]
+NodeMethod = Callable[Concatenate["Operations", Place, int | None, P], R]
+FileMethod = Callable[Concatenate["Operations", Area, P], R]
+Path = str | None
 
-Method = Callable[Concatenate["Operations", P], R]
 
-
-def _answered(method: Method[P, R], *, changing: bool = False) -> Method[P, R]:
-    """Decorate a method: it holds the main lock, domain errors become errno, and the report records refusals.
-
-    Afterwards the kernel is notified of changes.  With ``changing``, the answer waits a moment until mmaps show them.
-    """
+def _on_path(
+    method: PathMethod[P, R], *, changing: bool = False, looking: bool = False
+) -> Callable[Concatenate[Operations, str, P], R]:
+    """Decorate a method about a path: it gets the place of the path, as ``Operations.at`` says."""
 
     @functools.wraps(method)
-    def call(self: Operations, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self._loop.lock:
-            try:
-                return method(self, *arguments, **named)
-            except AsdffsError as err:
-                if not isinstance(err, SILENT):
-                    self.vfs.document.report.refuse(err)
-                code = errno_of(err)
-                raise OSError(code, os.strerror(code)) from err
-            except OSError as err:
-                self.vfs.document.report.refuse(err)
-                raise OSError(err.errno or errno.EIO, os.strerror(err.errno or errno.EIO)) from err
-            finally:
-                self.tell_changes(wait=changing)
+    def call(self: Operations, path: str, /, *arguments: P.args, **named: P.kwargs) -> R:
+        def work(place: Place) -> R:
+            return method(self, place, *arguments, **named)
+
+        return self.at(path, None, work, changing=changing, looking=looking)
 
     return call
 
 
-def _changing(method: Method[P, R]) -> Method[P, R]:
-    """Decorate a method as ``_answered``, for an operation with changes for other programs to see."""
-    return _answered(method, changing=True)
+def _on_node(
+    method: NodeMethod[P, R], *, changing: bool = False, looking: bool = False
+) -> Callable[Concatenate[Operations, Path, int | None, P], R]:
+    """Decorate a method about an open file, or about a path if there is no handle; otherwise as ``_on_path``."""
+
+    @functools.wraps(method)
+    def call(self: Operations, path: Path, fh: int | None, /, *arguments: P.args, **named: P.kwargs) -> R:
+        def work(place: Place) -> R:
+            return method(self, place, fh, *arguments, **named)
+
+        return self.at(path, fh, work, changing=changing, looking=looking)
+
+    return call
+
+
+def _on_file(
+    method: FileMethod[P, R], *, handle: int = -1, changing: bool = False
+) -> Callable[Concatenate[Operations, P], R]:
+    """Decorate a method about an open file or directory: it gets the area of it; otherwise as ``Operations.at``.
+
+    ``handle``: which argument is the handle.
+    """
+
+    @functools.wraps(method)
+    def call(self: Operations, /, *arguments: P.args, **named: P.kwargs) -> R:
+        with self.loop.lock:
+            area = self.areas.handles[arguments[handle]]  # type: ignore[index]
+            try:
+                return method(self, area, *arguments, **named)
+            except (AsdffsError, OSError) as err:
+                raise self.refused(area, err) from err
+            finally:
+                area.tell_changes(wait=changing)
+
+    return call
+
+
+def _looking_path(method: PathMethod[P, R]) -> Callable[Concatenate[Operations, str, P], R]:
+    """Decorate as ``_on_path``, for a request that does not open the document of a directory (``Areas.enter``)."""
+    return _on_path(method, looking=True)
+
+
+def _looking_node(method: NodeMethod[P, R]) -> Callable[Concatenate[Operations, Path, int | None, P], R]:
+    """Decorate as ``_on_node``; otherwise as ``_looking_path``."""
+    return _on_node(method, looking=True)
+
+
+def _changing_path(method: PathMethod[P, R]) -> Callable[Concatenate[Operations, str, P], R]:
+    """Decorate as ``_on_path``, for a change that other programs shall see."""
+    return _on_path(method, changing=True)
+
+
+def _changing_node(method: NodeMethod[P, R]) -> Callable[Concatenate[Operations, Path, int | None, P], R]:
+    """Decorate as ``_on_node``, for a change that other programs shall see."""
+    return _on_node(method, changing=True)
+
+
+def _changing_file(method: FileMethod[P, R]) -> Callable[Concatenate[Operations, P], R]:
+    """Decorate as ``_on_file``, for a change that other programs shall see."""
+    return _on_file(method, changing=True)
+
+
+def _by_handle(method: FileMethod[P, R]) -> Callable[Concatenate[Operations, P], R]:
+    """Decorate as ``_on_file``, if the handle is the first argument."""
+    return _on_file(method, handle=0)
+
+
+def _changing_by_handle(method: FileMethod[P, R]) -> Callable[Concatenate[Operations, P], R]:
+    """Decorate as ``_by_handle``, for a change that other programs shall see."""
+    return _on_file(method, handle=0, changing=True)
 
 
 class Operations:
     """The operations of one mount.
 
-    ``ready`` is called when the loop serves requests, ``ended`` after the unmount.
+    ``is_helper(pid)``: whether a process is a helper of ``dropper``.  ``ready`` is called when the loop serves
+    requests, ``ended`` after the unmount.
     """
 
     use_ns = True
@@ -96,68 +162,117 @@ class Operations:
 
     def __init__(
         self,
-        vfs: Vfs,
+        areas: Areas,
         loop: Loop,
-        invalidator: Invalidator,
         *,
+        is_helper: Callable[[int], bool],
         ready: Callable[[], None],
         ended: Callable[[], None],
     ) -> None:
-        self.vfs = vfs
+        self.areas = areas
+        self.loop = loop
         self.configuration: Any = None  # that of libfuse 3, which reads it at every answer
-        self._loop = loop
-        self._invalidator = invalidator
+        self.is_helper = is_helper
         self._ready = ready
         self._ended = ended
 
+    def at(
+        self,
+        path: Path,
+        fh: int | None,
+        work: Callable[[Place], R],
+        *,
+        changing: bool = False,
+        looking: bool = False,
+    ) -> R:
+        """Do ``work`` on the place of an open file, or on that of ``path`` if there is no handle.
+
+        Holds the main lock.  Domain errors become errno, and the report of the area records refusals.  Afterwards
+        the kernel is told of changes.  With ``changing``, the answer waits a moment until mmaps show them.
+        ``looking``: see ``Areas.enter``.
+        """
+        with self.loop.lock:
+            area = self.areas.root
+            try:
+                place = self._place(path, fh, looking=looking)
+                area = place.area
+                try:
+                    return work(place)
+                finally:
+                    place.leave()
+            except (AsdffsError, OSError) as err:
+                raise self.refused(area, err) from err
+            finally:
+                area.tell_changes(wait=changing)
+
+    def _place(self, path: Path, fh: int | None, *, looking: bool) -> Place:
+        if fh is not None and fh in self.areas.handles:
+            return Place(self.areas.handles[fh], path or "")
+        if path is None:
+            raise NoSuchNameError("the file is no longer open")
+        return self.areas.enter(path, looking=looking)
+
+    def refused(self, area: Area, error: AsdffsError | OSError) -> OSError:
+        """Return the error for the program, and note everything but everyday results in the report of ``area``."""
+        if not isinstance(error, SILENT):
+            self.areas.refuse(area, error)
+        code = errno_of(error) if isinstance(error, AsdffsError) else error.errno or errno.EIO
+        return OSError(code, os.strerror(code))
+
     def init(self, path: str) -> None:
         """Post ``ready``: libfuse answers the kernel right after this callback."""
-        self._loop.post(self._ready)
+        self.loop.post(self._ready)
 
     def destroy(self, path: str) -> None:
         """Finish the file, because the mount is gone."""
         self._ended()
 
-    def tell_changes(self, *, wait: bool) -> None:
-        """Make the kernel drop its caches of nodes that changed.  The caller holds the main lock."""
-        stale, author = self.vfs.take_stale()
-        if stale:
-            self._invalidator.tell(stale, author, wait=wait)
-
-    @_answered
-    def getattr(self, path: str | None, fh: int | None = None) -> Attributes:
+    def getattr(self, path: Path, fh: int | None = None) -> Attributes:
         """Return the attributes, and choose whether the kernel may cache them.
 
         The choice holds for the answer to this request, because libfuse reads its configuration afterwards.  While
         other threads answer requests, nothing is cached.
         """
-        shown = self.vfs.attributes(path, fh, inode=inode_of(self._loop.request))
-        return self._shown(shown)
+        return self._getattr(path, fh)
+
+    @_looking_node
+    def _getattr(self, place: Place, fh: int | None) -> Attributes:
+        return self._shown(place.area.attributes(place.path, fh, inode=inode_of(self.loop.request)))
 
     def _shown(self, shown: Attributes) -> Attributes:
         if self.configuration is not None:
-            self.configuration.attr_timeout = KEPT_SECONDS if shown.steady and self._loop.alone else 0
+            self.configuration.attr_timeout = KEPT_SECONDS if shown.steady and self.loop.alone else 0
         return shown
 
-    @_answered
-    def opendir(self, path: str) -> int:
+    @_on_path
+    def opendir(self, place: Place) -> int:
         """Open a directory and return the number of the handle."""
-        return self.vfs.opendir(path)
+        return self.areas.opened(place.area, place.area.opendir(place.path))
 
-    @_answered
-    def readdir(self, path: str | None, fh: int) -> list[str]:
+    @_on_file
+    def readdir(self, area: Area, path: Path, fh: int) -> list[str]:
         """Return all names of an open directory."""
-        return list(self.vfs.entries_from(fh, 0))
+        return list(area.entries_from(fh, 0))
 
-    @_answered
-    def readdir_from(self, fh: int, start: int) -> Iterator[str]:
+    @_by_handle
+    def readdir_from(self, area: Area, fh: int, start: int) -> Iterator[str]:
         """Return the names of an open directory from entry ``start``.  They do not change during one listing."""
-        return self.vfs.entries_from(fh, start)
+        return area.entries_from(fh, start)
 
-    @_answered
-    def number_of(self, fh: int, name: str) -> int:
+    @_by_handle
+    def number_of(self, area: Area, fh: int, name: str) -> int:
         """Return the inode number of an entry of an open directory; 0 if unknown."""
-        return self.vfs.number_of(fh, name)
+        return area.number_of(fh, name)
+
+    @_by_handle
+    def knows_kinds(self, area: Area, fh: int) -> bool:
+        """Return whether ``kinds_from`` lists the directory."""
+        return area.knows_kinds(fh)
+
+    @_by_handle
+    def kinds_from(self, area: Area, fh: int, start: int) -> Iterator[tuple[bytes, int, int]]:
+        """Return the names of an open directory, each with the type bits of its mode and its inode number."""
+        return area.kinds_from(fh, start)
 
     def readdir_plus(self, fh: int, start: int) -> Iterator[tuple[str, Attributes | None]]:
         """Yield the names from entry ``start``, each with its attributes or None if they are unknown.
@@ -171,202 +286,209 @@ class Operations:
             except OSError:  # a program that asks for this entry gets the error then
                 yield name, None
 
-    @_answered
-    def _entry(self, fh: int, name: str) -> Attributes | None:
-        shown = self.vfs.entry_attributes(fh, name)
+    @_by_handle
+    def _entry(self, area: Area, fh: int, name: str) -> Attributes | None:
+        shown = area.entry_attributes(fh, name)
         return None if shown is None else self._shown(shown)
 
-    @_answered
-    def releasedir(self, path: str | None, fh: int) -> None:
+    @_on_file
+    def releasedir(self, area: Area, path: Path, fh: int) -> None:
         """Close a directory."""
-        self.vfs.closedir(fh)
+        area.closedir(fh)
+        self.areas.closed(fh)
 
-    @_answered
-    def readlink(self, path: str) -> str:
+    @_on_path
+    def readlink(self, place: Place) -> str:
         """Return the target of a symbolic link."""
-        return self.vfs.metadata.readlink(path)
+        return place.area.readlink(place.path)
 
-    @_answered
-    def open(self, path: str, flags: int) -> int:
+    @_on_path
+    def open(self, place: Place, flags: int) -> int:
         """Open a file; return the number of the handle.
 
         O_TRUNC arrives here on libfuse 3, and as a separate truncate on libfuse 2.
         """
         write = flags & os.O_ACCMODE != os.O_RDONLY
-        inode = inode_of(self._loop.request)
-        handle = self.vfs.open(path, write=write, truncate=bool(flags & os.O_TRUNC), inode=inode)
-        if self.vfs.has_open_sibling(handle):
-            self._invalidator.prepare()
-        return handle
+        inode, cut = inode_of(self.loop.request), bool(flags & os.O_TRUNC)
+        return self.areas.opened(place.area, place.area.open(place.path, write=write, truncate=cut, inode=inode))
 
     @property
     def _user(self) -> User:
-        return User(*user_of(self._loop.request))
+        return User(*user_of(self.loop.request))
 
     def is_direct(self, fh: int) -> bool:
         """Return whether the kernel must not cache pages that are read through ``fh``."""
-        return self.vfs.is_direct(fh)
+        return self.areas.handles[fh].is_direct(fh)
 
-    def is_helper(self, pid: int) -> bool:
-        """Return whether process ``pid`` is a helper of ``dropper``."""
-        return self._invalidator.is_helper(pid)
-
-    @_changing
-    def create(self, path: str, mode: int, fi: Any = None) -> int:
+    @_changing_path
+    def create(self, place: Place, mode: int, fi: Any = None) -> int:
         """Create and open a file; return the number of the handle."""
-        return self.vfs.create(path, mode, self._user)
+        return self.areas.opened(place.area, place.document.create(place.path, mode, self._user))
 
-    @_answered
-    def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes | Extent:
+    @_on_file
+    def read(self, area: Area, path: Path, size: int, offset: int, fh: int) -> bytes | Extent:
         """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""
-        found = self.vfs.read(fh, offset, size)
-        return found if self._loop.alone else read_bytes(found)
+        found = area.read(fh, offset, size)
+        return found if self.loop.alone else read_bytes(found)
 
-    @_changing
-    def write(self, path: str | None, data: memoryview, offset: int, fh: int) -> int:
+    @_changing_file
+    def write(self, area: Area, path: Path, data: memoryview, offset: int, fh: int) -> int:
         """Write all of ``data``, which is valid during the call; return its length."""
-        return self.vfs.write(fh, offset, data, mapped=is_mapped_write(self._loop.request))
+        return document_of(area).write(fh, offset, data, mapped=is_mapped_write(self.loop.request))
 
-    @_changing
-    def overwrite(self, fh: int, offset: int, data: memoryview) -> bool:
+    @_changing_by_handle
+    def overwrite(self, area: Area, fh: int, offset: int, data: memoryview) -> bool:
         """Write through the fast path; return False and do nothing if there is none (``vfs/fast_paths``)."""
-        return self.vfs.overwrite(fh, offset, data)
+        return document_of(area).overwrite(fh, offset, data)
 
-    @_changing
-    def truncate(self, path: str | None, length: int, fh: int | None = None) -> None:
+    def truncate(self, path: Path, length: int, fh: int | None = None) -> None:
         """Set the size."""
-        self.vfs.truncate(path, length, fh)
+        self._truncate(path, fh, length)
 
-    @_changing
-    def flush(self, path: str | None, fh: int) -> None:
+    @_changing_node
+    def _truncate(self, place: Place, fh: int | None, length: int) -> None:
+        place.document.truncate(place.path, length, fh)
+
+    @_changing_file
+    def flush(self, area: Area, path: Path, fh: int) -> None:
         """Handle the close of a file descriptor.  This is the moment at which a save is committed or rejected."""
-        self.vfs.flush(fh, killed=self.vfs.is_dirty(fh) and was_killed(process_of(self._loop.request)))
+        area.flush(fh, killed=area.is_dirty(fh) and was_killed(process_of(self.loop.request)))
 
     def is_clean(self, fh: int) -> bool:
         """Return whether no program wrote through ``fh`` since its last flush, so that a flush has no effect."""
-        return not self.vfs.is_dirty(fh)
+        return not self.areas.handles[fh].is_dirty(fh)
 
-    @_changing
-    def fsync(self, path: str | None, datasync: int, fh: int) -> None:
+    @_changing_file
+    def fsync(self, area: Area, path: Path, datasync: int, fh: int) -> None:
         """Make one file durable."""
-        self.vfs.fsync(fh)
+        area.fsync(fh)
 
-    @_answered
-    def fsyncdir(self, path: str | None, datasync: int, fh: int) -> None:
-        """Finish the file if ``fh`` is the root (``sync MNT``).  Other directories have nothing to sync."""
-        if self.vfs.is_root(fh):
-            self.vfs.finish()
+    @_on_file
+    def fsyncdir(self, area: Area, path: Path, datasync: int, fh: int) -> None:
+        """Finish the files of the area if ``fh`` is its root (``sync MNT``).  Else there is nothing to sync."""
+        if area.is_root(fh):
+            area.finish()
 
-    @_answered
-    def release(self, path: str | None, fh: int) -> None:
+    @_on_file
+    def release(self, area: Area, path: Path, fh: int) -> None:
         """Close a handle after its last file descriptor."""
-        self.vfs.release(fh)
+        try:
+            area.release(fh)
+        finally:
+            self.areas.closed(fh)
 
-    @_answered
-    def mkdir(self, path: str, mode: int) -> None:
+    @_on_path
+    def mkdir(self, place: Place, mode: int) -> None:
         """Create a directory."""
-        self.vfs.names.mkdir(path, mode, self._user)
+        place.document.names.mkdir(place.path, mode, self._user)
 
-    @_answered
-    def mknod(self, path: str, mode: int, dev: int) -> None:
+    @_on_path
+    def mknod(self, place: Place, mode: int, dev: int) -> None:
         """Raise ``EPERM``: ``create`` makes regular files, and there are no other kinds."""
         raise NotPermittedError("only regular files, directories and symbolic links can be created here")
 
-    @_answered
-    def rmdir(self, path: str) -> None:
+    @_on_path
+    def rmdir(self, place: Place) -> None:
         """Remove an empty directory."""
-        self.vfs.names.rmdir(path)
+        place.document.names.rmdir(place.path)
 
-    @_changing
-    def unlink(self, path: str) -> None:
+    @_changing_path
+    def unlink(self, place: Place) -> None:
         """Remove a name."""
-        self.vfs.names.unlink(path)
+        place.document.names.unlink(place.path)
 
-    @_changing
-    def rename(self, old: str, new: str, flags: int = 0) -> None:
-        """Rename.  RENAME_NOREPLACE is the only supported flag."""
+    @_changing_path
+    def rename(self, place: Place, new: str, flags: int = 0) -> None:
+        """Rename within one document.  RENAME_NOREPLACE is the only supported flag."""
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
-        if is_hidden(new):
-            self.vfs.names.hide(old, new, replaced=self._is_replacing())
+        names, target = place.document.names, self.areas.within(place, new)
+        if is_hidden(target):
+            names.hide(place.path, target, replaced=self._is_replacing())
             return
-        self.vfs.names.rename(old, new, replace=not flags)
+        names.rename(place.path, target, replace=not flags)
 
     def _is_replacing(self) -> bool:
         """Return whether libfuse hides a file because it is being replaced, and not because it is unlinked."""
-        if opcode_of(self._loop.request) not in (FUSE_RENAME, FUSE_RENAME2):
+        if opcode_of(self.loop.request) not in (FUSE_RENAME, FUSE_RENAME2):
             return False
-        if is_hidden(os.fsdecode(rename_target_of(self._loop.request))):
+        if is_hidden(os.fsdecode(rename_target_of(self.loop.request))):
             raise NameRefusedError("names that begin with .fuse_hidden are reserved for libfuse")
         return True
 
-    @_answered
-    def symlink(self, target: str, source: str) -> None:
-        """Create a symbolic link with the name ``target`` that leads to ``source``.  The bindings name them so."""
-        self.vfs.names.symlink(target, source, self._user)
+    @_on_path
+    def symlink(self, place: Place, source: str) -> None:
+        """Create a symbolic link at ``place`` that leads to ``source``."""
+        place.document.names.symlink(place.path, source, self._user)
 
-    @_answered
-    def link(self, target: str, source: str) -> None:
-        """Give the file ``source`` the additional name ``target``."""
-        self.vfs.names.link(source, target)
+    @_on_path
+    def link(self, place: Place, source: str) -> None:
+        """Give the file ``source`` an additional name, ``place``."""
+        place.document.names.link(self.areas.within(place, source), place.path)
 
-    @_answered
-    def chmod(self, path: str | None, mode: int, fh: int | None = None) -> None:
+    def chmod(self, path: Path, mode: int, fh: int | None = None) -> None:
         """Set the mode."""
-        self.vfs.metadata.chmod(path, mode, fh)
+        self._chmod(path, fh, mode)
 
-    @_answered
-    def chown(self, path: str | None, uid: int, gid: int, fh: int | None = None) -> None:
+    @_on_node
+    def _chmod(self, place: Place, fh: int | None, mode: int) -> None:
+        place.document.metadata.chmod(place.path, mode, fh)
+
+    def chown(self, path: Path, uid: int, gid: int, fh: int | None = None) -> None:
         """Set the owner."""
-        self.vfs.metadata.chown(path, uid, gid, fh)
+        self._chown(path, fh, uid, gid)
 
-    @_answered
-    def utimens(
-        self, path: str | None, times: tuple[int | None, int | None] | None = None, fh: int | None = None
-    ) -> None:
+    @_on_node
+    def _chown(self, place: Place, fh: int | None, uid: int, gid: int) -> None:
+        place.document.metadata.chown(place.path, uid, gid, fh)
+
+    def utimens(self, path: Path, times: tuple[int | None, int | None] | None = None, fh: int | None = None) -> None:
         """Set the times.  None for ``times`` means now; None for one of the two keeps it."""
         now = time.time_ns()
-        self.vfs.metadata.utimens(path, *(times or (now, now)), fh)
+        self._utimens(path, fh, times or (now, now))
 
-    @_answered
-    def listxattr(self, path: str) -> list[str]:
+    @_on_node
+    def _utimens(self, place: Place, fh: int | None, times: tuple[int | None, int | None]) -> None:
+        place.document.metadata.utimens(place.path, *times, fh)
+
+    @_looking_path
+    def listxattr(self, place: Place) -> list[str]:
         """Return the names of the extended attributes."""
-        return self.vfs.metadata.xattrs(path)
+        return place.area.xattrs(place.path)
 
-    @_answered
-    def getxattr(self, path: str, name: str, position: int = 0) -> bytes:
+    @_looking_path
+    def getxattr(self, place: Place, name: str, position: int = 0) -> bytes:
         """Return an extended attribute.
 
         ENOTSUP for all other namespaces than ``user`` makes ls ask for them once, and not for each file.
         """
         if not name.startswith("user."):
             raise ForeignAttributeError(f"the attribute {name!r} is not supported")
-        return self.vfs.metadata.xattr(path, name)
+        return place.area.xattr(place.path, name)
 
-    @_changing
-    def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> None:
+    @_changing_path
+    def setxattr(self, place: Place, name: str, value: bytes, options: int, position: int = 0) -> None:
         """Set an extended attribute.  Ours recompress a block or reserve space; all others are refused."""
-        self.vfs.metadata.set_xattr(path, name, value)
+        place.document.metadata.set_xattr(place.path, name, value)
 
-    @_answered
-    def removexattr(self, path: str, name: str) -> None:
+    @_on_path
+    def removexattr(self, place: Place, name: str) -> None:
         """Refuse to remove an extended attribute, because ours describe the file."""
-        if name in self.vfs.metadata.xattrs(path):
-            raise NotPermittedError(f"{name} describes the file and cannot be removed", path=path)
+        if name in place.area.xattrs(place.path):
+            raise NotPermittedError(f"{name} describes the file and cannot be removed", path=place.path)
         raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
 
-    @_changing
-    def fallocate(self, path: str | None, mode: int, offset: int, length: int, fh: int) -> None:
+    @_changing_file
+    def fallocate(self, area: Area, path: Path, mode: int, offset: int, length: int, fh: int) -> None:
         """Reserve space, or with PUNCH_HOLE or ZERO_RANGE write zeros."""
         if mode & ~_FALLOCATE_MODES:
             raise NotSupportedError("this kind of fallocate is not supported")
         zero = bool(mode & ~FALLOC_KEEP_SIZE)
-        self.vfs.allocate(fh, offset, length, keep_size=bool(mode & FALLOC_KEEP_SIZE), zero=zero)
+        document_of(area).allocate(fh, offset, length, keep_size=bool(mode & FALLOC_KEEP_SIZE), zero=zero)
 
-    @_answered
-    def statfs(self, path: str) -> dict[str, int]:
-        """Return the statistics of the file system that holds the ASDF file."""
-        document = self.vfs.document
-        found = os.statvfs(tempfile.gettempdir() if document.is_remote else os.path.dirname(document.path))
+    @_looking_path
+    def statfs(self, place: Place) -> dict[str, int]:
+        """Return the statistics of the file system that holds the bytes."""
+        found = os.statvfs(place.area.stored_in)
         fields = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail")
         return {**{name: getattr(found, name) for name in fields}, "f_namemax": _NAME_MAX}

@@ -31,6 +31,9 @@ _LARGEST_ID: Final = (1 << 32) - 2
 #: Smallest ``spool_max`` in bytes.  A part of a block that can only be decoded as a whole, and the surroundings of a
 #: reader, must fit.
 _LEAST_SPOOL: Final = 16 << 20
+#: After how many seconds, at least and at most, an unused file of an archive may be closed.
+_LEAST_IDLE: Final = 0.1
+_MOST_IDLE: Final = 86400.0
 #: How long the kernel caches names, and attributes of files that change only through it, in seconds (libfuse 3).
 #: Less than a second, so that changes of the ASDF file by other programs are seen within a second.
 KEPT_SECONDS: Final = 0.8
@@ -45,8 +48,9 @@ class MountOptions:
     blocks, or None.  ``log``: a file, ``syslog``, or None for the default.  ``growth``: how blocks are moved.
     ``journal``: whether changes are journaled.  ``lease``: whether opens by other programs wait.  ``spool_max``: most
     bytes of decoded blocks, or None.  ``keep_checksums``: whether changed blocks get a new checksum.
-    ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.  ``remote``:
-    settings for a remote file.
+    ``verify``: whether checksums are checked before the first read.  ``kernel``: flags for the kernel.  ``open_max``:
+    of an archive, how many files stay open.  ``idle``: seconds after which an unused file of an archive is finished
+    and closed.  ``remote``: settings for a remote file.
     """
 
     read_only: bool = False
@@ -68,6 +72,8 @@ class MountOptions:
     kernel: tuple[str, ...] = ()
     padding: Padding = field(default_factory=Padding)
     shown: Shown = field(default_factory=Shown)
+    open_max: int = 100
+    idle: float = 5.0
     remote: RemoteOptions = field(default_factory=RemoteOptions)
 
 
@@ -182,6 +188,22 @@ def _set_timeout(options: MountOptions, value: str) -> MountOptions:
     return _with_remote(options, timeout=parse_seconds(value))
 
 
+def _set_open_max(options: MountOptions, value: str) -> MountOptions:
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise UsageError(f"open_max={value}: give a number of files, at least 1")
+    return replace(options, open_max=int(value))
+
+
+def _set_idle(options: MountOptions, value: str) -> MountOptions:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not _LEAST_IDLE <= seconds <= _MOST_IDLE:
+        raise UsageError(f"idle={value}: give seconds, {_LEAST_IDLE:g} to {_MOST_IDLE:g}")
+    return replace(options, idle=seconds)
+
+
 def _set_growth(options: MountOptions, value: str) -> MountOptions:
     if value not in (AUTO, *STRATEGIES):
         raise UsageError(f"growth={value}: choose one of {', '.join((AUTO, *STRATEGIES))}")
@@ -222,6 +244,8 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
     "layout": ("VIEW", _set_layout),
     "checksum": ("keep|zero", _set_checksum),
     "log": ("FILE|syslog", _set_text("log")),
+    "open_max": ("N", _set_open_max),
+    "idle": ("SECONDS", _set_idle),
     "endpoint": ("URL", _set_remote("endpoint")),
     "region": ("NAME", _set_remote("region")),
     "timeout": ("SECONDS", _set_timeout),

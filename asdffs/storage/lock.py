@@ -45,6 +45,9 @@ def _longest(owner: dict[str, Any], patience: float) -> float:
     """Return how long to wait for the holder of the lock, in seconds."""
     if owner.get("state") == "finishing":
         return patience
+    idle = owner.get("idle")
+    if isinstance(idle, int | float):  # in an archive, where a file that nothing uses is closed after so long
+        return min(patience, 2 * idle + _NAMELESS)
     return min(patience, _NAMELESS) if not owner or _is_gone(owner) else 0
 
 
@@ -62,7 +65,7 @@ def _is_gone(owner: dict[str, Any]) -> bool:
 
 
 def _remedy(owner: dict[str, Any]) -> Remedy | None:
-    return None if owner.keys() & {"command", "program"} else Remedy.UMOUNT
+    return None if owner.keys() & {"command", "program", "directory"} else Remedy.UMOUNT
 
 
 def _holder(owner: dict[str, Any]) -> str:
@@ -75,7 +78,12 @@ def _holder(owner: dict[str, Any]) -> str:
     if "command" in owner:
         who = f"'asdffs {owner['command']}' (process {owner.get('pid')})"
         return f"{who} is changing this file; wait until it ends, or end it"
-    point = str(owner.get("mountpoint"))
+    point = str(owner.get("directory", owner.get("mountpoint")))
+    if "directory" in owner:
+        return (
+            f"a program uses it in the mounted archive, in {shlex.quote(point)}; change it there, or close it there "
+            "and try again"
+        )
     return (
         f"already mounted for writing at {point} by process {owner.get('pid')} ({owner.get('state')}); "
         f"change it there, in {shlex.quote(os.path.join(point, 'tree.yaml'))}"

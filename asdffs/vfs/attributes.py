@@ -13,6 +13,9 @@ from asdffs.document.document import Document
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
 from asdffs.views.base import Options
 
+#: What a name leads to.  Those behind ``link`` are only in the directory of an archive.
+Kind = Literal["file", "directory", "link", "pipe", "socket", "character device", "block device"]
+
 
 class Attributes(NamedTuple):
     """The attributes that stat(2) shows.  ``size`` in bytes, times in ns, ``mode``: permission bits.
@@ -21,7 +24,7 @@ class Attributes(NamedTuple):
     it may cache these attributes.
     """
 
-    kind: Literal["file", "directory", "link"]
+    kind: Kind
     mode: int
     size: int
     mtime_ns: int
@@ -109,9 +112,7 @@ def owner_of(document: Document, shown: Shown) -> Owner:
     )
 
 
-def _shown(
-    node: Node, kind: Literal["file", "directory", "link"], size: int, links: int, *, steady: bool = True
-) -> Attributes:
+def _shown(node: Node, kind: Kind, size: int, links: int, *, steady: bool = True) -> Attributes:
     return Attributes(
         kind,
         node.mode,

@@ -15,11 +15,14 @@ from asdffs.vfs.namespace import Node
 
 
 class Coherence:
-    """The nodes of one mount that the kernel may have cached."""
+    """The nodes of one document that the kernel may have cached.
+
+    ``stale``: those of them that changed; only this class changes it.
+    """
 
     def __init__(self) -> None:
         self._known: dict[Subject, dict[ref[Node], None]] = {}
-        self._stale: dict[Node, bool] = {}
+        self.stale: dict[Node, bool] = {}
         self._author: Node | None = None
 
     def learn(self, node: Node, path: str | None, inode: int) -> None:
@@ -57,7 +60,7 @@ class Coherence:
             for each in known:
                 node = each()
                 if node is not None and node is not author:
-                    self._stale[node] = self._stale.get(node, False) or node not in seen_to
+                    self.stale[node] = self.stale.get(node, False) or node not in seen_to
                     others = True
             if others:  # an open node may be mapped, and mmap reads do not ask us: keep it known
                 self._known[subject] = {each: None for each in known if (node := each()) is not None and node.opens}
@@ -77,16 +80,16 @@ class Coherence:
 
     def put_back(self, nodes: list[Node]) -> None:
         """Mark these nodes as stale again: the kernel still has old pages of them."""
-        self._stale.update(dict.fromkeys(nodes, True))
+        self.stale.update(dict.fromkeys(nodes, True))
 
     def take(self) -> tuple[dict[Node, bool], Node | None]:
         """Return the stale nodes and the node that caused the last change, and clear the list.
 
         The value of each node tells whether the kernel may also have old pages of it, not only old attributes.
         """
-        if not self._stale:
+        if not self.stale:
             return {}, None
-        taken, self._stale = self._stale, {}
+        taken, self.stale = self.stale, {}
         for node in taken:
             if node.opens:  # a commit may have changed its subjects, and an mmap would never ask for it again
                 self._learn(node)

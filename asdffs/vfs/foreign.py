@@ -102,6 +102,10 @@ class ForeignChanges:
         if self._unreadable:
             self._unreadable = False
             document.report.note_served_again(document.conflict)
+        self.renew()
+
+    def renew(self) -> None:
+        """Make the kernel drop what it has of all nodes: the file may have other bytes than before."""
         self._coherence.note_all()
         now = time.time_ns()
         for node in (self._root, *self._root.fixed.values()):

@@ -5,11 +5,21 @@ The caller holds the main lock.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from asdffs.vfs.fast_paths import FastPath
 from asdffs.vfs.namespace import DirectoryNode, FileNode
+
+#: The numbers of handles, of all documents of the process.
+_numbers: Final = itertools.count(1)
+
+
+def new_handle() -> int:
+    """Return a number that no other handle of the process has."""
+    return next(_numbers)
 
 
 @dataclass(slots=True, eq=False)
@@ -47,15 +57,19 @@ class DirectoryHandle:
 
 
 class Handles:
-    """The table of open files and directories."""
+    """The table of open files and directories of one document.  No other document has a handle of the same number."""
 
     def __init__(self) -> None:
         self._open: dict[int, Handle | DirectoryHandle] = {}
-        self._next = 1
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is open."""
+        return bool(self._open)
 
     def add(self, handle: Handle | DirectoryHandle) -> int:
         """Add a handle and return its number."""
-        number, self._next = self._next, self._next + 1
+        number = new_handle()
         self._open[number] = handle
         handle.node.opens += 1
         if isinstance(handle, Handle):

@@ -25,7 +25,7 @@ from asdffs.vfs.attributes import Owner, User
 from asdffs.vfs.changeable import changeable
 from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.entries import ViewEntries
-from asdffs.vfs.namespace import DirectoryNode, FileNode, Node, walk
+from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, number_of, walk
 from asdffs.vfs.recent_nodes import RecentNodes
 from asdffs.vfs.scratch import Spool, SpoolFile
 from asdffs.vfs.scratch_names import ScratchNames
@@ -43,7 +43,7 @@ _REMEMBERED = 64
 
 
 class Names:
-    """The namespace of one mount."""
+    """The namespace of one document.  ``number``: the inode number of its root."""
 
     def __init__(
         self,
@@ -54,6 +54,8 @@ class Names:
         pages: SharedPages,
         staging: Staging,
         options: Options | None = None,
+        *,
+        number: int = ROOT_NUMBER,
     ) -> None:
         self._document = document
         self._owner = owner
@@ -62,23 +64,24 @@ class Names:
         self._recent = RecentNodes(coherence.forget)
         self.entries = ViewEntries(self._views, document.scheduler, coherence, pages)
         self._replaced: dict[str, str] = {}
-        self.root = self._show(options or Options())
+        self.root = self._show(options or Options(), number)
         self._tree = TreeName(self.root, staging, shown=not (options and options.layout))
 
-    def _show(self, options: Options) -> DirectoryNode:
-        """Create the directories of the views and return the root.
+    def _show(self, options: Options, number: int) -> DirectoryNode:
+        """Create the directories of the views and return the root, whose inode number is ``number``.
 
         The root contains these directories, or is the directory of the only view that is shown (``layout``).
         """
         views = views_of(self._document, options)
-        nodes = {name: self._directory(view) for name, view in views.items()}
+        nodes = {name: self._directory(view, number_of(number, view.directory)) for name, view in views.items()}
         self._views.update((nodes[name], view) for name, view in views.items())
         if not options.layout:
-            root = self._directory(None)
+            root = self._directory(None, number)
             root.fixed.update((view.directory, nodes[name]) for name, view in views.items())
             return root
         check_alone(options.layout, views.get(options.layout), self._document)
         root = nodes[options.layout]
+        root.number = number
         root.hidden[STATUS] = next(node for node, view in self._views.items() if view.directory == STATUS)
         return root
 
@@ -280,15 +283,24 @@ class Names:
         """Return each scratch file that has bytes: its path within its directory, and its path in the spool."""
         return self._scratch.files((self.root, *self._views))
 
+    @property
+    def has_scratch(self) -> bool:
+        """Whether there is scratch of any kind, or something written that is not in the ASDF file yet."""
+        folders = (self.root, *self._views)
+        own = any(folder.scratch or folder.hidden.keys() - {STATUS} for folder in folders)
+        return own or bool(self.unsaved_files())
+
     def unsaved_files(self) -> list[tuple[str, str]]:
         """Return the files of views that are not in the ASDF file yet: path in the mount, and path in the spool."""
         return [(f"{view.directory}/{path}", file) for view in self.views for path, file in view.unsaved()]
 
-    def _directory(self, view: View | None) -> DirectoryNode:
+    def _directory(self, view: View | None, number: int) -> DirectoryNode:
         owner = self._owner
         mode = owner.mode | (owner.mode & 0o444) >> 2
         at = owner.mtime_ns
-        return DirectoryNode(mode, owner.uid, owner.gid, at, at, view=view, born_ns=at, recent=self._recent)
+        return DirectoryNode(
+            mode, owner.uid, owner.gid, at, at, view=view, born_ns=at, recent=self._recent, number=number
+        )
 
     def _split(self, path: str) -> tuple[DirectoryNode, str]:
         above, _, name = path.rpartition("/")

@@ -26,13 +26,15 @@ logger = logging.getLogger(__name__)
 _HIDDEN_PREFIX = ".fuse_hidden"
 
 
-#: Inode numbers of nodes that are not entries of a view.  The root has 1.
+#: The inode number of the root of a mount.
+ROOT_NUMBER: Final = 1
+#: Inode numbers of scratch, and of entries that can be renamed.
 _numbers: Final = itertools.count(2)
 #: Entries of views have larger numbers, which are made from their names.
 _OF_VIEWS: Final = 1 << 62
 
 
-def _number_of(folder: int, name: str) -> int:
+def number_of(folder: int, name: str) -> int:
     """Return the inode number of a view entry.
 
     It depends only on directory and name, so a node may be dropped and made anew.
@@ -256,7 +258,7 @@ class DirectoryNode(Node):
         for nodes in (self.fixed, self.scratch):
             if name in nodes:
                 return nodes[name].number
-        return self.find(name).number if self._is_changeable else _number_of(self.number, name)
+        return self.find(name).number if self._is_changeable else number_of(self.number, name)
 
     @property
     def _is_changeable(self) -> bool:
@@ -265,7 +267,7 @@ class DirectoryNode(Node):
 
     def _node(self, name: str, child: ViewFile | ViewDirectory) -> Node:
         born = self.born_ns
-        number = next(_numbers) if self._is_changeable else _number_of(self.number, name)
+        number = next(_numbers) if self._is_changeable else number_of(self.number, name)
         if not isinstance(child, ViewFile):
             return DirectoryNode(
                 self.mode, self.uid, self.gid, born, born, view=child, born_ns=born, number=number, recent=self.recent

@@ -25,13 +25,14 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from asdffs.document.changes import TREE
 from asdffs.errors import AsdffsError, StaleFileError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.coherence import Coherence
+from asdffs.vfs.kernel import Kernel, PageRange
 from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.stale_pages import PAGE, StalePages
 
@@ -45,21 +46,6 @@ _SHORT_PATIENCE: Final = 0.05
 _MOST_COPIED: Final = 4 << 20
 
 
-class PageRange(NamedTuple):
-    """A part of the file of ``node``, in bytes.  ``length`` 0 means the whole file."""
-
-    node: Node
-    start: int
-    length: int
-
-
-class Dropper(Protocol):
-    """Makes the kernel write back and drop its pages of ``regions``."""
-
-    def __call__(self, regions: list[PageRange], patience: float) -> set[Node]:
-        """Wait at most ``patience`` seconds, and return the nodes whose pages are gone."""
-
-
 class PageChange(NamedTuple):
     """A change under way.  ``payload``: bytes to write.  ``siblings``: other views, whose old pages are dropped."""
 
@@ -67,18 +53,13 @@ class PageChange(NamedTuple):
     siblings: tuple[FileNode, ...]
 
 
-def drop_nothing(regions: list[PageRange], patience: float) -> set[Node]:
-    """Do nothing: the ``Dropper`` of a ``Vfs`` without a kernel."""
-    return set()
-
-
 class SharedPages:
     """The pages of the views of one mount."""
 
-    def __init__(self, coherence: Coherence, scheduler: Scheduler, dropper: Dropper) -> None:
+    def __init__(self, coherence: Coherence, scheduler: Scheduler, kernel: Kernel) -> None:
         self._coherence = coherence
         self._scheduler = scheduler
-        self._dropper = dropper
+        self._kernel = kernel
         self._stale = StalePages()
         self._open: dict[FileNode, None] = {}
         self._gates: dict[int, RankedLock] = {}
@@ -268,7 +249,7 @@ class SharedPages:
             return set()
         self._awaited.update(region.node for region in regions)
         try:
-            return self._dropper(regions, patience)
+            return self._kernel.drop(regions, patience)
         finally:
             self._awaited.subtract(region.node for region in regions)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import tempfile
 from collections.abc import Collection, Iterator
 
 from asdffs.document.document import Document
@@ -30,11 +32,12 @@ from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.fast_paths import FastPath
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
+from asdffs.vfs.kernel import Kernel, NoKernel
 from asdffs.vfs.metadata import Metadata
 from asdffs.vfs.names import Names
-from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
+from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, number_of
 from asdffs.vfs.scratch import Spool, SpoolFile
-from asdffs.vfs.shared_pages import Dropper, SharedPages, drop_nothing
+from asdffs.vfs.shared_pages import SharedPages
 from asdffs.vfs.staging import TREE, DraftState, Staging
 from asdffs.views.tree_yaml import CommittedTree
 
@@ -44,7 +47,8 @@ logger = logging.getLogger(__name__)
 class Vfs:
     """The mount of one document.
 
-    The directories of ``places`` exist already; those for the spool and for rejected drafts are empty.
+    The directories of ``places`` exist already; those for the spool and for rejected drafts are empty.  ``number``:
+    the inode number of its root.
     """
 
     def __init__(
@@ -53,23 +57,56 @@ class Vfs:
         places: Places,
         shown: Shown | None = None,
         *,
-        dropper: Dropper = drop_nothing,
+        kernel: Kernel | None = None,
+        number: int = ROOT_NUMBER,
     ) -> None:
         self.document = document
         chosen = shown or Shown()
         owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.scheduler)
         self._coherence = Coherence()
-        self._pages = SharedPages(self._coherence, document.scheduler, dropper)
+        self._kernel = kernel or NoKernel()
+        self._pages = SharedPages(self._coherence, document.scheduler, self._kernel)
         shown_tree = SpoolFile(self._spool, TREE, CommittedTree(document))
-        tree = FileNode(owner.mode, owner.uid, owner.gid, owner.mtime_ns, owner.mtime_ns, file=shown_tree)
+        at = owner.mtime_ns
+        tree = FileNode(owner.mode, owner.uid, owner.gid, at, at, file=shown_tree, number=number_of(number, TREE))
         history = History(places.history, document.report.history)
         drafts = Drafts(document, places.rejected, history, committing=self._pages.committing)
         self.staging = Staging(document, drafts, tree)
-        self.names = Names(document, self._spool, owner, self._coherence, self._pages, self.staging, chosen.views)
+        self.names = Names(
+            document,
+            self._spool,
+            owner,
+            self._coherence,
+            self._pages,
+            self.staging,
+            chosen.views,
+            number=number,
+        )
         self.metadata = Metadata(self.names, self.staging, self._changeable)
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
         self._handles = Handles()
+
+    def refuse(self, error: Exception) -> None:
+        """Note in the report of the document why a request was refused."""
+        self.document.report.refuse(error)
+
+    def tell_changes(self, *, wait: bool) -> None:
+        """Make the kernel drop its caches of nodes that changed.  ``wait``: wait a moment until mmaps show it."""
+        if self.document.changes.news or self._coherence.stale:
+            stale, author = self.take_stale()
+            self._kernel.tell(stale, author, wait=wait)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is open, and no draft or scratch waits for a program: the document may be closed."""
+        at_rest = self.staging.node is not None and self.staging.state is DraftState.CLEAN
+        return at_rest and not self._handles.any and not self.document.busy and not self.names.has_scratch
+
+    @property
+    def stored_in(self) -> str:
+        """The directory on whose disk the bytes are: that of the file, or of the cache of a remote file."""
+        return tempfile.gettempdir() if self.document.is_remote else os.path.dirname(self.document.path)
 
     # -- attributes ---------------------------------------------------------
 
@@ -91,6 +128,18 @@ class Vfs:
         if self.document.changes.news:
             self._coherence.note(self.document.changes.take())
         return self._coherence.take()
+
+    def readlink(self, path: str) -> str:
+        """Return the target of a symbolic link.  Raises as ``Metadata.readlink``."""
+        return self.metadata.readlink(path)
+
+    def xattrs(self, path: str) -> list[str]:
+        """Return the names of the extended attributes."""
+        return self.metadata.xattrs(path)
+
+    def xattr(self, path: str, name: str) -> bytes:
+        """Return the value of an extended attribute.  Raises as ``Metadata.xattr``."""
+        return self.metadata.xattr(path, name)
 
     # -- directories --------------------------------------------------------
 
@@ -119,6 +168,14 @@ class Vfs:
             return node.number if name == "." else 0 if name == ".." else node.number_of(name)
         except KeyError:
             return 0
+
+    def knows_kinds(self, handle: int) -> bool:
+        """Return False: a listing comes with attributes, because making a node is what costs time."""
+        return False
+
+    def kinds_from(self, handle: int, start: int) -> Iterator[tuple[bytes, int, int]]:
+        """See ``Area``: not asked."""
+        raise NotImplementedError
 
     def entry_attributes(self, handle: int, name: str) -> Attributes | None:
         """Return the attributes of an entry of an open directory; None for ``.``, ``..`` and a name that is gone."""
@@ -162,6 +219,8 @@ class Vfs:
         )
         self._coherence.learn(node, path, inode)
         handle = self._handles.add(opened)
+        if self._coherence.has_open_sibling(node):
+            self._kernel.prepare()
         if truncate and write:
             try:
                 self._truncate(node, 0, [opened])
@@ -169,10 +228,6 @@ class Vfs:
                 self._remove(handle)
                 raise
         return handle
-
-    def has_open_sibling(self, handle: int) -> bool:
-        """Return whether another open file shows some of the same bytes."""
-        return self._coherence.has_open_sibling(self._handles.get(handle).node)
 
     def create(self, path: str, mode: int, by: User | None = None) -> int:
         """Create and open a file that belongs to ``by``; return the number of the handle.

@@ -18,13 +18,11 @@ from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFil
 from asdffs.views.tree_yaml import CommittedTree
 
 
-class _Rendered(ViewFile):
+class Rendered(ViewFile):
     """A file whose content is made when it is looked at."""
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
-
     def render(self) -> bytes:
+        """Return the content now."""
         raise NotImplementedError
 
     def size(self) -> int:
@@ -47,8 +45,11 @@ class _Rendered(ViewFile):
         return zlib.crc32(self.render())
 
 
-class StatusFile(_Rendered):
+class StatusFile(Rendered):
     """``status.json``."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
 
     def render(self) -> bytes:
         """One JSON object; docs/semantics.md lists its keys."""
@@ -77,8 +78,11 @@ class StatusFile(_Rendered):
         return json.dumps(status, indent=2).encode() + b"\n"
 
 
-class ErrorFile(_Rendered):
+class ErrorFile(Rendered):
     """``error``."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
 
     def render(self) -> bytes:
         """The sentence of the last refusal, or nothing."""
@@ -86,11 +90,11 @@ class ErrorFile(_Rendered):
         return os.fsencode(f"{error}\n") if error else b""
 
 
-class UnshownArrays(_Rendered):
+class UnshownArrays(Rendered):
     """``arrays.json``: the objects with an array that ``arrays/`` does not show, and why."""
 
     def __init__(self, document: Document) -> None:
-        super().__init__(document)
+        self._document = document
         self._known: tuple[object, bytes] | None = None
 
     def render(self) -> bytes:

@@ -79,8 +79,8 @@ def test_missing_file(place: Place) -> None:
     place.refused(3, "No such file or directory", file=place.folder / "nothing.asdf")
 
 
-def test_a_directory(place: Place) -> None:
-    place.refused(3, "is a directory; give the ASDF file itself", file=place.folder)
+def test_the_directory_around_the_mount_point(place: Place) -> None:
+    place.refused(6, "the mount point lies inside the directory; choose one outside", file=place.folder)
 
 
 def test_a_fifo(place: Place) -> None:

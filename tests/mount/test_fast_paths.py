@@ -10,8 +10,8 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType, SimpleNamespace
-from typing import Any, cast
+from types import FrameType
+from typing import Any
 
 import pytest
 from support.samples import odd_file
@@ -19,11 +19,11 @@ from support.samples import odd_file
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
 from asdffs.mount.direct import Direct
-from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.operations import Operations
 from asdffs.mount.request import FUSE_READ, FUSE_WRITE
 from asdffs.storage.backend import read_bytes
+from asdffs.vfs.areas import Areas
 from asdffs.vfs.fast_paths import FastPath
 from asdffs.vfs.vfs import Vfs
 
@@ -40,10 +40,15 @@ class Mount:
         places = Places(spool=str(folder / "spool"), rejected=str(folder / "rejected"))
         os.mkdir(places.spool)
         self.vfs = Vfs(document, places)
-        nobody = cast(Invalidator, SimpleNamespace(tell=lambda *_, **__: None, is_helper=lambda pid: False))
-        self.operations = Operations(self.vfs, self.loop, nobody, ready=lambda: None, ended=lambda: None)
+        self.areas = Areas(self.vfs)
+        self.operations = Operations(
+            self.areas, self.loop, is_helper=lambda pid: False, ready=lambda: None, ended=lambda: None
+        )
         self.queue = os.open(folder / "queue", os.O_RDWR | os.O_CREAT)
         self.direct = Direct(self.queue, self.operations)
+
+    def open(self, path: str, *, write: bool, truncate: bool) -> int:
+        return self.areas.opened(self.vfs, self.vfs.open(path, write=write, truncate=truncate))
 
     def request(self, opcode: int, handle: int, offset: int, size: int, payload: bytes = b"") -> memoryview:
         arguments = ARGUMENTS.pack(handle, offset, size, 0, 0, 0, 0) + payload
@@ -87,7 +92,7 @@ def calls(work: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize("path", ["/blocks/0000.bin", "/arrays/data.npy"])
 def test_steady_reads(mount: Mount, path: str) -> None:
-    handle = mount.vfs.open(path, write=False, truncate=False)
+    handle = mount.open(path, write=False, truncate=False)
     mount.read(handle, 0, 16)
     offset = mount.vfs.attributes(path, None).size - 40
     mount.read(handle, offset, 40)
@@ -98,7 +103,7 @@ def test_steady_reads(mount: Mount, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/blocks/0000.bin", "/arrays/data.npy"])
 def test_steady_writes(mount: Mount, path: str) -> None:
-    handle = mount.vfs.open(path, write=True, truncate=False)
+    handle = mount.open(path, write=True, truncate=False)
     offset = mount.vfs.attributes(path, None).size - 40
     assert not mount.write(handle, offset, b"a" * 40)
     mount.vfs.write(handle, offset, b"a" * 40)
@@ -114,7 +119,7 @@ BLOCK, ARRAY = "/blocks/0000.bin", "/arrays/data.npy"
 
 def opened(mount: Mount, path: str) -> tuple[int, int]:
     """A handle through which the last 40 bytes were written, so that there is a fast path; their offset."""
-    handle = mount.vfs.open(path, write=True, truncate=False)
+    handle = mount.open(path, write=True, truncate=False)
     offset = mount.vfs.attributes(path, None).size - 40
     mount.vfs.write(handle, offset, b"a" * 40)
     assert mount.write(handle, offset, b"b" * 40)
@@ -131,7 +136,7 @@ def answer(mount: Mount) -> int:
 def test_what_ends_a_fast_path(mount: Mount, path: str) -> None:
     handle, offset = opened(mount, path)
     other = ARRAY if path == BLOCK else BLOCK
-    second = mount.vfs.open(other, write=True, truncate=False)
+    second = mount.open(other, write=True, truncate=False)
     assert not mount.write(handle, offset, b"c" * 40), "another view may have pages"
     mount.vfs.release(second)
     mount.vfs.release(handle)
@@ -192,7 +197,7 @@ def test_regression_what_happens_while_a_way_is_found_counts(
     def find(self: FastPath, node: Any) -> Any:
         monkeypatch.setattr(FastPath, "_find", real)
         if what == "open":
-            mount.vfs.open(ARRAY, write=True, truncate=False)
+            mount.open(ARRAY, write=True, truncate=False)
         elif what == "commit":
             mount.vfs.document.commit_tree(text.replace(b"value: 1\n", b"value: 2\n"))
         else:
@@ -253,7 +258,7 @@ def test_random_writes_beside_a_model(mount: Mount) -> None:
         kind = chance.choice("o" + "w" * 30 + "rccfst")
         if kind == "o" and len(handles) < 3:
             path = chance.choice([BLOCK, ARRAY])
-            handles[mount.vfs.open(path, write=True, truncate=False)] = 0 if path == BLOCK else head
+            handles[mount.open(path, write=True, truncate=False)] = 0 if path == BLOCK else head
         elif handles and kind in "wrc":
             handle, shift = chance.choice(list(handles.items()))
             offset = chance.randrange(len(model))

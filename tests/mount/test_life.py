@@ -323,7 +323,7 @@ def test_a_removed_journal_stops_commits(file: Path) -> None:
 
 BAD_MOUNTS = {
     "no file": (["missing.asdf", "mnt"], 3, "missing.asdf: cannot be opened: No such file"),
-    "a directory": (["mnt", "mnt"], 3, "is a directory"),
+    "itself": (["mnt", "mnt"], 6, "lies inside the mount point"),
     "not asdf": (["text", "mnt"], 4, "text: offset 0: not an ASDF file"),
     "empty file": (["empty", "mnt"], 4, "not an ASDF file"),
     "no tree end": (["cut", "mnt"], 4, "the tree has no end"),
@@ -450,7 +450,7 @@ def test_full_disk_keeps_the_text(tmp_path: Path) -> None:
         run("umount", "-l", small)
 
 
-@pytest.mark.parametrize("call", ["asdffs.mount.binding.Binding", "asdffs.cli.mount.tell_the_past"])
+@pytest.mark.parametrize("call", ["asdffs.mount.binding.Binding", "asdffs.cli.opened_file.tell_the_past"])
 def test_a_signal_while_the_mount_is_made_ends_it(file: Path, call: str) -> None:
     """In the foreground: before anything is mounted, or as soon as it is."""
     point = file.parent / "mnt"

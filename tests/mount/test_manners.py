@@ -310,7 +310,7 @@ def test_spool_and_log_go_where_the_options_say(file: Path, tmp_path: Path) -> N
             mount.tree.write_bytes(b"nonsense")
     assert "refused: line 1" in log.read_text()
     assert f"data.asdf is mounted at {mount.point}" in log.read_text()
-    assert "was unmounted and finished; kept beside it: 2" in log.read_text()
+    assert "was finished; kept beside it: 2" in log.read_text()
     assert list(spool.rglob("*scratch*")) == []
 
 

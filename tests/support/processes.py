@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from support.mounts import LIMIT
@@ -30,3 +33,12 @@ def wait_for(pid: int) -> None:
     poll.register(process, select.POLLIN)
     assert poll.poll(LIMIT * 1000)
     os.close(process)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Ask again and again, for ``LIMIT`` seconds at most, until ``condition`` is true."""
+    end = time.monotonic() + LIMIT
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < end
+        pause.wait(0.02)

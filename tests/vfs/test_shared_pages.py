@@ -16,8 +16,8 @@ from asdffs.document.saves.places import Places
 from asdffs.errors import StaleFileError
 from asdffs.scheduling import WorkerThreads
 from asdffs.storage.backend import read_bytes
+from asdffs.vfs.kernel import NoKernel, PageRange
 from asdffs.vfs.namespace import Node
-from asdffs.vfs.shared_pages import PageRange
 from asdffs.vfs.vfs import Vfs
 
 NDARRAY = "!core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big"
@@ -57,7 +57,7 @@ class Meeting(WorkerThreads):
         self._stuck.set()
 
 
-class Kernel:
+class Kernel(NoKernel):
     """Drops pages as it is told to; ``calls``: of which paths.  ``dirty``: a page to send first, by path.
 
     ``then``: what programs do when pages are gone, once.  ``answers``: whether it is quick enough.
@@ -70,7 +70,7 @@ class Kernel:
         self.then: list[Callable[[], object]] = []
         self.answers = True
 
-    def __call__(self, regions: list[PageRange], patience: float) -> set[Node]:
+    def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
         self.calls.append(sorted(region.node.path for region in regions))
         for region in regions if self.answers else ():
             if region.node.path in self.dirty:
@@ -90,7 +90,7 @@ class Mount:
         self.scheduler = Meeting()
         self.document = open_document(str(path), writable=True, settings=Settings(scheduler=self.scheduler))
         self.kernel = Kernel(self)
-        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")), dropper=self.kernel)
+        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")), kernel=self.kernel)
 
     def open(self, path: str) -> int:
         return self.vfs.open(path, write=True, truncate=False)

@@ -13,6 +13,7 @@ def add_mount(commands: Any) -> argparse.ArgumentParser:
     epilog = """\
 example:
   asdffs mount data.asdf /mnt/x && vim /mnt/x/tree.yaml && asdffs umount /mnt/x
+  asdffs mount archive /mnt/x && vim /mnt/x/night1/data.asdf.d/tree.yaml
 
 options for -o (comma-separated), basic:
   ro, rw                  mount read-only, or for writing (default)
@@ -38,6 +39,10 @@ tuning:
   spool=DIR               where to keep scratch files and decoded blocks (default: state directory)
   spool_max=SIZE          most bytes of decoded blocks there (default: half of the free space)
 
+archives, if FILE is a directory (docs/catalog.md):
+  open_max=N              how many files stay open (default: 100)
+  idle=SECONDS            finish and close a file that nothing used for so long (default: 5)
+
 remote files (docs/remote.md), read-only:
   anonymous, endpoint=URL, region=NAME   as --anonymous and so on
   timeout=SECONDS         give up a read after so long (default: 60)
@@ -50,7 +55,7 @@ fstab:
 systemd: docs/howto.md, and the unit asdffs@.service
 """
     parser = add_command(commands, "mount", "show FILE as a directory", epilog)
-    parser.add_argument("file", metavar="FILE", help="the ASDF file, or its URL")
+    parser.add_argument("file", metavar="FILE", help="the ASDF file, its URL, or a directory of files")
     parser.add_argument("mountpoint", metavar="MNT", help="an empty directory to mount on")
     parser.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground until unmounted")
     parser.add_argument("-d", "--debug", action="store_true", help="stay in the foreground and log everything")

@@ -208,7 +208,12 @@ class Transaction:
         if stale:  # the change is in the open file, but another program changed or replaced that
             raise self._file.stale()
         self._note_growth()
-        logger.info("committed %d bytes, size %d -> %d", plan.written, plan.old_size, plan.new_size)
+        sizes = plan.written, plan.old_size, plan.new_size
+        logger.info("%s: committed %d bytes, size %d -> %d", self._file.path, *sizes)
+
+    def note_finished(self) -> None:
+        """Record that the file is complete: nothing needs to be done for earlier changes."""
+        self.changed = False
 
     def rewrite(self, fill: Callable[[Folder, Backend], None], adopt: Callable[[], None]) -> None:
         """Replace the whole file by a new one that ``fill(folder, backend)`` writes, as ``commit``.

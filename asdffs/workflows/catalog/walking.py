@@ -8,12 +8,12 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from asdffs.format.constants import FILE_ENDINGS
 from asdffs.workflows.catalog.reading import identity_of
 
 logger = logging.getLogger(__name__)
 
-#: Names of files that may be ASDF, or have ASDF inside.
-ENDINGS: Final = (b".asdf", b".fits")
+_ENDINGS: Final = tuple(map(str.encode, FILE_ENDINGS))
 
 
 def files_below(roots: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
@@ -47,7 +47,7 @@ def _below(directory: bytes) -> Iterator[tuple[bytes, str]]:
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-            elif entry.name.lower().endswith(ENDINGS) and not entry.name.startswith(b"."):
+            elif entry.name.lower().endswith(_ENDINGS) and not entry.name.startswith(b"."):
                 yield from _regular(entry)
 
 

@@ -1,0 +1,183 @@
+"""What a mount shows: one file (``FileContent``), or an archive (``ArchiveContent``).
+
+The caller holds the main lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from asdffs.document.report import Outcome
+from asdffs.document.saves.places import Places
+from asdffs.errors import AsdffsError
+from asdffs.mount.dropper import PageDropper
+from asdffs.mount.invalidate import Invalidator
+from asdffs.mount.loop import Loop
+from asdffs.mount.options import MountOptions
+from asdffs.mount.served_file import OpenedFile, ServedFile
+from asdffs.storage.lease import Lease
+from asdffs.storage.watch import Watch
+from asdffs.vfs.archive import OpenDocuments
+from asdffs.vfs.archive_status import ArchiveStatus
+from asdffs.vfs.areas import Areas
+from asdffs.vfs.outside import ArchiveDirectory
+
+logger = logging.getLogger(__name__)
+
+#: How long another program's open waits for the file to be finished, in seconds.
+_LEASE_PATIENCE = 1.0
+#: Delay before the next look, in seconds, if another program changed the file during a change of ours.
+_AGAIN = 0.2
+
+
+class Site(NamedTuple):
+    """Where content is served.  ``mountpoint``: absolute.  ``note``: process, mount point and binding.
+
+    ``facts``: the same and more, for ``status.json``.
+    """
+
+    mountpoint: str
+    options: MountOptions
+    loop: Loop
+    dropper: PageDropper
+    note: dict[str, Any]
+    facts: dict[str, Any]
+
+
+class Content(Protocol):
+    """What a mount shows.  ``path``: of the file or directory.  ``places``: where its report goes."""
+
+    path: str
+    places: Places
+    areas: Areas
+
+    def start(self) -> None:
+        """Begin to look for changes by other programs: the mount is ready."""
+
+    def stop(self) -> None:
+        """End that: the mount is gone."""
+
+    def end(self) -> Outcome:
+        """Finish all files, and keep beside them what is not in them."""
+
+
+class FileContent:
+    """One file.  ``opened`` stays open after ``end``."""
+
+    def __init__(self, opened: OpenedFile, site: Site) -> None:
+        self.path = opened.document.path
+        self.places = opened.places
+        opened.document.report.note_mount(site.facts)
+        kernel = Invalidator(site.loop, site.mountpoint, site.dropper)
+        self._served = ServedFile(opened, site.options.shown, kernel, site.note)
+        self.areas = Areas(self._served.vfs)
+        self._others = _OtherWriters(self._served, site.loop, lease=site.options.lease)
+
+    def start(self) -> None:
+        """See ``Content``."""
+        self._others.start()
+        self._served.look_at_tree()
+
+    def stop(self) -> None:
+        """See ``Content``."""
+        self._others.stop()
+
+    def end(self) -> Outcome:
+        """See ``Content``."""
+        return self._served.end()
+
+
+class ArchiveContent:
+    """A directory.  ``open_file(path)`` opens a file, and may be called without the main lock."""
+
+    def __init__(self, path: str, places: Places, open_file: Callable[[str], OpenedFile], site: Site) -> None:
+        self.path = path
+        self.places = places
+        self._site = site
+        self._open_file = open_file
+        options = site.options
+        self._documents = OpenDocuments(path, self._serve, site.loop, most=options.open_max, idle=options.idle)
+        facts = {"file": path, "writable": not options.read_only, **site.facts}
+        status = ArchiveStatus(self._documents, facts)
+        self.areas = Areas(ArchiveDirectory(path, self._documents, status, options.shown, site.loop), self._documents)
+
+    def start(self) -> None:
+        """Do nothing: each request looks for changes."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    def end(self) -> Outcome:
+        """See ``Content``."""
+        self._documents.end()
+        return self._documents.outcome
+
+    def _serve(self, path: str, directory: str, number: int) -> ServedFile:
+        """Open a file.  Raises as ``open_file``."""
+        site = self._site
+        with site.loop.waiting():  # the disk may be slow, or the file locked by a mount that is just ending
+            opened = self._open_file(path)
+        try:
+            opened.keep_the_past()
+            kernel = Invalidator(site.loop, site.mountpoint, site.dropper, directory)
+            note = {**site.note, "directory": site.mountpoint + directory, "idle": site.options.idle}
+            served = ServedFile(opened, site.options.shown, kernel, note, number=number)
+        except BaseException:
+            opened.close()
+            raise
+        site.loop.post(served.look_at_tree)
+        return served
+
+
+class _OtherWriters:
+    """Watches for other programs that change the file.
+
+    The loop looks at the file when its directory changes, and tells the kernel after each look.  With ``lease``,
+    opens by other programs wait until the file is finished.
+    """
+
+    def __init__(self, served: ServedFile, loop: Loop, *, lease: bool) -> None:
+        self._vfs = served.vfs
+        self._loop = loop
+        self._watch = Watch(served.document.path, lambda: loop.post(self._look))
+        self._lease = Lease(served.document.descriptor, self._finish_soon, loop.post) if lease else None
+
+    def start(self) -> None:
+        """Start to watch.  Call it once the mount is ready."""
+        if not self._vfs.document.is_remote:
+            self._watch.start()
+        if self._lease is not None:
+            self._lease.start()
+
+    def stop(self) -> None:
+        """Stop to watch.  Call it when the mount is gone."""
+        self._watch.stop()
+        if self._lease is not None:
+            self._lease.stop()
+
+    def _look(self) -> None:
+        """Look for changes by other programs.  The caller holds the main lock."""
+        settled = self._vfs.foreign.look()
+        self._vfs.tell_changes(wait=False)
+        if not settled:  # a change of ours is under way: look again afterwards
+            again = threading.Timer(_AGAIN, self._loop.post, (self._look,))
+            again.daemon = True
+            again.start()
+
+    def _finish_soon(self) -> None:
+        """Let the loop finish the file, and wait for it.  Runs in another thread; another program's open waits."""
+        done = threading.Event()
+
+        def finish() -> None:
+            try:
+                self._vfs.document.finish()
+            except (AsdffsError, OSError) as err:
+                self._vfs.document.report.refuse(err)
+            finally:
+                done.set()
+
+        self._loop.post(finish)
+        done.wait(_LEASE_PATIENCE)

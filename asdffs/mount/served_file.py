@@ -1,0 +1,90 @@
+"""One ASDF file in a mount, from the moment when it is open to its end.
+
+The caller holds the main lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any, Final, Protocol
+
+from asdffs.document.document import Document
+from asdffs.document.report import Outcome
+from asdffs.document.saves.places import Places
+from asdffs.vfs.attributes import Shown
+from asdffs.vfs.kernel import Kernel
+from asdffs.vfs.namespace import ROOT_NUMBER
+from asdffs.vfs.vfs import Vfs
+
+logger = logging.getLogger(__name__)
+
+#: A tree with more bytes than this is checked after the first request, beside others.
+_LARGE_TREE: Final = 1 << 20
+
+
+class OpenedFile(Protocol):
+    """An open file and its places (``cli/opened_file``)."""
+
+    document: Document
+    places: Places
+
+    def keep_the_past(self) -> None:
+        """Keep beside the file what earlier mounts left in its places.  The caller holds the main lock."""
+
+    def release(self) -> None:
+        """Record that all that was typed or copied in is in the file, or beside it."""
+
+    def close(self) -> None:
+        """Close the file, and release its lock."""
+
+
+class ServedFile:
+    """A file that a mount shows.
+
+    ``note``: facts about the mount for other programs: process, mount point, binding.  ``number``: the inode number
+    of its root.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedFile,
+        shown: Shown,
+        kernel: Kernel,
+        note: dict[str, Any],
+        *,
+        number: int = ROOT_NUMBER,
+    ) -> None:
+        self.document = opened.document
+        self._opened = opened
+        self._note = note
+        self.vfs = Vfs(opened.document, opened.places, shown, kernel=kernel, number=number)
+        self.document.note_owner({**note, "state": "serving"})
+        self._large = self.document.tree.size > _LARGE_TREE
+        if not self._large:
+            self.document.check_tree()
+
+    def look_at_tree(self) -> None:
+        """Check a large tree; warnings go into the report.  A disk error here does not end the mount."""
+        if not self._large:
+            return
+        try:
+            self.document.check_tree()
+        except OSError as err:
+            logger.warning("the tree could not be checked: %s", err.strerror)
+
+    def end(self) -> Outcome:
+        """Finish the file, and keep beside it what is not in it; return what happened.  The file stays open."""
+        with contextlib.suppress(OSError):  # the note only informs other programs; ending must go on without it
+            self.document.note_owner({**self._note, "state": "finishing"})
+        if self.vfs.end():
+            self._opened.release()
+        outcome = self.document.report.outcome
+        logger.info("%s was finished; kept beside it: %d", self.document.path, len(outcome.kept))
+        for sentence in outcome.notes:
+            logger.warning("%s: %s", self.document.path, sentence)
+        return outcome
+
+    def close(self) -> None:
+        """Close the file, and release its lock."""
+        self._opened.close()

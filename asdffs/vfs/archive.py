@@ -1,0 +1,261 @@
+"""The documents of an archive: opened when a program first looks into them, closed when they are not needed.
+
+``a.asdf.d`` beside ``a.asdf`` is the *directory* of a document; paths are those in the mount, and begin with ``/``.
+
+Invariants:
+
+1. A file is opened once.  A request that comes while its document is opened or closed waits (``_Entry.lock``).
+2. A document with an open file, with scratch, with a draft, or with a request under way is not closed.
+3. A closed document was finished as at the end of a mount, and its lock is released.
+
+The caller holds the main lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from asdffs.document.blocks.foreign import Foreign
+from asdffs.document.report import Outcome
+from asdffs.errors import AsdffsError, NoSuchNameError
+from asdffs.format.constants import FILE_ENDINGS
+from asdffs.scheduling import Rank, RankedLock, Scheduler
+from asdffs.vfs.namespace import number_of
+from asdffs.vfs.vfs import Vfs
+
+logger = logging.getLogger(__name__)
+
+#: Suffix of the directory of a document.
+SUFFIX: Final = ".d"
+_ENDINGS: Final = "|".join(map(re.escape, FILE_ENDINGS))
+_DIRECTORY: Final = re.compile(rf"/[^/]+(?:{_ENDINGS}){re.escape(SUFFIX)}(?=/|\Z)", re.IGNORECASE)
+#: How often idle documents are looked for: so many times in the time after which a document is idle.
+_LOOKS: Final = 4
+
+
+class Opened(Protocol):
+    """An open document (``mount/served_file``)."""
+
+    vfs: Vfs
+
+    def end(self) -> Outcome:
+        """Finish the file, and keep beside it what is not in it."""
+
+    def close(self) -> None:
+        """Close the file, and release its lock."""
+
+
+class _Entry:
+    """A document that is open, being opened or being closed.  ``users``: requests about paths in it."""
+
+    __slots__ = ("gone", "lock", "opened", "used", "users")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.lock = RankedLock(scheduler, Rank.DOCUMENT)
+        self.opened: Opened | None = None
+        self.users = 0
+        self.used = 0.0
+        self.gone = False
+
+
+class OpenDocuments:
+    """The documents of the archive at ``root``, an absolute path.
+
+    ``open_file(path, directory, number)``: opens a file; ``directory`` is that of the document and ``number`` the
+    inode number of it.  ``most``: how many stay open.  ``idle``: seconds after which a document that no request was
+    about is closed.
+
+    ``error``: the last refusal.  ``outcome``: that of the documents that were closed.
+    """
+
+    def __init__(
+        self, root: str, open_file: Callable[[str, str, int], Opened], scheduler: Scheduler, *, most: int, idle: float
+    ) -> None:
+        self.error = ""
+        self.outcome = Outcome([], [], [], [], [])
+        self._root = root
+        self._open_file = open_file
+        self._scheduler = scheduler
+        self._most = most
+        self._idle = idle
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._left: dict[int, int] = {}
+        self._sweeping = False
+
+    # -- which document ---------------------------------------------------------
+
+    def split(self, path: str, *, looking: bool = False) -> tuple[str, str] | None:
+        """See ``areas.Documents``."""
+        for found in _DIRECTORY.finditer(path):
+            directory, inner = path[: found.end()], path[found.end() :] or "/"
+            if directory in self._entries or (self.file_of(directory) and not (looking and inner == "/")):
+                return directory, inner
+        return None
+
+    def file_of(self, directory: str) -> os.stat_result | None:
+        """Return the status of the file whose document has ``directory``; None if it is no such directory.
+
+        A real file or directory of that name is itself.
+        """
+        path = self._root + directory
+        try:
+            found = os.lstat(path.removesuffix(path[-len(SUFFIX) :]))
+        except OSError:
+            return None
+        return found if stat.S_ISREG(found.st_mode) and not os.path.lexists(path) else None
+
+    # -- requests -----------------------------------------------------------------
+
+    def enter(self, directory: str) -> Vfs:
+        """See ``areas.Documents``.  Raises as ``open_document``, and ``NoSuchNameError`` if the file is gone."""
+        while True:
+            entry = self._entries.setdefault(directory, _Entry(self._scheduler))
+            entry.users += 1
+            try:
+                with entry.lock.entered():
+                    if not entry.gone:
+                        return self._vfs_of(directory, entry)
+            except BaseException:
+                self.leave(directory, entry)
+                raise
+            entry.users -= 1
+
+    def _vfs_of(self, directory: str, entry: _Entry) -> Vfs:
+        if entry.opened is None:
+            self._open(directory, entry)
+        if entry.opened is None:
+            raise RuntimeError("the document was not opened")
+        self._entries.move_to_end(directory)
+        entry.used = time.monotonic()
+        vfs = entry.opened.vfs
+        vfs.foreign.look()
+        if vfs.is_idle and vfs.document.foreign() is Foreign.REMOVED and not vfs.document.pending:
+            raise NoSuchNameError("the file was removed", path=directory)
+        return vfs
+
+    def _open(self, directory: str, entry: _Entry) -> None:
+        path = self._root + directory[: -len(SUFFIX)]
+        status = self.file_of(directory)
+        if status is None:
+            entry.gone = True
+            self._entries.pop(directory, None)
+            raise NoSuchNameError("no such file in the archive", path=directory)
+        try:
+            entry.opened = self._open_file(path, directory, number_of_directory(status))
+        except BaseException:
+            entry.gone = True  # who waits tries it again
+            self._entries.pop(directory, None)
+            raise
+        before = self._left.pop(hash(directory), None)
+        if before is not None and before != _signature(path):
+            entry.opened.vfs.foreign.renew()  # the kernel may have pages of what it was
+        self._sweep_later()
+
+    def leave(self, directory: str, entry: _Entry | None = None) -> None:
+        """See ``areas.Documents``."""
+        entry = entry or self._entries[directory]
+        entry.users -= 1
+        if len(self._entries) > self._most:
+            self._close_idle(len(self._entries) - self._most)
+
+    def note_refusal(self, sentence: str) -> None:
+        """See ``areas.Documents``."""
+        self.error = sentence
+
+    def open_now(self) -> list[Vfs]:
+        """Return the open documents, the one that was used last at the end."""
+        return [entry.opened.vfs for entry in self._entries.values() if entry.opened is not None]
+
+    # -- the end of documents -------------------------------------------------------
+
+    def finish_all(self) -> None:
+        """Finish all open documents; raise the first error after all others are finished."""
+        refused: Exception | None = None
+        for directory, entry in list(self._entries.items()):
+            if entry.opened is None or entry.gone:
+                continue
+            entry.users += 1
+            try:
+                entry.opened.vfs.finish()
+            except (AsdffsError, OSError) as err:
+                logger.warning("%s: %s", directory, err)
+                refused = refused or err
+            finally:
+                entry.users -= 1
+        if refused is not None:
+            raise refused
+
+    def end(self) -> None:
+        """Close all documents, because the mount is gone."""
+        for directory, entry in list(self._entries.items()):
+            self._close(directory, entry)
+
+    def _close_idle(self, most: int, *, unused_since: float | None = None) -> None:
+        """Close at most ``most`` documents that may be closed, those first that were not used for longest."""
+        closed = 0
+        for directory, entry in list(self._entries.items()):
+            if closed >= most:
+                return
+            late = unused_since is not None and entry.used > unused_since
+            if entry.opened is None or entry.users or entry.lock.taken or late or not entry.opened.vfs.is_idle:
+                continue
+            self._close(directory, entry)
+            closed += 1
+
+    def _close(self, directory: str, entry: _Entry) -> None:
+        with entry.lock.entered():
+            opened, entry.gone = entry.opened, True
+            if opened is None:
+                return
+            try:
+                self._note(directory, opened.end())
+            except (AsdffsError, OSError) as err:
+                logger.error("%s could not be finished: %s", directory, err)
+                self.outcome.failures.append(str(err))
+            finally:
+                opened.close()
+                entry.opened = None
+                self._entries.pop(directory, None)
+        now = _signature(self._root + directory[: -len(SUFFIX)])
+        if now:
+            self._left[hash(directory)] = now
+
+    def _note(self, directory: str, outcome: Outcome) -> None:
+        self.outcome.kept.extend(outcome.kept)
+        self.outcome.superseded.extend(outcome.superseded)
+        for known, more in zip(self.outcome, outcome, strict=True):
+            if known is not self.outcome.kept and known is not self.outcome.superseded:
+                known.extend(f"{directory}: {sentence}" for sentence in more)
+
+    def _sweep_later(self) -> None:
+        if not self._sweeping:
+            self._sweeping = True
+            self._scheduler.later(self._idle / _LOOKS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close the documents that were not used for a while; come again as long as some are open."""
+        self._sweeping = False
+        self._close_idle(len(self._entries), unused_since=time.monotonic() - self._idle)
+        if self._entries:
+            self._sweep_later()
+
+
+def number_of_directory(status: os.stat_result) -> int:
+    """Return the inode number of the directory of a document, whose file has this status."""
+    return number_of(status.st_dev, f"{status.st_ino}{SUFFIX}")
+
+
+def _signature(path: str) -> int:
+    """Return a number that is another one if the file at ``path`` changed; 0 without a file."""
+    try:
+        now = os.stat(path)
+    except OSError:
+        return 0
+    return hash((now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)) or 1

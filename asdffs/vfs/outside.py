@@ -1,0 +1,346 @@
+"""The directory of an archive: shown as it is, read-only, with a directory ``.d`` beside each ASDF file.
+
+Nothing is remembered: each request looks at the disk, so what appears or vanishes there is seen at once, and memory
+does not grow with the number of files.  No request opens an ASDF file but one that reads it.  ``.asdffs`` in the root
+tells the state of the mount.  The caller holds the main lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from asdffs.errors import (
+    FileExpectedError,
+    NameRefusedError,
+    NoAttributeError,
+    NoSuchNameError,
+    NotDirectoryError,
+    NotPermittedError,
+    ReadOnlyError,
+)
+from asdffs.format.constants import FILE_ENDINGS
+from asdffs.scheduling import Scheduler
+from asdffs.storage.backend import Extent
+from asdffs.vfs.archive import SUFFIX, OpenDocuments, number_of_directory
+from asdffs.vfs.attributes import Attributes, Kind, Shown, attributes_of
+from asdffs.vfs.handles import new_handle
+from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, number_of, walk
+from asdffs.views.base import ViewDirectory
+
+logger = logging.getLogger(__name__)
+
+#: The directory of the root that tells the state of the mount.
+STATUS: Final = "/.asdffs"
+_KINDS: Final[dict[int, Kind]] = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "link",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "character device",
+    stat.S_IFBLK: "block device",
+}
+#: Permission bits that are shown: nothing can be written.
+_SHOWN_BITS: Final = 0o7555
+_ENDINGS: Final = tuple(map(str.encode, FILE_ENDINGS))
+Entry = tuple[bytes, int, int]
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """An open file of the disk, or the text of a file in ``.asdffs``."""
+
+    fd: int = -1
+    text: bytes = b""
+
+
+@dataclass(slots=True)
+class _OpenDirectory:
+    """An open directory, with the entries that it had when a program began to list it."""
+
+    path: str
+    entries: list[Entry] = field(default_factory=list)
+
+
+class ArchiveDirectory:
+    """The directory of an archive; an ``Area``.
+
+    ``root``: absolute path of the directory.  ``status``: the content of ``.asdffs``.
+    """
+
+    def __init__(
+        self, root: str, documents: OpenDocuments, status: ViewDirectory, shown: Shown, scheduler: Scheduler
+    ) -> None:
+        self._root = root
+        self._documents = documents
+        self._shown = shown
+        self._scheduler = scheduler
+        self._open: dict[int, _OpenFile | _OpenDirectory] = {}
+        now = os.stat(root)
+        uid, gid = self._owner(now)
+        number, at = number_of(ROOT_NUMBER, STATUS), now.st_mtime_ns
+        self._status = DirectoryNode(0o555, uid, gid, at, at, view=status, born_ns=at, number=number)
+
+    # -- reports --------------------------------------------------------------------
+
+    def refuse(self, error: Exception) -> None:
+        """See ``Area``."""
+        self._documents.note_refusal(str(error))
+        logger.warning("refused: %s", error)
+
+    def tell_changes(self, *, wait: bool) -> None:
+        """Do nothing: the kernel caches no attributes of this area."""
+
+    @property
+    def stored_in(self) -> str:
+        """See ``Area``."""
+        return self._root
+
+    # -- attributes -------------------------------------------------------------------
+
+    def attributes(self, path: str | None, handle: int | None = None, *, inode: int = 0) -> Attributes:
+        """See ``Area``.  Raises ``NoSuchNameError``, ``OSError``."""
+        opened = self._open.get(handle) if handle is not None else None
+        if isinstance(opened, _OpenFile) and opened.fd >= 0:
+            return self._attributes(os.fstat(opened.fd))
+        node = self._status_node(path or "")
+        if node is not None:
+            return attributes_of(node)._replace(steady=False)
+        return self._attributes_at(path or "/")
+
+    def _attributes_at(self, path: str) -> Attributes:
+        try:
+            return self._attributes(os.lstat(self._root + path), root=path == "/")
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        found = self._documents.file_of(path) if path.endswith(SUFFIX) else None
+        if found is not None:
+            return self._attributes_of_document(found)
+        link = self._link_of(path)
+        if link is not None:
+            shown = self._attributes(os.lstat(self._root + path[: -len(SUFFIX)]))
+            return shown._replace(size=len(os.fsencode(link)))
+        raise NoSuchNameError("no such file in the archive", path=path)
+
+    def _attributes(self, found: os.stat_result, *, root: bool = False) -> Attributes:
+        uid, gid = self._owner(found)
+        kind = _KINDS[stat.S_IFMT(found.st_mode)]
+        return Attributes(
+            kind,
+            found.st_mode & (0o7777 if kind == "link" else _SHOWN_BITS & ~self._shown.umask),
+            0 if kind == "directory" else found.st_size,
+            found.st_mtime_ns,
+            found.st_atime_ns,
+            uid,
+            gid,
+            1 if kind == "directory" else found.st_nlink,
+            found.st_ctime_ns,
+            ROOT_NUMBER if root else number_of(found.st_dev, str(found.st_ino)),
+            steady=False,
+        )
+
+    def _attributes_of_document(self, file: os.stat_result) -> Attributes:
+        """Return the attributes of the directory of a document that is not open."""
+        shown = self._attributes(file)
+        mode = shown.mode | (shown.mode & 0o444) >> 2
+        return shown._replace(kind="directory", mode=mode, size=0, links=1, number=number_of_directory(file))
+
+    def _owner(self, found: os.stat_result) -> tuple[int, int]:
+        uid, gid = self._shown.uid, self._shown.gid
+        return found.st_uid if uid is None else uid, found.st_gid if gid is None else gid
+
+    def _status_node(self, path: str) -> Node | None:
+        """Return the node of a path in ``.asdffs``; None for other paths.  Raises ``NoSuchNameError``."""
+        if path != STATUS and not path.startswith(f"{STATUS}/"):
+            return None
+        try:
+            return walk(self._status, [part for part in path[len(STATUS) :].split("/") if part])
+        except KeyError:
+            raise NoSuchNameError("no such file in the mount", path=path) from None
+
+    # -- links ------------------------------------------------------------------------
+
+    def readlink(self, path: str) -> str:
+        """See ``Area``.  Raises ``NameRefusedError``, ``OSError``."""
+        link = self._link_of(path)
+        if link is not None:
+            return link
+        try:
+            return os.readlink(self._root + path)
+        except OSError as err:
+            raise NameRefusedError("is not a symbolic link", path=path) from err
+
+    def _link_of(self, path: str) -> str | None:
+        """Return the target of ``a.asdf.d`` if ``a.asdf`` is a symbolic link: the directory of that file."""
+        if not path.lower().endswith(tuple(ending + SUFFIX for ending in FILE_ENDINGS)):
+            return None
+        try:
+            target = os.readlink(self._root + path[: -len(SUFFIX)])
+        except OSError:
+            return None
+        return None if os.path.lexists(self._root + path) else target + SUFFIX
+
+    def xattrs(self, path: str) -> list[str]:
+        """Return an empty list: extended attributes of the disk are not shown."""
+        return []
+
+    def xattr(self, path: str, name: str) -> bytes:
+        """See ``Area``.  Raises ``NoAttributeError``."""
+        raise NoAttributeError(f"no attribute {name!r} here", path=path)
+
+    # -- directories --------------------------------------------------------------------
+
+    def opendir(self, path: str) -> int:
+        """See ``Area``.  Raises ``NoSuchNameError``, ``NotDirectoryError``, ``OSError``."""
+        if self.attributes(path).kind != "directory":
+            raise NotDirectoryError("is a file", path=path)
+        return self._add(_OpenDirectory(path))
+
+    def entries_from(self, handle: int, start: int) -> Iterator[str]:
+        """See ``Area``."""
+        return (os.fsdecode(name) for name, _, _ in self.kinds_from(handle, start))
+
+    def knows_kinds(self, handle: int) -> bool:
+        """Return True."""
+        return True
+
+    def kinds_from(self, handle: int, start: int) -> Iterator[Entry]:
+        """See ``Area``.  The entries are read at entry 0.  Raises ``OSError``."""
+        opened = self._directory(handle)
+        if start == 0:
+            opened.entries = [*((name, stat.S_IFDIR, 0) for name in (b".", b"..")), *self._listed(opened.path)]
+        return (opened.entries[at] for at in range(start, len(opened.entries)))
+
+    def _listed(self, path: str) -> Iterator[Entry]:
+        node = self._status_node(path)
+        if isinstance(node, DirectoryNode):
+            yield from ((os.fsencode(name), *self._kind_of(node.find(name))) for name in node.entries())
+            return
+        with self._scheduler.waiting():  # it may have 100,000 entries
+            listed = list(self._entries_of(os.fsencode(self._root + path)))
+        if path != "/":
+            yield from listed
+            return
+        own = os.fsencode(STATUS[1:])
+        yield own, stat.S_IFDIR, self._status.number
+        yield from (entry for entry in listed if entry[0] != own)
+
+    def _entries_of(self, directory: bytes) -> Iterator[Entry]:
+        """Yield the entries of a directory of the disk, and the directory of each document in it."""
+        with os.scandir(directory) as found:
+            entries = {entry.name: entry for entry in found}
+        device = os.stat(directory).st_dev
+        for name, entry in entries.items():
+            kind = _kind_of(entry)
+            yield name, kind, number_of(device, str(entry.inode()))
+            beside = name + os.fsencode(SUFFIX)
+            if name.lower().endswith(_ENDINGS) and beside not in entries and kind in (stat.S_IFREG, stat.S_IFLNK):
+                shown = stat.S_IFDIR if kind == stat.S_IFREG else stat.S_IFLNK
+                yield beside, shown, number_of(device, f"{entry.inode()}{SUFFIX}")
+
+    @staticmethod
+    def _kind_of(node: Node) -> tuple[int, int]:
+        return stat.S_IFREG if isinstance(node, FileNode) else stat.S_IFDIR, node.number
+
+    def number_of(self, handle: int, name: str) -> int:
+        """See ``Area``."""
+        wanted = os.fsencode(name)
+        return next((number for each, _, number in self._directory(handle).entries if each == wanted), 0)
+
+    def entry_attributes(self, handle: int, name: str) -> Attributes | None:
+        """Return None: a listing has only kinds (``kinds_from``)."""
+        return None
+
+    def is_root(self, handle: int) -> bool:
+        """See ``Area``."""
+        return self._directory(handle).path == "/"
+
+    def closedir(self, handle: int) -> None:
+        """See ``Area``."""
+        del self._open[handle]
+
+    def _directory(self, handle: int) -> _OpenDirectory:
+        opened = self._open[handle]
+        if not isinstance(opened, _OpenDirectory):
+            raise KeyError(handle)
+        return opened
+
+    # -- files ----------------------------------------------------------------------------
+
+    def open(self, path: str, *, write: bool, truncate: bool, inode: int = 0) -> int:
+        """See ``Area``.  Raises ``ReadOnlyError``, ``FileExpectedError``, ``NotPermittedError``, ``OSError``."""
+        if write or truncate:
+            raise ReadOnlyError("the archive is shown read-only; change the file in its directory '.d'", path=path)
+        node = self._status_node(path)
+        if isinstance(node, FileNode):
+            return self._add(_OpenFile(text=node.file.snapshot() or b""))
+        if node is not None:
+            raise FileExpectedError("is a directory", path=path)
+        # without waiting for the other end of a pipe
+        fd = os.open(self._root + path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise NotPermittedError("is not a regular file, and is not opened", path=path)
+        return self._add(_OpenFile(fd))
+
+    def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
+        """See ``Area``.  Raises ``OSError``."""
+        opened = self._file(handle)
+        if opened.fd < 0:
+            return opened.text[offset : offset + length]
+        return Extent(opened.fd, offset, max(0, min(length, os.fstat(opened.fd).st_size - offset)))
+
+    def is_direct(self, handle: int) -> bool:
+        """See ``Area``: the state of the mount has another text at each open."""
+        return self._file(handle).fd < 0
+
+    def is_dirty(self, handle: int) -> bool:
+        """Return False: nothing is written here."""
+        return False
+
+    def flush(self, handle: int, *, killed: bool) -> None:
+        """Do nothing: nothing is written here."""
+
+    def fsync(self, handle: int) -> None:
+        """Do nothing: nothing is written here."""
+
+    def release(self, handle: int) -> None:
+        """See ``Area``."""
+        opened = self._file(handle)
+        del self._open[handle]
+        if opened.fd >= 0:
+            os.close(opened.fd)
+
+    def finish(self) -> None:
+        """Finish all documents.  Raises as ``OpenDocuments.finish_all``."""
+        self._documents.finish_all()
+
+    def _file(self, handle: int) -> _OpenFile:
+        opened = self._open[handle]
+        if not isinstance(opened, _OpenFile):
+            raise KeyError(handle)
+        return opened
+
+    def _add(self, opened: _OpenFile | _OpenDirectory) -> int:
+        handle = new_handle()
+        self._open[handle] = opened
+        return handle
+
+
+def _kind_of(entry: os.DirEntry[bytes]) -> int:
+    """Return the type bits of an entry, without a system call for files, directories and links."""
+    if entry.is_file(follow_symlinks=False):
+        return stat.S_IFREG
+    if entry.is_dir(follow_symlinks=False):
+        return stat.S_IFDIR
+    if entry.is_symlink():
+        return stat.S_IFLNK
+    try:
+        return stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
+    except OSError:  # it is gone
+        return 0
