@@ -71,7 +71,7 @@ def _list_with_attributes(module: Any, operations: Any, handle: int, start: int,
 
 
 def _list_kinds(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
-    """List a directory with the kind and the number of each entry, and without attributes.
+    """List a directory with the kind and the number of each entry by ``add(name, stat, next)``.
 
     The kernel then asks for the attributes of those entries that a program wants to know more about.
     """
@@ -80,6 +80,22 @@ def _list_kinds(module: Any, operations: Any, handle: int, start: int, add: Any)
     for position, (name, mode, number) in enumerate(operations.kinds_from(handle, start), start + 1):
         status.st_mode, status.st_ino = mode, number
         if add(name, reference, position):
+            break
+    return 0
+
+
+def _list_kinds_plus(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
+    """List as ``_list_kinds``, but directories with attributes, because find(1) asks for those of each."""
+    status = module.c_stat()
+    reference = ctypes.byref(status)
+    for position, (name, mode, number) in enumerate(operations.kinds_from(handle, start), start + 1):
+        is_entry = mode == stat.S_IFDIR and name not in (b".", b"..")
+        shown = operations.directory_at(handle, name, number) if is_entry else None
+        if shown is None:
+            status.st_mode, status.st_ino = mode, number
+        else:
+            _show(shown, status)
+        if add(name, reference, position, 0 if shown is None else _FILL_DIR_PLUS):
             break
     return 0
 
@@ -162,8 +178,9 @@ def mended3(module: Any) -> Any:
         def readdir_fuse_3(self, path: bytes, buffer: Any, filler: Any, offset: int, info: Any, flags: int) -> int:
             handle, fill = info.contents.fh, functools.partial(filler, buffer)
             knows_kinds = self.operations.knows_kinds(handle)
-            if flags & _READDIR_PLUS and not knows_kinds:
-                return _list_with_attributes(module, self.operations, handle, offset, fill)
+            if flags & _READDIR_PLUS:
+                plus = _list_kinds_plus if knows_kinds else _list_with_attributes
+                return plus(module, self.operations, handle, offset, fill)
             way = _list_kinds if knows_kinds else _list
             return way(module, self.operations, handle, offset, lambda name, stat, at: fill(name, stat, at, 0))
 

@@ -274,6 +274,14 @@ class Operations:
         """Return the names of an open directory, each with the type bits of its mode and its inode number."""
         return area.kinds_from(fh, start)
 
+    def directory_at(self, fh: int, name: bytes, number: int) -> Attributes | None:
+        """Return the attributes of a directory in a listing by ``kinds_from``; None if they are unknown.
+
+        Called for each entry, and without the main lock, because it looks at nothing but the disk.
+        """
+        shown = self.areas.handles[fh].directory_at(fh, name, number)
+        return None if shown is None else self._shown(shown)
+
     def readdir_plus(self, fh: int, start: int) -> Iterator[tuple[str, Attributes | None]]:
         """Yield the names from entry ``start``, each with its attributes or None if they are unknown.
 

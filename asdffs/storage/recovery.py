@@ -61,12 +61,13 @@ def recover(folder: Folder, backend: Backend, journal: Journal) -> tuple[Outcome
     then stays pending, and recovery can run again.
     """
     outcome = Outcome.CLEAN, ""
-    for other in _journals_of_other_names(folder, backend):
+    hidden = [name for name in folder.names() if name.startswith(".")]  # there may be 100,000 others
+    for other in _journals_of_other_names(folder, backend, hidden):
         outcome = _settle(folder, backend, other, outcome)
         other.discard()
         folder.sync()  # invariant 3
     outcome = _settle(folder, backend, journal, outcome)
-    _remove_temporaries(folder, backend.name)
+    _remove_temporaries(folder, backend.name, hidden)
     return outcome
 
 
@@ -150,14 +151,15 @@ def _check_position(folder: Folder, backend: Backend, record: Record) -> None:
         )
 
 
-def _journals_of_other_names(folder: Folder, backend: Backend) -> list[Journal]:
+def _journals_of_other_names(folder: Folder, backend: Backend, hidden: list[str]) -> list[Journal]:
     """Return sidecars with records of this file under another name: a hard link, or an earlier name.
 
     Also those that were set aside, because another file got that name and was opened before this one.
     """
     found = []
-    for name in folder.names():
-        if name == journal_name(backend.name) or _SIDECAR.search(name) is None:
+    own = journal_name(backend.name)
+    for name in hidden:
+        if name == own or _SIDECAR.search(name) is None:
             continue
         journal = _open_foreign(folder, name, backend)
         if journal is not None:
@@ -186,11 +188,13 @@ def _open_foreign(folder: Folder, name: str, backend: Backend) -> Journal | None
     return None
 
 
-def _remove_temporaries(folder: Folder, name: str) -> None:
-    for found in folder.names():
-        if found.startswith(temporary_prefix(name)):
+def _remove_temporaries(folder: Folder, name: str, hidden: list[str]) -> None:
+    prefix = temporary_prefix(name)
+    for found in hidden:
+        if found.startswith(prefix):
             logger.info("removing %s, left by an interrupted change", folder.path(found))
             try:
-                folder.remove(found)
+                with contextlib.suppress(FileNotFoundError):  # another name of it, as a payload
+                    folder.remove(found)
             except PermissionError as err:  # another user owns it, in a sticky directory
                 logger.warning("%s could not be removed: %s", folder.path(found), err.strerror)

@@ -13,6 +13,7 @@ The caller holds the main lock.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -38,6 +39,9 @@ _ENDINGS: Final = "|".join(map(re.escape, FILE_ENDINGS))
 _DIRECTORY: Final = re.compile(rf"/[^/]+(?:{_ENDINGS}){re.escape(SUFFIX)}(?=/|\Z)", re.IGNORECASE)
 #: How often idle documents are looked for: so many times in the time after which a document is idle.
 _LOOKS: Final = 4
+#: After how many closed documents the cyclic garbage collector runs.  A document is a cycle of objects, half a MiB of
+#: them, and ``mount/daemon`` makes full collections very rare.
+_COLLECTED: Final = 32
 
 
 class Opened(Protocol):
@@ -88,6 +92,7 @@ class OpenDocuments:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._left: dict[int, int] = {}
         self._sweeping = False
+        self._uncollected = 0
 
     # -- which document ---------------------------------------------------------
 
@@ -226,6 +231,10 @@ class OpenDocuments:
         now = _signature(self._root + directory[: -len(SUFFIX)])
         if now:
             self._left[hash(directory)] = now
+        self._uncollected += 1
+        if self._uncollected >= _COLLECTED:
+            self._uncollected = 0
+            gc.collect()
 
     def _note(self, directory: str, outcome: Outcome) -> None:
         self.outcome.kept.extend(outcome.kept)

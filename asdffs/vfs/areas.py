@@ -48,6 +48,12 @@ class Area(Protocol):
     def kinds_from(self, handle: int, start: int) -> Iterator[tuple[bytes, int, int]]:
         """Return the entries from ``start`` on: name, type bits of the mode (inode(7)), and inode number."""
 
+    def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
+        """Return the attributes of a directory in a listing by ``kinds_from``; None if they are unknown.
+
+        ``number``: its inode number in the listing.  The caller need not hold the main lock.
+        """
+
     def entry_attributes(self, handle: int, name: str) -> Attributes | None:
         """Return the attributes of an entry of an open directory; None if they are unknown."""
 

@@ -1,8 +1,9 @@
 """The directory of an archive: shown as it is, read-only, with a directory ``.d`` beside each ASDF file.
 
-Nothing is remembered: each request looks at the disk, so what appears or vanishes there is seen at once, and memory
-does not grow with the number of files.  No request opens an ASDF file but one that reads it.  ``.asdffs`` in the root
-tells the state of the mount.  The caller holds the main lock.
+Nothing is remembered: each request looks at the disk, so memory does not grow with the number of files, and what
+appears or vanishes there is seen at once.  Only attributes of directories may be as old as the kernel keeps them
+(``mount/options.KEPT_SECONDS``), because find(1) asks for those of each.  No request opens an ASDF file but one that
+reads it.  ``.asdffs`` in the root tells the state of the mount.  The caller holds the main lock.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _KINDS: Final[dict[int, Kind]] = {
 }
 #: Permission bits that are shown: nothing can be written.
 _SHOWN_BITS: Final = 0o7555
+_SUFFIX: Final = os.fsencode(SUFFIX)
 _ENDINGS: Final = tuple(map(str.encode, FILE_ENDINGS))
 Entry = tuple[bytes, int, int]
 
@@ -61,9 +63,13 @@ class _OpenFile:
 
 @dataclass(slots=True)
 class _OpenDirectory:
-    """An open directory, with the entries that it had when a program began to list it."""
+    """An open directory, with the entries that it had when a program began to list it.
+
+    ``place``: its path on the disk.
+    """
 
     path: str
+    place: bytes
     entries: list[Entry] = field(default_factory=list)
 
 
@@ -120,7 +126,7 @@ class ArchiveDirectory:
             pass
         found = self._documents.file_of(path) if path.endswith(SUFFIX) else None
         if found is not None:
-            return self._attributes_of_document(found)
+            return self._attributes_of_document(found, number_of_directory(found))
         link = self._link_of(path)
         if link is not None:
             shown = self._attributes(os.lstat(self._root + path[: -len(SUFFIX)]))
@@ -141,14 +147,15 @@ class ArchiveDirectory:
             1 if kind == "directory" else found.st_nlink,
             found.st_ctime_ns,
             ROOT_NUMBER if root else number_of(found.st_dev, str(found.st_ino)),
-            steady=False,
+            steady=kind == "directory",
         )
 
-    def _attributes_of_document(self, file: os.stat_result) -> Attributes:
+    def _attributes_of_document(self, file: os.stat_result, number: int) -> Attributes:
         """Return the attributes of the directory of a document that is not open."""
-        shown = self._attributes(file)
-        mode = shown.mode | (shown.mode & 0o444) >> 2
-        return shown._replace(kind="directory", mode=mode, size=0, links=1, number=number_of_directory(file))
+        mode = file.st_mode & _SHOWN_BITS & ~self._shown.umask
+        times = file.st_mtime_ns, file.st_atime_ns
+        mode |= (mode & 0o444) >> 2
+        return Attributes("directory", mode, 0, *times, *self._owner(file), 1, file.st_ctime_ns, number)
 
     def _owner(self, found: os.stat_result) -> tuple[int, int]:
         uid, gid = self._shown.uid, self._shown.gid
@@ -199,7 +206,7 @@ class ArchiveDirectory:
         """See ``Area``.  Raises ``NoSuchNameError``, ``NotDirectoryError``, ``OSError``."""
         if self.attributes(path).kind != "directory":
             raise NotDirectoryError("is a file", path=path)
-        return self._add(_OpenDirectory(path))
+        return self._add(_OpenDirectory(path, os.fsencode(self._root + path)))
 
     def entries_from(self, handle: int, start: int) -> Iterator[str]:
         """See ``Area``."""
@@ -208,6 +215,19 @@ class ArchiveDirectory:
     def knows_kinds(self, handle: int) -> bool:
         """Return True."""
         return True
+
+    def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
+        """See ``Area``."""
+        directory = self._directory(handle)
+        place = os.path.join(directory.place, name)
+        try:
+            if name.endswith(_SUFFIX):
+                file = os.lstat(place[: -len(_SUFFIX)])
+                if number == number_of_directory(file) and stat.S_ISREG(file.st_mode):
+                    return self._attributes_of_document(file, number)
+            return self._attributes(os.lstat(place))
+        except OSError:  # it vanished; a program that asks for it gets the error
+            return None
 
     def kinds_from(self, handle: int, start: int) -> Iterator[Entry]:
         """See ``Area``.  The entries are read at entry 0.  Raises ``OSError``."""
@@ -238,7 +258,7 @@ class ArchiveDirectory:
         for name, entry in entries.items():
             kind = _kind_of(entry)
             yield name, kind, number_of(device, str(entry.inode()))
-            beside = name + os.fsencode(SUFFIX)
+            beside = name + _SUFFIX
             if name.lower().endswith(_ENDINGS) and beside not in entries and kind in (stat.S_IFREG, stat.S_IFLNK):
                 shown = stat.S_IFDIR if kind == stat.S_IFREG else stat.S_IFLNK
                 yield beside, shown, number_of(device, f"{entry.inode()}{SUFFIX}")

@@ -177,6 +177,10 @@ class Vfs:
         """See ``Area``: not asked."""
         raise NotImplementedError
 
+    def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
+        """See ``Area``: not asked."""
+        raise NotImplementedError
+
     def entry_attributes(self, handle: int, name: str) -> Attributes | None:
         """Return the attributes of an entry of an open directory; None for ``.``, ``..`` and a name that is gone."""
         folder = self._handles.directory(handle).node
