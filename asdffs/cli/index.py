@@ -23,7 +23,8 @@ from asdffs.workflows.catalog.store import open_catalog
 
 logger = logging.getLogger(__name__)
 
-_BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
+#: The query that lists the files that cannot be read, quoted for a shell.
+BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say(f"{path}: {_told(done)}")
     if done.unread:
-        logger.warning("%s: %d files cannot be read: asdffs find --sql %s", path, done.unread, _BROKEN)
+        logger.warning("%s: %d files cannot be read: asdffs find --sql %s", path, done.unread, BROKEN)
     return int(ExitCode.OK)
 
 

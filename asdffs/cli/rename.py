@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from asdffs.cli.chosen_files import chosen_files
 from asdffs.cli.value_files import change_files, wanted_by
 from asdffs.errors import UsageError
 from asdffs.tree.paths import parse_path
@@ -15,7 +16,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = parse_path(arguments.path)
     change = ValueChange(Kind.RENAME, path, key=_key(path, arguments.key))
     rules = Rules(shared=arguments.shared, missing_ok=arguments.missing_ok)
-    return change_files(arguments, arguments.files, wanted_by(arguments, [change], rules))
+    return change_files(arguments, chosen_files(arguments), wanted_by(arguments, [change], rules))
 
 
 def _key(path: tuple[str | int, ...], word: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 
+from asdffs.cli.chosen_files import chosen_files
 from asdffs.cli.value_files import change_files, wanted_by
 from asdffs.errors import UsageError
 from asdffs.storage.remote.urls import is_remote
@@ -21,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"{word} is not a file; another value is set by -p {shlex.quote(word)}")
     changes = [_change(word, string=arguments.string) for word in (arguments.change, *arguments.changes)]
     rules = Rules(create=arguments.create, shared=arguments.shared)
-    return change_files(arguments, arguments.files, wanted_by(arguments, changes, rules))
+    return change_files(arguments, chosen_files(arguments), wanted_by(arguments, changes, rules))
 
 
 def _change(word: str, *, string: bool) -> ValueChange:

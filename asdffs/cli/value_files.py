@@ -105,11 +105,11 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
     _remove_empty(wanted.record)
     if arguments.json:
         print(json.dumps([asdict(result) for result in results], indent=2))
-    elif len(files) > 1:
+    elif len(files) != 1:
         say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
     if not arguments.json:
         _tell_notes(results)
-    return max(result.code for result in results)
+    return max((result.code for result in results), default=0)
 
 
 def _remove_empty(record: str) -> None:

@@ -461,3 +461,59 @@ def is_alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+# -- changing what the catalogue finds -----------------------------------------------------
+
+
+def test_set_changes_the_files_in_a_directory_for_which_the_condition_holds(tmp_path: Path, call: Call) -> None:
+    folder = tmp_path / "archive"
+    for number in range(30):
+        write(folder / f"{number}.asdf", number)
+    (folder / "broken.asdf").write_bytes(b"nonsense")
+    assert call("index", folder).code == 0
+    write(folder / "3.asdf", 1234)  # after the index
+    for text in CONDITIONS:
+        mark = f"mark{CONDITIONS.index(text)}"
+        (folder / "broken.asdf").rename(tmp_path / "broken")
+        expected = by_opening(folder, text)
+        (tmp_path / "broken").rename(folder / "broken.asdf")
+        done = call("set", "--where", text, f"{mark}=1", folder)
+        assert done.code == 0, (text, done.err)
+        assert "1 file cannot be read, and is left out" in done.err
+        assert call("find", "--fresh", f"{mark} == 1", folder).out.splitlines() == expected, text
+
+
+def test_set_finds_what_the_catalogue_left_out(tmp_path: Path, call: Call) -> None:
+    """A list of 200 items is not in the catalogue: the file itself is asked."""
+    many = ", ".join(map(str, range(200)))
+    for name, value in (("a", 1), ("b", 2)):
+        (tmp_path / f"{name}.asdf").write_bytes(HEAD + f"list: [{value}, {many}]\nvalue: 1\n...\n".encode())
+    done = call("set", "--where", "list[0] == 2", "value=9", tmp_path)
+    assert (done.code, "2 files: 1 changed" in done.out) == (0, True), done
+    assert b"value: 1" in (tmp_path / "a.asdf").read_bytes()
+    assert b"value: 9" in (tmp_path / "b.asdf").read_bytes()
+
+
+def test_directories_of_set_unset_and_rename(tmp_path: Path, call: Call) -> None:
+    folder, catalog = tmp_path / "archive", tmp_path / "my.db"
+    for number in range(3):
+        (folder / "sub").mkdir(parents=True, exist_ok=True)
+        (folder / "sub" / f"{number}.asdf").write_bytes(HEAD + b"{a: %d, b: 1}\n...\n" % number)
+    for words, code, sentence in (
+        (("set", "a=1", folder), 2, f"{folder}: is a directory; --where selects files in it"),
+        (("set", "--catalog", catalog, "a=1", folder / "sub" / "0.asdf"), 2, "--catalog is for directories"),
+        (("set", "--where", "a ==", "a=1", folder), 2, "is expected here"),
+        (("set", "--where", "a == 7", "a=1", folder), 0, ""),
+    ):
+        done = call(*words)
+        assert (done.code, sentence in done.err) == (code, True), done
+    assert call("unset", "--catalog", catalog, "--where", "a > 0", "b", folder).out.endswith(
+        "2 changed, 0 already so\n"
+    )
+    assert catalog.exists()
+    done = call(
+        "rename", "--where", "exists b", "b", "c", folder, folder / "sub" / "0.asdf", folder / "sub" / "1.asdf"
+    )
+    assert (done.code, (folder / "sub" / "0.asdf").read_bytes()) == (0, HEAD + b"{a: 0, c: 1}\n...\n")
+    assert (folder / "sub" / "2.asdf").read_bytes() == HEAD + b"{a: 2}\n...\n"

@@ -52,6 +52,7 @@ example:
   asdffs set roman.meta.exposure.type=WFI_IMAGE data.asdf
   asdffs set meta.title='"Survey, 2nd part"' -p meta.version=2 *.asdf
   asdffs set --dry-run --where 'meta.version < 2' meta.version=2 *.asdf
+  asdffs set --where 'meta.version < 2' meta.version=2 /data/archive     by the catalogue of asdffs index
   asdffs set --record changes.jsonl meta.version=2 *.asdf; asdffs undo changes.jsonl
 
 VALUE is YAML 1.1: 107.5, true, null, [1, 2].  There yes is true, 012 is 10, and 2027-01-31 is a date; --string
@@ -62,7 +63,7 @@ and everything else stay.  A new key goes behind its siblings.
 {_WHERE}"""
     parser = add_command(commands, "set", "set values of the tree, and keep every other byte", epilog)
     parser.add_argument("change", metavar="PATH=VALUE", help="the value to set")
-    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --where a directory")
     parser.add_argument(
         "-p", dest="changes", metavar="PATH=VALUE", action="append", default=[], help="another value to set"
     )
@@ -85,7 +86,7 @@ The key and the comment on its line go with the value.
 {_WHERE}"""
     parser = add_command(commands, "unset", "remove values from the tree", epilog)
     parser.add_argument("path", metavar="PATH", help="the value to remove")
-    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --where a directory")
     parser.add_argument(
         "-p", "--path", dest="paths", metavar="PATH", action="append", default=[], help="another value"
     )
@@ -105,7 +106,7 @@ example:
     parser = add_command(commands, "rename", "give a value of the tree another key", epilog)
     parser.add_argument("path", metavar="PATH", help="the value")
     parser.add_argument("key", metavar="KEY", help="its new key, in the same mapping")
-    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --where a directory")
     _add_missing_ok(parser)
     _add_changing(parser)
     return parser
@@ -187,6 +188,7 @@ def _add_changing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shared", action="store_true", help="change a value also if aliases share it")
     parser.add_argument("--record", metavar="RECORD", help="write what changes to a new file, for 'asdffs undo'")
     _add_where(parser)
+    parser.add_argument("--catalog", metavar="FILE", help="of a directory; see 'asdffs index'")
     _add_how(parser)
 
 

@@ -40,6 +40,24 @@ def find(
     return found
 
 
+def candidates(catalog: Catalog, condition: Condition, roots: Sequence[bytes]) -> list[bytes]:
+    """Return the files below ``roots`` for which ``condition`` holds, or may hold: sorted paths.
+
+    It may hold where the catalogue left out what the condition asks for.  Raises as ``find``.
+    """
+    found = {match.path for match in find(catalog, condition, roots, [])}
+    asked = [format_path(path) for path in condition.paths()]
+    for path, names in catalog.left_out(roots):
+        if any(_is_below(one, name) for one in asked for name in names):
+            found.add(path)
+    return sorted(found)
+
+
+def _is_below(path: str, name: str) -> bool:
+    """Return whether ``path`` is ``name`` or below it; everything is below the root, ``.``."""
+    return name in (".", path) or path.startswith((f"{name}.", f"{name}["))
+
+
 def _column(catalog: Catalog, path: Path) -> dict[int, list[Any]]:
     """Return the values at ``path``: chunk -> values.  A mapping or a list counts as a value that is not empty."""
     if any(isinstance(step, int) and step < 0 for step in path):

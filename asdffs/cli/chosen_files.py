@@ -1,0 +1,47 @@
+"""The files that a command changes: those that are named, and those in directories that ``--where`` selects."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from contextlib import closing
+
+from asdffs.errors import UsageError
+from asdffs.storage.remote.urls import is_remote
+
+logger = logging.getLogger(__name__)
+
+
+def chosen_files(arguments: argparse.Namespace) -> list[str]:
+    """Return the files of a command that changes values.
+
+    A directory stands for the files in it for which ``--where`` may hold, as its catalogue says after it was brought
+    up to date.  Raises ``UsageError`` for a directory without ``--where``, and as ``indexed``.
+    """
+    files: list[str] = arguments.files
+    directories = [file for file in files if not is_remote(file) and os.path.isdir(file)]
+    if not directories:
+        if arguments.catalog:
+            raise UsageError("--catalog is for directories")
+        return files
+    if not arguments.where:
+        raise UsageError("is a directory; --where selects files in it", path=directories[0])
+    found = _selected(arguments, directories)
+    return list(dict.fromkeys([*(file for file in files if file not in directories), *found]))
+
+
+def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str]:
+    from asdffs.cli.index import BROKEN, catalog_of, indexed, roots_of
+    from asdffs.tree.conditions import parse_condition
+    from asdffs.workflows.catalog.query import candidates
+    from asdffs.workflows.catalog.store import open_catalog
+
+    path, roots = catalog_of(arguments.catalog), roots_of(directories)
+    condition = parse_condition(arguments.where)
+    done = indexed(path, roots)
+    if done.unread:
+        told = "1 file cannot be read, and is" if done.unread == 1 else f"{done.unread} files cannot be read, and are"
+        logger.warning("%s left out; why: asdffs find --sql %s", told, BROKEN)
+    with closing(open_catalog(path, writable=False)) as catalog:
+        return [os.fsdecode(file) for file in candidates(catalog, condition, roots)]
