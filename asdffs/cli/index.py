@@ -9,19 +9,24 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from typing import Final
 
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.errors import MissingFileError, UsageError
+from asdffs.format.constants import FILE_ENDINGS
 from asdffs.storage.remote.options import cache_folder
-from asdffs.storage.remote.urls import is_remote
-from asdffs.workflows.catalog.indexing import WHOLE, Indexed, Part, update, writing
+from asdffs.storage.remote.urls import is_remote, parse_url
+from asdffs.workflows.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
 from asdffs.workflows.catalog.store import open_catalog
 
 logger = logging.getLogger(__name__)
+
+_MOST_JOBS: Final = 1024
 
 #: The query that lists the files that cannot be read, quoted for a shell.
 BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
@@ -35,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("give a directory, or --files-from")
     if arguments.merge:
         return _merge(arguments, path, places)
-    done = indexed(path, roots_of(places), arguments.jobs, part)
+    with _way_of(arguments) as way:
+        done = indexed(path, roots_of(places), way, part)
     if arguments.json:
         print(json.dumps({"catalog": path, **done._asdict()}, indent=2))
     else:
@@ -69,17 +75,31 @@ def _part_of(text: str | None) -> Part:
     return part
 
 
-def indexed(path: str, roots: Sequence[bytes], jobs: int | None = None, part: Part = WHOLE) -> Indexed:
-    """Bring the catalogue at ``path`` up to date with ``roots``, with a bar on the terminal.  Raises as ``run``."""
-    if jobs is not None and not 1 <= jobs <= 1024:
-        raise UsageError(f"--jobs {jobs}: give a number from 1 to 1024")
+def _way_of(arguments: argparse.Namespace) -> AbstractContextManager[Way]:
+    """Return how files are read.  Raises ``UsageError``, and as ``cluster_way``."""
+    jobs, remote = arguments.jobs, remote_of(arguments)
+    if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
+        raise UsageError(f"--jobs {jobs}: give a number from 1 to {_MOST_JOBS}")
+    remote = replace(remote, cache=False)  # a file is read once
+    if arguments.dask:
+        from asdffs.workflows.catalog.cluster import cluster_way
+
+        return cluster_way(arguments.dask, remote)
+    return nullcontext(Way(jobs or len(os.sched_getaffinity(0)), remote))
+
+
+def indexed(path: str, roots: Sequence[bytes], way: Way | None = None, part: Part = WHOLE) -> Indexed:
+    """Bring the catalogue at ``path`` up to date with ``roots``, with a bar on the terminal.
+
+    ``way``: None: with all processors of this machine.  Raises as ``update``.
+    """
     facts = {"operation": "reading", "block": None, "done": 0, "total": 0, "unit": "files"}
 
     def note(done: int, total: int) -> None:
         facts.update(done=done, total=total)
 
     with closing(open_catalog(path, writable=True)) as catalog, shown(lambda: [facts], "indexing"):
-        return update(catalog, roots, jobs or len(os.sched_getaffinity(0)), note, part)
+        return update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part)
 
 
 def catalog_of(path: str | None) -> str:
@@ -88,13 +108,23 @@ def catalog_of(path: str | None) -> str:
 
 
 def roots_of(places: Sequence[str]) -> list[bytes]:
-    """Return the absolute paths of directories and files.  Raises ``MissingFileError``, ``UsageError``."""
+    """Return the absolute paths of directories and files, or URLs.  Raises ``MissingFileError``, ``UsageError``."""
     for place in places:
-        if is_remote(place):
-            raise UsageError("is a remote file; only local files can be indexed", path=place)
-        if not os.path.exists(place):
+        if not is_remote(place) and not os.path.exists(place):
             raise MissingFileError("there is no such file or directory", path=place)
-    return [os.fsencode(os.path.realpath(place)) for place in places]
+    return [os.fsencode(_url_of(place) if is_remote(place) else os.path.realpath(place)) for place in places]
+
+
+def _url_of(place: str) -> str:
+    """Return the URL of a file or of a prefix, as a catalogue keeps it.  Raises ``UsageError``."""
+    if not place.partition("?")[0].lower().endswith(FILE_ENDINGS):
+        from asdffs.storage.remote.listing import prefix_of
+
+        return prefix_of(place)
+    url = parse_url(place)
+    if url.text != url.shown:
+        raise UsageError("a catalogue keeps no URL with a query or a user, which may be secret", path=url.shown)
+    return url.text
 
 
 def _listed(name: str | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import add_command, add_json
+from asdffs.cli.arguments.base import add_command, add_json, add_remote
 
 _CATALOG = "the catalogue (default: in $XDG_CACHE_HOME/asdffs)"
 
@@ -17,6 +17,7 @@ example:
   asdffs index /data/archive                      the first time it reads all files, then what changed
   asdffs index --catalog archive.db /data/2025 /data/2026
   find /data -name '*.asdf' -newer mark | asdffs index --files-from -
+  asdffs index s3://bucket/2026 --dask tcp://head:8786
   asdffs index --part 3/8 --catalog part3.db /data     on the third of eight machines, and then
   asdffs index --merge --catalog archive.db part*.db
 
@@ -24,13 +25,16 @@ A directory is searched for *.asdf and *.fits.  Files that no longer exist are r
 kill, the next index continues.  A file that cannot be read is listed with the reason; the others are indexed.
 """
     parser = add_command(commands, "index", "read the metadata of many files into a catalogue", epilog)
-    parser.add_argument("places", metavar="DIR", nargs="*", help="directory or ASDF file")
+    parser.add_argument("places", metavar="DIR", nargs="*", help="directory, s3://BUCKET/PREFIX, or file")
     parser.add_argument("--files-from", metavar="FILE", help="read names of files, one a line, from FILE; - is stdin")
     parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
     parser.add_argument("--part", metavar="I/N", help="index only part I of N, as one of N machines")
     parser.add_argument("--merge", action="store_true", help="join the catalogues that are named instead of DIR")
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes that read (default: one a processor)")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--jobs", type=int, metavar="N", help="processes that read (default: one a processor)")
+    how.add_argument("--dask", metavar="URL", help="read on the dask cluster of this scheduler (tcp://HOST:PORT)")
     add_json(parser)
+    add_remote(parser)
     return parser
 
 

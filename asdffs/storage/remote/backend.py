@@ -21,13 +21,13 @@ from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Sign
 from asdffs.storage.remote.cache import PAGE, CacheFile, Trimmer
 from asdffs.storage.remote.fetching import Counters, Fetcher, is_same_version
 from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.remote.stores import check_installed
 from asdffs.storage.remote.transport import (
     RequestError,
     StoreTransport,
     Transport,
     Trouble,
     Validator,
-    check_installed,
 )
 from asdffs.storage.remote.urls import Url, parse_url
 from asdffs.storage.remote.web_head import Head, fetch_head
@@ -92,6 +92,11 @@ class RemoteBackend:
     def size(self) -> int:
         """See ``Backend``."""
         return self._validator.size
+
+    @property
+    def validator(self) -> Validator:
+        """What tells this version of the file from another."""
+        return self._validator
 
     def read_at(self, offset: int, length: int) -> bytes:
         """See ``Backend``.  Raises ``RemoteError``, ``StaleFileError``, ``AbandonedError``."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import datetime
 import enum
-import importlib.util
-import os
 import re
 from typing import Any, Final, NamedTuple, Protocol
 
-from asdffs.errors import NotSupportedError, RemoteError
 from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.remote.stores import check_installed, open_store
 from asdffs.storage.remote.urls import Url
 
 NO_ANSWER: Final = "the server does not answer"
@@ -108,14 +106,6 @@ class Transport(Protocol):
         """Call ``write(bytes)`` for all bytes in order; return the version."""
 
 
-def check_installed(url: Url) -> None:
-    """Raise ``NotSupportedError`` if obstore is not installed, which makes the requests.  ``url``: for the error."""
-    if importlib.util.find_spec("obstore") is None:
-        raise NotSupportedError(
-            "remote files need obstore, which is not installed: pip install 'asdffs[remote]'", path=url.shown
-        )
-
-
 class StoreTransport:
     """A ``Transport`` by obstore.  ``url``: the file; ``seconds``: the longest time that one request may take.
 
@@ -129,10 +119,7 @@ class StoreTransport:
         import obstore
 
         self._library: Any = obstore
-        try:
-            self._store, self._path = _open_store(url, options, seconds, login)
-        except Exception as err:  # obstore has an exception of its own for each kind of store
-            raise RemoteError(f"the object store cannot be used: {_first_line(err)}", path=url.shown) from err
+        self._store, self._path = open_store(url, options, seconds, login=login)
 
     def get(self, start: int, stop: int, known: Validator | None) -> Fetched:
         """See ``Transport``."""
@@ -152,17 +139,17 @@ class StoreTransport:
             found = self._library.get(self._store, self._path)
             pieces = iter(found.stream(min_chunk_size=1 << 20))
         except Exception as err:  # as in _fetch
-            raise _as_request_error(err) from err
+            raise as_request_error(err) from err
         while (piece := _next(pieces)) is not None:
             write(memoryview(piece))
-        return _validator(found.meta)
+        return validator_of(found.meta)
 
     def _fetch(self, options: dict[str, Any]) -> Fetched:
         try:
             found = self._library.get(self._store, self._path, options=options)
-            return Fetched(found.range[0], memoryview(found.bytes()), _validator(found.meta))
+            return Fetched(found.range[0], memoryview(found.bytes()), validator_of(found.meta))
         except Exception as err:  # obstore raises classes of its own; all become RequestError
-            raise _as_request_error(err) from err
+            raise as_request_error(err) from err
 
 
 def _next(pieces: Any) -> Any:
@@ -170,67 +157,17 @@ def _next(pieces: Any) -> Any:
     try:
         return next(pieces, None)
     except Exception as err:
-        raise _as_request_error(err) from err
+        raise as_request_error(err) from err
 
 
-def _open_store(url: Url, options: RemoteOptions, seconds: float, login: str | None) -> tuple[Any, str]:
-    """Return an obstore store and the path of the file in it."""
-    from obstore import store
-
-    client: dict[str, Any] = {"timeout": f"{max(1, round(seconds * 1000))}ms", "connect_timeout": "10s"}
-    if login is not None:
-        client["default_headers"] = {"authorization": login}
-    common: dict[str, Any] = {"retry_config": {"max_retries": 0}}
-    endpoint = options.endpoint or _stated_endpoint(url.scheme)
-    if url.scheme == "http" or (endpoint or "").startswith("http:"):
-        client["allow_http"] = True
-    common["client_options"] = client
-    if url.is_web:
-        return store.HTTPStore.from_url(url.text, **common), ""
-    if endpoint is not None:
-        common["base_url" if url.scheme == "gs" else "endpoint"] = endpoint
-    if options.anonymous:
-        common["skip_signature"] = True
-    path = url.path.lstrip("/")
-    if url.scheme == "s3":
-        return store.S3Store(url.host, **common, **_region(options), **_profile(options)), path
-    if url.scheme == "gs":
-        return store.GCSStore(url.host, **common), path
-    return store.AzureStore(url.host, **common), path
-
-
-def _stated_endpoint(scheme: str) -> str | None:
-    """Return the endpoint in the environment, as the tools of the provider read it."""
-    names = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), "az": ("AZURE_STORAGE_ENDPOINT",)}
-    return next((os.environ[name] for name in names.get(scheme, ()) if os.environ.get(name)), None)
-
-
-def _region(options: RemoteOptions) -> dict[str, Any]:
-    region = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    return {"region": region or "us-east-1"}
-
-
-def _profile(options: RemoteOptions) -> dict[str, Any]:
-    """Return a provider of the credentials of a profile, by boto3, if there are none in the environment."""
-    if options.anonymous or os.environ.get("AWS_ACCESS_KEY_ID"):
-        return {}
-    files = (os.environ.get("AWS_SHARED_CREDENTIALS_FILE"), os.path.expanduser("~/.aws/credentials"))
-    if not os.environ.get("AWS_PROFILE") and not any(name and os.path.exists(name) for name in files):
-        return {}
-    try:
-        from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError as err:
-        raise RuntimeError("profiles need boto3, which is not installed: pip install boto3") from err
-    return {"credential_provider": Boto3CredentialProvider()}
-
-
-def _validator(meta: Any) -> Validator:
+def validator_of(meta: Any) -> Validator:
+    """Return the version that obstore tells of an object."""
     modified = meta.get("last_modified")
     stamp = modified.timestamp() if modified is not None and modified.year > 1970 else None
     return Validator(int(meta["size"]), meta.get("e_tag") or None, stamp)
 
 
-def _as_request_error(error: Exception) -> RequestError:
+def as_request_error(error: Exception) -> RequestError:
     """Return what an error of obstore means.  Its own text has the whole URL, so it is never shown."""
     kind, text = type(error).__name__, str(error)
     found = _STATUS.search(text)
@@ -258,7 +195,3 @@ def refusal_of(status: int, wait: float | None = None) -> RequestError:
         return RequestError(Trouble.CHANGED, "the file was changed on the server", status=status)
     sentence = _MEANINGS.get(status, f"the server answers with status {status}")
     return RequestError(Trouble.BUSY if status in _BUSY else Trouble.REFUSED, sentence, wait=wait, status=status)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:120]

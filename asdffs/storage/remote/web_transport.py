@@ -9,7 +9,8 @@ import threading
 from typing import Any, Final
 
 from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator, check_installed
+from asdffs.storage.remote.stores import check_installed
+from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator
 from asdffs.storage.remote.urls import Url
 from asdffs.storage.remote.web_head import Head, fetch_head, fetch_part
 

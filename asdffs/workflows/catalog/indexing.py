@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import multiprocessing
 import os
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Final, NamedTuple
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs.errors import InUseError, StorageError
 from asdffs.workflows.catalog.chunks import FILES
 from asdffs.workflows.catalog.reading import Chunk, read_chunk
 from asdffs.workflows.catalog.store import Catalog
 from asdffs.workflows.catalog.walking import files_below
+
+if TYPE_CHECKING:
+    from asdffs.storage.remote.options import RemoteOptions
 
 #: Fewer files than this are read by this process: to start others takes longer.
 _FEW: Final = 50
@@ -53,56 +58,60 @@ class Part(NamedTuple):
 WHOLE: Final = Part(1, 1)
 
 
+class Way(NamedTuple):
+    """How files are read.
+
+    ``jobs``: how many chunks are read at a time.  ``remote``: settings for remote files.  ``executor``: makes what
+    reads the chunks; None: processes of this machine.
+    """
+
+    jobs: int
+    remote: RemoteOptions | None = None
+    executor: Callable[[], AbstractContextManager[Executor]] | None = None
+
+
 def update(
-    catalog: Catalog, roots: Sequence[bytes], jobs: int, note: Callable[[int, int], None], part: Part = WHOLE
+    catalog: Catalog, roots: Sequence[bytes], way: Way, note: Callable[[int, int], None], part: Part = WHOLE
 ) -> Indexed:
     """Read what is new or changed below ``roots``, as far as it belongs to ``part``, and remove what is gone.
 
-    ``jobs``: worker processes.  ``note(done, total)`` is called with the number of files that were read.
+    ``note(done, total)`` is called with the number of files that were read.
 
-    Raises ``InUseError`` if another process writes the catalogue, ``StorageError``, ``OSError``.
+    Raises ``InUseError`` if another process writes the catalogue, ``StorageError``, ``RemoteError``, ``OSError``.
     """
     with writing(catalog.path):
         known = {path: identity for root in roots for path, identity in catalog.known(root).items()}
-        todo: list[bytes] = []
-        seen = 0
-        gone = set(known)
-        for path, identity in files_below(roots):
-            if not part.has(path):
-                continue
-            seen += 1
-            gone.discard(path)
-            if known.get(path) != identity:
-                todo.append(path)
-        read = unread = 0
-        done = 0
+        found = dict(one for one in files_below(roots, way.remote) if part.has(one[0]))
+        todo = [path for path, identity in found.items() if not identity or known.get(path) != identity]
+        read = unread = done = 0
         note(0, len(todo))
-        for chunk, asked in _chunks(todo, jobs):
+        for chunk, asked in _chunks(todo, way):
             catalog.add(chunk.rows, chunk.columns)
             read += len(chunk.rows)
             unread += sum(bool(row.error) for row in chunk.rows)
             done += asked
             note(done, len(todo))
+        gone = known.keys() - found.keys()
         removed = catalog.remove(gone) if gone else 0
-    return Indexed(seen, read, unread, removed)
+    return Indexed(len(found), read, unread, removed)
 
 
-def _chunks(todo: Sequence[bytes], jobs: int) -> Iterator[tuple[Chunk, int]]:
+def _chunks(todo: Sequence[bytes], way: Way) -> Iterator[tuple[Chunk, int]]:
     """Yield the chunks of the files ``todo``, each with the number of files that were asked for."""
-    if len(todo) < _FEW or jobs < 2:
+    if way.executor is None and (len(todo) < _FEW or way.jobs < 2):
         for start in range(0, len(todo), FILES):
             part = todo[start : start + FILES]
-            yield read_chunk(part), len(part)
+            yield read_chunk(part, way.remote), len(part)
         return
-    size = min(FILES, -(-len(todo) // jobs))
+    size = min(FILES, -(-len(todo) // way.jobs)) or 1
     parts = deque(todo[start : start + size] for start in range(0, len(todo), size))
     waiting: deque[tuple[Future[Chunk], int]] = deque()
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with (way.executor or functools.partial(_processes, way.jobs))() as pool:
         try:
             while parts or waiting:
-                while parts and len(waiting) < jobs + 1:
+                while parts and len(waiting) < way.jobs + 1:
                     part = parts.popleft()
-                    waiting.append((pool.submit(read_chunk, part), len(part)))
+                    waiting.append((pool.submit(read_chunk, part, way.remote), len(part)))
                 future, count = waiting.popleft()
                 yield future.result(), count
         except BrokenProcessPool as err:
@@ -110,6 +119,10 @@ def _chunks(todo: Sequence[bytes], jobs: int) -> Iterator[tuple[Chunk, int]]:
         except BaseException:  # also an interrupt
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _processes(jobs: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
 
 
 @contextlib.contextmanager

@@ -5,27 +5,37 @@ A file that cannot be read has a row with the reason, never an error: an archive
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.codecs.base import name_of
-from asdffs.document.scanning import find_embedded, scan, window_of, with_pending_record
-from asdffs.errors import AsdffsError
+from asdffs.document.scanning import find_embedded, place_of, scan, window_of, with_pending_record
+from asdffs.errors import AsdffsError, MissingFileError
 from asdffs.format.header import standard_version
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header
+from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import Backend
-from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.paths import format_path
 from asdffs.tree.scalars import Scalars, read_scalars
 from asdffs.workflows.catalog.chunks import Collection, pack_columns
 from asdffs.workflows.catalog.store import FileRow
 
+if TYPE_CHECKING:
+    from asdffs.storage.remote.options import RemoteOptions
+    from asdffs.storage.remote.transport import Validator
+
 #: The most block headers that are read of one file.
 _MOST_BLOCKS: Final = 10_000
 _MOST_SENTENCE: Final = 500
+#: How many remote files are read at a time, and bytes of the header of a block.
+_AT_ONCE: Final = 16
+_HEADER: Final = 64
 
 
 class Chunk(NamedTuple):
@@ -40,45 +50,66 @@ def identity_of(status: os.stat_result) -> str:
     return _identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def read_chunk(paths: Sequence[bytes]) -> Chunk:
-    """Read files, and return their rows and columns.  Files that are gone have no row."""
-    rows: list[FileRow] = []
-    scalars: list[dict[str, Any]] = []
-    for path in paths:
-        read = read_file(path)
-        if read is not None:
-            rows.append(read[0])
-            scalars.append(read[1])
-    return Chunk(rows, pack_columns(scalars))
+def version_of(found: Validator) -> str:
+    """Return what tells one version of a remote file from another: size, tag and time."""
+    return _identity(found.size, found.tag, found.modified)
 
 
-def read_file(path: bytes) -> tuple[FileRow, dict[str, Any]] | None:
+def read_chunk(paths: Sequence[bytes], remote: RemoteOptions | None = None) -> Chunk:
+    """Read files, and return their rows and columns.  Files that are gone have no row.
+
+    ``remote``: settings for remote files.  Several of these are read at a time, because each waits for its server.
+    """
+    if any(is_remote(os.fsdecode(path)) for path in paths):
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            found = list(threads.map(functools.partial(read_file, remote=remote), paths))
+    else:
+        found = list(map(read_file, paths))
+    read = [one for one in found if one is not None]
+    return Chunk([row for row, _ in read], pack_columns([scalars for _, scalars in read]))
+
+
+def read_file(path: bytes, remote: RemoteOptions | None = None) -> tuple[FileRow, dict[str, Any]] | None:
     """Return the row and the scalars of a file; None if it is gone.
 
     The identity is that of the open file, looked at before its content: if the file changes meanwhile, the next index
     sees another identity and reads it again.
     """
-    directory, name = os.path.split(os.path.realpath(os.fsdecode(path)))
+    name = os.fsdecode(path)
     try:
-        folder = FileFolder(directory)
+        folder, name = place_of(name, remote, SingleThread())
         backend = folder.open(name, writable=False)
+    except MissingFileError as err:
+        is_gone = is_remote(os.fsdecode(path)) or isinstance(err.__cause__, FileNotFoundError)
+        return None if is_gone else (_unread(path, err.sentence), {})
     except FileNotFoundError:
         return None
     except OSError as err:
         return _unread(path, err.strerror or str(err)), {}
+    except AsdffsError as err:
+        return _unread(path, str(err)), {}
+    identity, size = _known(backend)
     try:
-        known = backend.signature()
-        return _read(path, _identity(*known[:5]), known.size, with_pending_record(folder, backend))
+        return _read(path, identity, size, with_pending_record(folder, backend))
     except (AsdffsError, OSError) as err:
-        return _unread(path, str(err), _identity(*known[:5]), known.size), {}
+        return _unread(path, str(err), identity, size), {}
     except RecursionError:
-        return _unread(path, "its tree is nested too deep", _identity(*known[:5]), known.size), {}
+        return _unread(path, "its tree is nested too deep", identity, size), {}
     finally:
         backend.close()
 
 
-def _identity(*numbers: int) -> str:
-    return ":".join(map(str, numbers))
+def _known(backend: Backend) -> tuple[str, int]:
+    """Return the identity and the size of an open file."""
+    validator = getattr(backend, "validator", None)
+    if validator is not None:
+        return version_of(validator), validator.size
+    known = backend.signature()
+    return _identity(*known[:5]), known.size
+
+
+def _identity(*facts: object) -> str:
+    return ":".join(map(str, facts))
 
 
 def _unread(path: bytes, sentence: str, identity: str = "", size: int = 0) -> FileRow:
@@ -88,7 +119,7 @@ def _unread(path: bytes, sentence: str, identity: str = "", size: int = 0) -> Fi
 def _read(path: bytes, identity: str, size: int, backend: Backend) -> tuple[FileRow, dict[str, Any]]:
     embedded = find_embedded(backend)
     part = window_of(backend, embedded)
-    layout, dialect = scan(part)
+    layout, dialect = scan(part, trusting=is_remote(os.fsdecode(path)))
     text = part.read_at(0, layout.text_end)
     found = read_scalars(text, dialect)
     blocks = _blocks(part, layout)
@@ -116,6 +147,9 @@ def _collections(found: Scalars) -> dict[str, Collection]:
 def _blocks(part: Backend, layout: Layout) -> list[tuple[Any, ...]]:
     """Return number, offset, size, stored size, compression and damage of each block."""
     found: list[tuple[Any, ...]] = []
+    fetch_ahead = getattr(part, "fetch_ahead", None)
+    if fetch_ahead is not None:  # a remote file: all headers at the same time
+        fetch_ahead([(offset, offset + _HEADER) for offset in layout.offsets[:_MOST_BLOCKS]])
     for number, offset in enumerate(layout.offsets[:_MOST_BLOCKS]):
         try:
             header = drive(scan_block_header(offset, layout.rules), part.read_at)

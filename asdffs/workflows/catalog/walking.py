@@ -1,4 +1,4 @@
-"""Finds the files of directories for a catalogue: by their names, without opening them."""
+"""Finds the files of directories and prefixes for a catalogue: by their names, without opening them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,33 @@ import logging
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from asdffs.format.constants import FILE_ENDINGS
-from asdffs.workflows.catalog.reading import identity_of
+from asdffs.storage.remote.urls import is_remote
+from asdffs.workflows.catalog.reading import identity_of, version_of
+
+if TYPE_CHECKING:
+    from asdffs.storage.remote.options import RemoteOptions
 
 logger = logging.getLogger(__name__)
 
 _ENDINGS: Final = tuple(map(str.encode, FILE_ENDINGS))
 
 
-def files_below(roots: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
+def files_below(roots: Iterable[bytes], remote: RemoteOptions | None = None) -> Iterator[tuple[bytes, str]]:
     """Yield path and identity of each file with a fitting name below the directories ``roots``.
 
     A root that is a file is taken whatever its name is.  Links to files are files.  Links to directories are not
     followed, so a loop of links ends.  What cannot be looked at is logged, and left out.
+
+    A root may also be the URL of a prefix of an object store, or of a file; ``remote``: settings for these.  Raises
+    ``RemoteError``, ``MissingFileError`` if a prefix cannot be listed: its files are not gone.
     """
     for root in roots:
+        if is_remote(os.fsdecode(root)):
+            yield from _remote(os.fsdecode(root), remote)
+            continue
         try:
             status = os.stat(root)
         except OSError as err:
@@ -32,6 +42,18 @@ def files_below(roots: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
             yield from _below(root)
         else:
             yield root, identity_of(status)
+
+
+def _remote(root: str, remote: RemoteOptions | None) -> Iterator[tuple[bytes, str]]:
+    """Yield the files below a prefix.  A URL that ends as a name of a file is a file, without an identity."""
+    from asdffs.storage.remote.listing import objects_below
+    from asdffs.storage.remote.options import RemoteOptions
+
+    if root.lower().endswith(FILE_ENDINGS):
+        yield os.fsencode(root), ""
+        return
+    for url, version in objects_below(root, FILE_ENDINGS, remote or RemoteOptions()):
+        yield os.fsencode(url), version_of(version)
 
 
 def _below(directory: bytes) -> Iterator[tuple[bytes, str]]:

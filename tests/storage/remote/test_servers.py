@@ -17,6 +17,7 @@ import pytest
 from support.fits_files import DATA, DQ, write_fits
 from support.mounts import asdffs, environment_in
 from support.remote_files import arrays, make
+from support.s3_server import KEY, SECRET, s3_server
 from support.web_server import WebServer
 
 from asdffs.document.document import Document
@@ -24,8 +25,6 @@ from asdffs.document.opening import Settings, open_document
 from asdffs.errors import MissingFileError, RemoteError
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.remote.options import RemoteOptions
-
-KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI"
 
 
 @pytest.fixture(autouse=True)
@@ -49,28 +48,12 @@ def check_file(url: str, remote: RemoteOptions) -> None:
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The endpoint of an S3 server with ``s3://bucket/d/data.asdf`` and ``s3://bucket/jw.fits``."""
-    boto3 = pytest.importorskip("boto3")
-    from moto.server import ThreadedMotoServer
-
     folder = tmp_path_factory.mktemp("s3")
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    client = boto3.client(
-        "s3", endpoint_url=endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1"
-    )
-    client.create_bucket(Bucket="bucket")
     raw = make(folder / "data.asdf")
-    client.put_object(Bucket="bucket", Key="d/data.asdf", Body=raw)
-    client.put_object(Bucket="bucket", Key="public.asdf", Body=raw, ACL="public-read")
     write_fits(folder / "jw.fits")
-    client.put_object(Bucket="bucket", Key="jw.fits", Body=(folder / "jw.fits").read_bytes())
-    try:
-        yield endpoint
-    finally:
-        client.close()
-        server.stop()
+    objects = {"d/data.asdf": raw, "public.asdf": raw, "jw.fits": (folder / "jw.fits").read_bytes()}
+    with s3_server(objects, public="public.asdf") as server:
+        yield server.endpoint
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
