@@ -372,7 +372,6 @@ def test_names_of_files_from_a_list(tmp_path: Path, call: Call) -> None:
     names.write_text(f"{tmp_path}/a/0.asdf\n{tmp_path}/a/2.asdf\n")
     assert "2 files, 2 read" in call("index", "--files-from", names).out
     assert call("index").sentence == "give a directory, or --files-from"
-    assert "only local files" in call("index", "s3://bucket/x").sentence
 
 
 def test_mistakes_are_told(tmp_path: Path, call: Call) -> None:
@@ -461,6 +460,59 @@ def is_alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+# -- chunks that are packed together ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_catalogue_of_many_changes_stays_as_small_as_a_new_one(
+    tmp_path: Path, call: Call, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few files change at a time, and come and go; what is found is always what opening each file finds."""
+    for module in ("indexing", "compacting"):
+        monkeypatch.setattr(f"asdffs.workflows.catalog.{module}.FILES", 10)
+    folder, chance = tmp_path / "archive", random.Random(seed)
+    for number in range(60):
+        write(folder / f"{number}.asdf", number)
+    for round_ in range(25):
+        for number in chance.sample(range(60), chance.randrange(4)):
+            path = folder / f"{number}.asdf"
+            path.unlink(missing_ok=True) if chance.randrange(4) == 0 else write(path, chance.randrange(10**6))
+        assert call("index", folder).code == 0
+        text = CONDITIONS[round_ % len(CONDITIONS)]
+        assert call("find", text).out.splitlines() == by_opening(folder, text), text
+    with sqlite3.connect(tmp_path / "cache" / "asdffs" / "catalog.sqlite") as sql:
+        places, used = sql.execute("SELECT (SELECT sum(places) FROM chunks), (SELECT count(*) FROM files)").fetchone()
+        (half,) = sql.execute(
+            "SELECT count(*) FROM chunks c WHERE (SELECT count(*) FROM files f WHERE f.chunk = c.chunk) <= 5"
+        ).fetchone()
+    sql.close()
+    assert used == len(list(folder.glob("*.asdf")))
+    assert places <= 2 * used + 10
+    assert half <= 1
+
+
+def test_kinds_of_columns() -> None:
+    import datetime
+
+    from asdffs.workflows.catalog.chunks import Kinds, kinds_of
+
+    for value, kind in (
+        (True, Kinds.BOOL),
+        (1 << 53, Kinds.INT),
+        (-(1 << 53) - 1, Kinds.LONG),
+        (1 << 63, Kinds.HUGE),
+        (1.5, Kinds.FLOAT),
+        ("1", Kinds.TEXT),
+        (datetime.date(2026, 1, 1), Kinds.TIME),
+        (datetime.datetime(2026, 1, 1), Kinds.TIME),
+        (Collection.MORE, Kinds.COLLECTION),
+        (None, Kinds.NONE),
+        (MISSING, Kinds.NONE),
+    ):
+        assert kinds_of([MISSING, value, None]) == kind, value
+    assert kinds_of([True, 1, 1.5, "x"]) == Kinds.BOOL | Kinds.INT | Kinds.FLOAT | Kinds.TEXT
 
 
 # -- changing what the catalogue finds -----------------------------------------------------

@@ -12,8 +12,8 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from enum import Enum
-from typing import Any, Final
+from enum import Enum, Flag, auto
+from typing import Any, Final, NamedTuple
 
 from asdffs.tree.conditions import MISSING
 
@@ -35,7 +35,51 @@ class Collection(Enum):
         return self is Collection.MORE
 
 
-def pack_columns(files: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
+class Kinds(Flag):
+    """The kinds of values in a column.
+
+    ``INT``: numbers that a float has exactly, up to 53 bits; ``LONG``: up to 63 bits; ``HUGE``: more.
+    """
+
+    NONE = 0
+    BOOL = auto()
+    INT = auto()
+    LONG = auto()
+    HUGE = auto()
+    FLOAT = auto()
+    TEXT = auto()
+    TIME = auto()
+    COLLECTION = auto()
+
+
+_KINDS: Final = {bool: Kinds.BOOL, float: Kinds.FLOAT, str: Kinds.TEXT}
+_KINDS_TOO: Final = {datetime.date: Kinds.TIME, datetime.datetime: Kinds.TIME, Collection: Kinds.COLLECTION}
+
+
+def kinds_of(values: Sequence[Any]) -> Kinds:
+    """Return the kinds of ``values``.  Null and missing values have none."""
+    found = Kinds.NONE
+    for kind in set(map(type, values)):
+        found |= (_KINDS | _KINDS_TOO).get(kind, Kinds.NONE)
+        if kind is int:
+            largest = max(abs(value) for value in values if type(value) is int)
+            found |= Kinds.INT if largest <= 1 << 53 else Kinds.LONG if largest < 1 << 63 else Kinds.HUGE
+    return found
+
+
+class Column(NamedTuple):
+    """A packed column, and the kinds of its values."""
+
+    kinds: Kinds
+    packed: bytes
+
+
+def column_of(values: Sequence[Any]) -> Column:
+    """Return a column with ``values``; ``MISSING`` where a file has none."""
+    return Column(kinds_of(values), pack_column(values))
+
+
+def pack_columns(files: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
     """Return the columns of ``files``, each a mapping from dotted paths to scalars."""
     columns: dict[str, list[Any]] = {}
     count = len(files)
@@ -43,9 +87,9 @@ def pack_columns(files: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
         for path, value in values.items():
             column = columns.get(path)
             if column is None:
-                column = columns[path] = [_MISSING_MARK] * count
+                column = columns[path] = [MISSING] * count
             column[number] = value
-    return {path: pack_column(column) for path, column in columns.items()}
+    return {path: column_of(column) for path, column in columns.items()}
 
 
 def pack_column(values: Sequence[Any]) -> bytes:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs.errors import InUseError, StorageError
 from asdffs.workflows.catalog.chunks import FILES
+from asdffs.workflows.catalog.compacting import compact
 from asdffs.workflows.catalog.reading import Chunk, read_chunk
 from asdffs.workflows.catalog.store import Catalog
 from asdffs.workflows.catalog.walking import files_below
@@ -93,6 +94,7 @@ def update(
             note(done, len(todo))
         gone = known.keys() - found.keys()
         removed = catalog.remove(gone) if gone else 0
+        compact(catalog)
     return Indexed(len(found), read, unread, removed)
 
 

@@ -23,7 +23,7 @@ from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.paths import format_path
 from asdffs.tree.scalars import Scalars, read_scalars
-from asdffs.workflows.catalog.chunks import Collection, pack_columns
+from asdffs.workflows.catalog.chunks import Collection, Column, pack_columns
 from asdffs.workflows.catalog.store import FileRow
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Chunk(NamedTuple):
     """Rows of files, and their columns."""
 
     rows: list[FileRow]
-    columns: dict[str, bytes]
+    columns: dict[str, Column]
 
 
 def identity_of(status: os.stat_result) -> str:

@@ -15,10 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from asdffs.errors import MissingFileError, Remedy, StorageError
-from asdffs.workflows.catalog.chunks import unpack_column, unpack_json
+from asdffs.tree.conditions import MISSING
+from asdffs.workflows.catalog.chunks import Column, Kinds, column_of, unpack_column
+from asdffs.workflows.catalog.sql import prepare, select
 
 #: Changes whenever the tables do; an older catalogue is made anew.
-_VERSION: Final = 1
+_VERSION: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, identity TEXT NOT NULL, size INTEGER NOT NULL,
@@ -28,7 +30,9 @@ CREATE INDEX files_by_chunk ON files (chunk, place);
 CREATE TABLE chunks (chunk INTEGER PRIMARY KEY, places INTEGER NOT NULL);
 CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
 CREATE TABLE columns (
-    path INTEGER NOT NULL, chunk INTEGER NOT NULL, packed BLOB NOT NULL, PRIMARY KEY (path, chunk)) WITHOUT ROWID;
+    path INTEGER NOT NULL, chunk INTEGER NOT NULL, kinds INTEGER NOT NULL, packed BLOB NOT NULL,
+    PRIMARY KEY (path, chunk)) WITHOUT ROWID;
+CREATE INDEX columns_by_chunk ON columns (chunk);
 CREATE TABLE arrays (
     file INTEGER NOT NULL, path TEXT NOT NULL, source TEXT, shape TEXT, datatype TEXT, compression TEXT,
     offset INTEGER);
@@ -38,20 +42,8 @@ CREATE TABLE blocks (
     compression TEXT, error TEXT);
 CREATE INDEX blocks_by_file ON blocks (file);
 """
-#: What ``--sql`` may read; made for each connection.
-_VIEWS: Final = """
-CREATE TEMP VIEW file AS SELECT id, shown(path) AS path, size, standard, format, container, error, left_out
-    FROM main.files;
-CREATE TEMP VIEW array AS SELECT shown(f.path) AS file, a.path, a.source, a.shape, a.datatype, a.compression, a.offset
-    FROM main.arrays a JOIN main.files f ON f.id = a.file;
-CREATE TEMP VIEW block AS SELECT shown(f.path) AS file, b.number, b.offset, b.size, b.stored, b.compression, b.error
-    FROM main.blocks b JOIN main.files f ON f.id = b.file;
-CREATE TEMP VIEW scalar AS SELECT shown(f.path) AS file, p.path AS path, v.value AS value
-    FROM main.paths p JOIN main.columns c ON c.path = p.id JOIN json_each(unpacked(c.packed)) v
-    JOIN main.files f ON f.chunk = c.chunk AND f.place = v.key WHERE v.type != 'array';
-"""
 _COPY_COLUMNS: Final = """
-INSERT INTO columns SELECT mine.id, c.chunk + ?, c.packed
+INSERT INTO columns SELECT mine.id, c.chunk + ?, c.kinds, c.packed
     FROM part.columns c JOIN part.paths its ON its.id = c.path JOIN main.paths mine ON mine.path = its.path
 """
 _COPY_ARRAYS: Final = """
@@ -104,7 +96,7 @@ class Catalog:
         rows = self._sql.execute("SELECT path, identity FROM files WHERE " + _BELOW, _below(root))
         return dict(rows.fetchall())
 
-    def add(self, files: Sequence[FileRow], columns: Mapping[str, bytes]) -> None:
+    def add(self, files: Sequence[FileRow], columns: Mapping[str, Column]) -> None:
         """Add a chunk of files with their columns; what was known of these files is replaced."""
         with self._sql:
             self._sql.execute("BEGIN IMMEDIATE")
@@ -113,9 +105,36 @@ class Catalog:
             for place, row in enumerate(files):
                 self._remove(row.path)
                 self._insert(row, chunk, place)
-            packed = [(self._path_id(path), chunk, data) for path, data in columns.items()]
-            self._sql.executemany("INSERT INTO columns VALUES (?, ?, ?)", packed)
+            self._insert_columns(chunk, columns)
             self._drop_unused()
+
+    def _insert_columns(self, chunk: int, columns: Mapping[str, Column]) -> None:
+        rows = [(self._path_id(path), chunk, one.kinds.value, one.packed) for path, one in columns.items()]
+        self._sql.executemany("INSERT INTO columns VALUES (?, ?, ?, ?)", rows)
+
+    def join(self, chunks: Sequence[int]) -> None:
+        """Put the files of some chunks into one new chunk, without the places that are not in use."""
+        with self._sql, _damage(self.path):
+            self._sql.execute("BEGIN IMMEDIATE")
+            files = [row for chunk in chunks for row in self._places_of(chunk)]
+            new = self._sql.execute("INSERT INTO chunks VALUES (NULL, ?)", (len(files),)).lastrowid
+            assert new is not None
+            values: dict[str, list[Any]] = {}
+            start = 0
+            for chunk in chunks:
+                kept = [place for _, place in self._places_of(chunk)]
+                for path, column in self.columns_of(chunk):
+                    here = values.setdefault(path, [MISSING] * len(files))
+                    here[start : start + len(kept)] = [column[place] for place in kept]
+                start += len(kept)
+            self._insert_columns(new, {path: column_of(column) for path, column in values.items()})
+            moved = [(new, place, number) for place, (number, _) in enumerate(files)]
+            self._sql.executemany("UPDATE files SET chunk = ?, place = ? WHERE id = ?", moved)
+            self._drop_unused()
+
+    def _places_of(self, chunk: int) -> list[tuple[int, int]]:
+        """Return number and place of each file of a chunk, in the order of their places."""
+        return self._sql.execute("SELECT id, place FROM files WHERE chunk = ? ORDER BY place", (chunk,)).fetchall()
 
     def remove(self, paths: Iterable[bytes]) -> int:
         """Remove files that are gone, and return how many there were."""
@@ -163,8 +182,8 @@ class Catalog:
     def _drop_unused(self) -> None:
         """Remove chunks of which no place is in use."""
         unused = self._sql.execute("SELECT chunk FROM chunks WHERE chunk NOT IN (SELECT chunk FROM files)").fetchall()
-        for chunk in unused:  # by the primary key: to look at all columns takes long
-            self._sql.execute("DELETE FROM columns WHERE path IN (SELECT id FROM paths) AND chunk = ?", chunk)
+        for chunk in unused:
+            self._sql.execute("DELETE FROM columns WHERE chunk = ?", chunk)
             self._sql.execute("DELETE FROM chunks WHERE chunk = ?", chunk)
 
     def _insert(self, row: FileRow, chunk: int, place: int) -> None:
@@ -234,6 +253,51 @@ class Catalog:
         with _damage(self.path):
             return {chunk: _checked(unpack_column(packed), places) for chunk, places, packed in rows}
 
+    def columns_of(self, chunk: int) -> Iterator[tuple[str, list[Any]]]:
+        """Yield dotted path and values of each column of a chunk.  Raises ``ValueError`` if one is damaged."""
+        rows = self._sql.execute(
+            "SELECT p.path, places, packed FROM columns c JOIN paths p ON p.id = c.path JOIN chunks USING (chunk) "
+            "WHERE c.chunk = ?",
+            (chunk,),
+        )
+        for path, places, packed in rows:
+            yield path, _checked(unpack_column(packed), places)
+
+    def kinds(self) -> dict[str, Kinds]:
+        """Return the kinds of values at each dotted path, in all files."""
+        found: dict[str, Kinds] = {}
+        for path, kinds in self._sql.execute(
+            "SELECT DISTINCT p.path, c.kinds FROM columns c JOIN paths p ON p.id = c.path"
+        ):
+            found[path] = found.get(path, Kinds.NONE) | Kinds(kinds)
+        return found
+
+    def use_of_chunks(self) -> list[tuple[int, int, int]]:
+        """Return each chunk with the number of its places, and how many of these are in use."""
+        return self._sql.execute(
+            "SELECT c.chunk, c.places, count(f.id) FROM chunks c LEFT JOIN files f ON f.chunk = c.chunk "
+            "GROUP BY c.chunk ORDER BY c.chunk"
+        ).fetchall()
+
+    def rows_of(self, table: str, chunk: int, roots: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        """Return rows for an export, of files of a chunk below ``roots`` (all without roots).
+
+        Of ``files``: path, place, and what a ``FileRow`` has from ``size`` to ``left_out``.  Of ``arrays`` and
+        ``blocks``: the path of the file, and the columns of the table.
+        """
+        below = " OR ".join("(f." + _BELOW[1:].replace("substr(path", "substr(f.path") for _ in roots) or "1"
+        queries = {
+            "files": "SELECT f.path, place, size, standard, format, container, error, left_out FROM files f",
+            "arrays": "SELECT f.path, a.path, source, shape, datatype, compression, offset "
+            "FROM files f JOIN arrays a ON a.file = f.id",
+            "blocks": "SELECT f.path, number, offset, b.size, stored, compression, b.error "
+            "FROM files f JOIN blocks b ON b.file = f.id",
+        }
+        arguments = [chunk, *(one for root in roots for one in _below(root))]
+        return self._sql.execute(
+            f"{queries[table]} WHERE f.chunk = ? AND ({below}) ORDER BY place", arguments
+        ).fetchall()
+
     def names_below(self, path: str) -> list[str]:
         """Return the dotted paths below ``path``, which is a mapping or a list in some files."""
         rows = self._sql.execute(
@@ -249,18 +313,11 @@ class Catalog:
         return found
 
     def select(self, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-        """Return the names of the columns and the rows of a SELECT over the documented views.
+        """Return the names of the columns and the rows of a SELECT over the documented views (``sql``).
 
         Raises ``StorageError`` with what SQLite says.
         """
-        self._sql.executescript(_VIEWS)
-        self._sql.execute("PRAGMA query_only = 1")
-        self._sql.set_authorizer(_authorize)
-        try:
-            done = self._sql.execute(query)
-        except (sqlite3.Error, sqlite3.Warning) as err:
-            raise StorageError(f"SQLite says: {err}") from err
-        return [name for name, *_ in done.description or ()], _rows(done)
+        return select(self._sql, query)
 
 
 def open_catalog(path: str, *, writable: bool) -> Catalog:
@@ -282,8 +339,7 @@ def _open(path: str, *, writable: bool) -> Catalog:
     connection = sqlite3.connect(
         f"file:{_quoted(path)}?mode={'rwc' if writable else 'ro'}", uri=True, timeout=_WAIT, isolation_level=None
     )
-    connection.create_function("unpacked", 1, unpack_json, deterministic=True)
-    connection.create_function("shown", 1, _shown, deterministic=True)
+    prepare(connection)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if writable and version != _VERSION:
         _create(connection, version)
@@ -317,28 +373,10 @@ def _checked(values: list[Any], places: int) -> list[Any]:
     return values
 
 
-def _shown(path: bytes) -> str:
-    """Return a path as SQL can hold it: other bytes than UTF-8 are escaped."""
-    return path.decode("utf-8", "backslashreplace")
-
-
 def _quoted(path: str) -> str:
     from urllib.parse import quote
 
     return quote(os.path.abspath(path), errors="surrogateescape")
-
-
-def _rows(done: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
-    try:
-        yield from done
-    except sqlite3.Error as err:
-        raise StorageError(f"SQLite says: {err}") from err
-
-
-def _authorize(action: int, *_: Any) -> int:
-    """Allow only what a SELECT needs."""
-    allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-    return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
 
 
 @contextlib.contextmanager

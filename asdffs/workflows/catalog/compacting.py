@@ -1,0 +1,36 @@
+"""Packs chunks together of which many places are not in use any more.
+
+A file that changed leaves its place in its chunk, whose columns stay as large as they were.  An archive of which some
+files change every day would so become many half-empty chunks, and every query reads all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from asdffs.workflows.catalog.chunks import FILES
+from asdffs.workflows.catalog.store import Catalog
+
+#: A chunk is packed with others if at most this part of ``FILES`` is in use.
+_HALF: Final = 0.5
+
+
+def compact(catalog: Catalog) -> int:
+    """Join chunks that are at most half full, as many as fit into one; return how many were joined.
+
+    One that is left over is packed by itself if at most half of its places are in use.  Each join is one transaction.
+    """
+    few = [(chunk, places, used) for chunk, places, used in catalog.use_of_chunks() if used <= FILES * _HALF]
+    groups: list[list[int]] = []
+    count = FILES
+    for chunk, _, used in few:
+        if count + used > FILES:
+            groups.append([])
+            count = 0
+        groups[-1].append(chunk)
+        count += used
+    sparse = {chunk for chunk, places, used in few if used <= places * _HALF}
+    wanted = [group for group in groups if len(group) > 1 or sparse.issuperset(group)]
+    for group in wanted:
+        catalog.join(group)
+    return sum(map(len, wanted))

@@ -1,0 +1,62 @@
+"""SQL over a catalogue (``find --sql``): a SELECT over four views, which can change nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Final
+
+from asdffs.errors import StorageError
+from asdffs.workflows.catalog.chunks import unpack_json
+
+#: What ``--sql`` may read; made for each connection.
+_VIEWS: Final = """
+CREATE TEMP VIEW file AS SELECT id, shown(path) AS path, size, standard, format, container, error, left_out
+    FROM main.files;
+CREATE TEMP VIEW array AS SELECT shown(f.path) AS file, a.path, a.source, a.shape, a.datatype, a.compression, a.offset
+    FROM main.arrays a JOIN main.files f ON f.id = a.file;
+CREATE TEMP VIEW block AS SELECT shown(f.path) AS file, b.number, b.offset, b.size, b.stored, b.compression, b.error
+    FROM main.blocks b JOIN main.files f ON f.id = b.file;
+CREATE TEMP VIEW scalar AS SELECT shown(f.path) AS file, p.path AS path, v.value AS value
+    FROM main.paths p JOIN main.columns c ON c.path = p.id JOIN json_each(unpacked(c.packed)) v
+    JOIN main.files f ON f.chunk = c.chunk AND f.place = v.key WHERE v.type != 'array';
+"""
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Define the functions that the views use."""
+    connection.create_function("unpacked", 1, unpack_json, deterministic=True)
+    connection.create_function("shown", 1, shown, deterministic=True)
+
+
+def select(connection: sqlite3.Connection, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """Return the names of the columns and the rows of a SELECT.
+
+    ``connection`` can do nothing else from now on.  Raises ``StorageError`` with what SQLite says.
+    """
+    connection.executescript(_VIEWS)
+    connection.execute("PRAGMA query_only = 1")
+    connection.set_authorizer(_authorize)
+    try:
+        done = connection.execute(query)
+    except (sqlite3.Error, sqlite3.Warning) as err:
+        raise StorageError(f"SQLite says: {err}") from err
+    return [name for name, *_ in done.description or ()], _rows(done)
+
+
+def shown(path: bytes) -> str:
+    """Return a path as SQL can hold it: other bytes than UTF-8 are escaped."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def _rows(done: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+    try:
+        yield from done
+    except sqlite3.Error as err:
+        raise StorageError(f"SQLite says: {err}") from err
+
+
+def _authorize(action: int, *_: Any) -> int:
+    """Allow only what a SELECT needs."""
+    allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+    return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
