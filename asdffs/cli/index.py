@@ -22,6 +22,8 @@ from asdffs.format.constants import FILE_ENDINGS
 from asdffs.storage.remote.options import cache_folder
 from asdffs.storage.remote.urls import is_remote, parse_url
 from asdffs.workflows.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
+from asdffs.workflows.catalog.parquet import export
+from asdffs.workflows.catalog.sinks import sink_at
 from asdffs.workflows.catalog.store import open_catalog
 
 logger = logging.getLogger(__name__)
@@ -36,10 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Index the files, and print how many there were.  Raises ``AsdffsError``, ``OSError``."""
     path, part = catalog_of(arguments.catalog), _part_of(arguments.part)
     places = [*arguments.places, *_listed(arguments.files_from)]
-    if not places:
+    if not places and not arguments.to:
         raise UsageError("give a directory, or --files-from")
     if arguments.merge:
         return _merge(arguments, path, places)
+    if arguments.to:
+        return _export(arguments, path, places, part)
     with _way_of(arguments) as way:
         done = indexed(path, roots_of(places), way, part)
     if arguments.json:
@@ -63,6 +67,30 @@ def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> in
         print(json.dumps(facts, indent=2))
     else:
         say(f"{path}: {count} files, {merged} merged")
+    return int(ExitCode.OK)
+
+
+def _export(arguments: argparse.Namespace, path: str, places: Sequence[str], part: Part) -> int:
+    """Index DIR, if any is named, and write its files, or all of the catalogue, as Parquet."""
+    kind, target = arguments.to
+    if kind != "parquet":
+        raise UsageError(f"--to {kind} {target}: only parquet is known")
+    roots = roots_of(places)
+    sink = sink_at(target, remote_of(arguments), force=arguments.force)
+    if roots:
+        with _way_of(arguments) as way:
+            indexed(path, roots, way, part)
+    facts = {"operation": "writing", "block": None, "done": 0, "total": 0, "unit": "files"}
+
+    def note(done: int, total: int) -> None:
+        facts.update(done=done, total=total)
+
+    with closing(open_catalog(path, writable=False)) as catalog, shown(lambda: [facts], "writing Parquet"):
+        count = export(catalog, roots, sink, note)
+    if arguments.json:
+        print(json.dumps({"catalog": path, "parquet": target, "written": count}, indent=2))
+    else:
+        say(f"{target}: {count} {'file' if count == 1 else 'files'} of {path}")
     return int(ExitCode.OK)
 
 

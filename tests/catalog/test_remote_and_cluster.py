@@ -146,7 +146,7 @@ class TestPrefixes:
                 3,
                 "s3://nothing/data: the files cannot be listed: does not exist (404)",
             ),
-            (("index", "https://example.org/data"), 2, "a web server lists no files"),
+            (("index", "https://example.org/data"), 2, "is on a web server, which lists no files"),
             (("index", f"{web}?X-Amz-Signature=secret"), 2, "a catalogue keeps no URL with a query"),
             (("index", "--dask", "tcp://127.0.0.1:1", url), 3, "the dask scheduler does not answer"),
             (("index", "--dask", "nonsense", "--jobs", "2", url), 2, "not allowed with"),

@@ -17,6 +17,7 @@ example:
   asdffs index /data/archive                      the first time it reads all files, then what changed
   asdffs index --catalog archive.db /data/2025 /data/2026
   find /data -name '*.asdf' -newer mark | asdffs index --files-from -
+  asdffs index --to parquet dataset               for DuckDB, polars, pandas, Spark; OUT may be s3://...
   asdffs index s3://bucket/2026 --dask tcp://head:8786
   asdffs index --part 3/8 --catalog part3.db /data     on the third of eight machines, and then
   asdffs index --merge --catalog archive.db part*.db
@@ -30,6 +31,8 @@ kill, the next index continues.  A file that cannot be read is listed with the r
     parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
     parser.add_argument("--part", metavar="I/N", help="index only part I of N, as one of N machines")
     parser.add_argument("--merge", action="store_true", help="join the catalogues that are named instead of DIR")
+    parser.add_argument("--to", nargs=2, metavar=("parquet", "OUT"), help="write the catalogue, or DIR, to OUT")
+    parser.add_argument("--force", action="store_true", help="replace the dataset OUT")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--jobs", type=int, metavar="N", help="processes that read (default: one a processor)")
     how.add_argument("--dask", metavar="URL", help="read on the dask cluster of this scheduler (tcp://HOST:PORT)")

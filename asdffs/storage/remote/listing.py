@@ -1,10 +1,11 @@
-"""Lists the objects below a prefix of an object store."""
+"""A prefix of an object store: lists, writes and removes the objects below it."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 from urllib.parse import quote
 
 from asdffs.errors import MissingFileError, RemoteError, UsageError
@@ -15,6 +16,7 @@ from asdffs.storage.remote.urls import Url, parse_url
 
 #: A bucket without a path.
 _BUCKET: Final = re.compile(r"(?:s3|gs|az)://[^/?#]+/*\Z", re.IGNORECASE)
+#: Seconds that one request may take.
 _SECONDS: Final = 60.0
 _GONE: Final = (404, 410)
 
@@ -28,29 +30,61 @@ def prefix_of(text: str) -> str:
         return text.rstrip("/")
     url = parse_url(text)
     if url.is_web:
-        raise UsageError("a web server lists no files; give their URLs by --files-from", path=url.shown)
+        raise UsageError("is on a web server, which lists no files; only object stores do", path=url.shown)
     return url.shown.rstrip("/")
 
 
-def objects_below(prefix: str, endings: Sequence[str], options: RemoteOptions) -> Iterator[tuple[str, Validator]]:
-    """Yield URL and version of each object below ``prefix`` whose name ends with one of ``endings``, in any case.
+class Prefix:
+    """The objects below the URL ``text``.  ``shown``: the URL for messages.
 
-    ``prefix``: as ``prefix_of`` returns it.  A name that is no part of a URL is quoted.  Raises ``RemoteError``,
-    ``MissingFileError``, ``NotSupportedError``.
+    The methods raise ``RemoteError``, ``MissingFileError``.
+
+    Raises as ``prefix_of`` and ``open_store``.
     """
-    import obstore
 
-    scheme, _, rest = prefix.partition("://")
-    bucket, _, path = rest.partition("/")
-    url = Url(scheme.lower(), prefix, prefix, bucket, f"/{path}", prefix)
-    store, _ = open_store(url, options, min(options.timeout, _SECONDS))
-    try:
-        for page in obstore.list(store, prefix=path or None):
-            for found in page:
-                name = str(found["path"])
-                if name.lower().endswith(tuple(endings)) and not name.rpartition("/")[2].startswith("."):
-                    yield f"{scheme.lower()}://{bucket}/{quote(name)}", validator_of(found)
-    except Exception as err:  # obstore has an exception of its own for each kind of failure
-        known = as_request_error(err)
-        kind = MissingFileError if known.status in _GONE else RemoteError
-        raise kind(f"the files cannot be listed: {known.sentence}", path=prefix) from err
+    def __init__(self, text: str, options: RemoteOptions) -> None:
+        self.shown = prefix_of(text)
+        scheme, _, rest = self.shown.partition("://")
+        bucket, _, path = rest.partition("/")
+        url = Url(scheme.lower(), self.shown, self.shown, bucket, f"/{path}", self.shown)
+        self._store, self._path = open_store(url, options, min(options.timeout, _SECONDS))
+
+    def objects(self) -> Iterator[tuple[str, Validator]]:
+        """Yield the name of each object, relative to the prefix, and its version."""
+        import obstore
+
+        start = f"{self._path}/" if self._path else ""
+        with self._failures("the files cannot be listed"):
+            for page in obstore.list(self._store, prefix=self._path or None):
+                for found in page:
+                    yield str(found["path"]).removeprefix(start), validator_of(found)
+
+    def url_of(self, name: str) -> str:
+        """Return the URL of an object."""
+        return f"{self.shown}/{quote(name)}"
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store an object."""
+        import obstore
+
+        with self._failures(f"{name} cannot be written"):
+            obstore.put(self._store, self._key(name), content)
+
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+        import obstore
+
+        with self._failures(f"{name} cannot be removed"):
+            obstore.delete(self._store, self._key(name))
+
+    def _key(self, name: str) -> str:
+        return f"{self._path}/{name}".lstrip("/")
+
+    @contextlib.contextmanager
+    def _failures(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as err:  # obstore has an exception of its own for each kind of failure
+            known = as_request_error(err)
+            kind: Any = MissingFileError if known.status in _GONE else RemoteError
+            raise kind(f"{what}: {known.sentence}", path=self.shown) from err

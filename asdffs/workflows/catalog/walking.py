@@ -46,14 +46,16 @@ def files_below(roots: Iterable[bytes], remote: RemoteOptions | None = None) -> 
 
 def _remote(root: str, remote: RemoteOptions | None) -> Iterator[tuple[bytes, str]]:
     """Yield the files below a prefix.  A URL that ends as a name of a file is a file, without an identity."""
-    from asdffs.storage.remote.listing import objects_below
+    from asdffs.storage.remote.listing import Prefix
     from asdffs.storage.remote.options import RemoteOptions
 
     if root.lower().endswith(FILE_ENDINGS):
         yield os.fsencode(root), ""
         return
-    for url, version in objects_below(root, FILE_ENDINGS, remote or RemoteOptions()):
-        yield os.fsencode(url), version_of(version)
+    prefix = Prefix(root, remote or RemoteOptions())
+    for name, version in prefix.objects():
+        if name.lower().endswith(FILE_ENDINGS) and not name.rpartition("/")[2].startswith("."):
+            yield os.fsencode(prefix.url_of(name)), version_of(version)
 
 
 def _below(directory: bytes) -> Iterator[tuple[bytes, str]]:
