@@ -1,94 +1,21 @@
 """All scalars of a tree by their paths, and its arrays: what a catalogue of many files keeps of each.
 
-Pure.  What is kept is limited, whatever the text says: an alias may make a small text very large.
+Most trees are read in one pass over the events of the parser (``scalar_stream``).  Others, with aliases, merge keys
+or keys that occur twice, are read as a whole first (``scalar_nodes``).  Both give the same.  Pure.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Final, NamedTuple
-
 from asdffs.dialects.base import Dialect
-from asdffs.tree.events import Found
-from asdffs.tree.lookups import plain
-from asdffs.tree.ndarrays import Ndarray, ndarray_of
-from asdffs.tree.paths import Path, format_path
-from asdffs.tree.values import ValueNode, read_values
+from asdffs.tree.scalar_nodes import LONGEST_LIST, LONGEST_TEXT, MOST_SCALARS, Scalars, scalars_of_nodes
+from asdffs.tree.scalar_stream import UnusualTreeError, scalars_in_order
 
-#: A list with more items is data, not metadata.
-LONGEST_LIST: Final = 100
-#: Characters of the longest text, and the most scalars of a file.
-LONGEST_TEXT: Final = 1 << 16
-MOST_SCALARS: Final = 50_000
-
-
-class Scalars(NamedTuple):
-    """``values``: dotted path -> value, as ``format_path`` writes paths.  ``arrays``: the ndarrays.
-
-    ``empty``: dotted paths of empty lists and mappings.  ``left_out``: of lists and texts that are too long; ``.`` if
-    there are too many scalars.
-    """
-
-    values: dict[str, Any]
-    arrays: list[Ndarray]
-    empty: list[str]
-    left_out: list[str]
+__all__ = ["LONGEST_LIST", "LONGEST_TEXT", "MOST_SCALARS", "Scalars", "read_scalars"]
 
 
 def read_scalars(text: bytes, dialect: Dialect) -> Scalars:
     """Return the scalars and arrays of a text of header, comments and tree.  Raises ``InvalidTreeError``."""
-    found = Scalars({}, [], [], [])
-    _Walk(found, dialect).visit(read_values(text, told_apart=False), "", ())
-    return found
-
-
-class _Walk:
-    """One walk over the nodes of a tree."""
-
-    def __init__(self, found: Scalars, dialect: Dialect) -> None:
-        self._values, self._arrays, self._empty, self._left_out = found
-        self._dialect = dialect
-        self._left = MOST_SCALARS
-
-    def visit(self, node: ValueNode, name: str, path: Path) -> None:
-        """Add ``node`` at ``path``, which is written ``name``, and what is below it."""
-        value = node.value
-        self._left -= 1
-        if self._left <= 0:
-            if not self._left:
-                self._left_out.append(".")
-        elif value in ({}, []) and name:
-            self._empty.append(name)
-        elif isinstance(value, dict):
-            if node.tag and self._dialect.is_ndarray(node.tag):
-                self._add_array(node, path)
-                return
-            for key, item in value.items():
-                step = _key(key)
-                self.visit(item, f"{name}.{step}" if name else step, (*path, key))
-        elif isinstance(value, list):
-            self._visit_list(value, name, path)
-        elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-            self._left_out.append(name)
-        elif name:
-            self._values[name] = value
-
-    def _visit_list(self, items: list[ValueNode], name: str, path: Path) -> None:
-        if len(items) > LONGEST_LIST:
-            self._left_out.append(name)
-            return
-        for number, item in enumerate(items):
-            self.visit(item, f"{name}[{number}]", (*path, number))
-
-    def _add_array(self, node: ValueNode, path: Path) -> None:
-        value = {key: item for key, item in node.value.items() if key != "data"}
-        stated = plain(ValueNode(node.tag, value))
-        if "data" in node.value:
-            stated["data"] = None
-        self._arrays.append(ndarray_of(Found(path, node.tag, stated, node.line), self._dialect))
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _key(key: str) -> str:
-    """Return a key as a step of a dotted path."""
-    return format_path((key,))
+    try:
+        return scalars_in_order(text, dialect)
+    except UnusualTreeError:
+        return scalars_of_nodes(text, dialect)

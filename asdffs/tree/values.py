@@ -62,10 +62,15 @@ def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
 
 def read_events(events: Iterator[Any], *, told_apart: bool = True) -> ValueNode:
     """Return the root of the YAML ``events`` of a document.  Raises ``InvalidTreeError``, ``yaml.YAMLError``."""
-    return _Reader(events, told_apart=told_apart).read()
+    return Reader(events, told_apart=told_apart).read()
 
 
-class _Reader:
+def reader_of(events: Iterator[Any]) -> Reader:
+    """Return a reader of a node in the middle of ``events``, whose keys are their text."""
+    return Reader(events, told_apart=False)
+
+
+class Reader:
     """Builds nodes from the events."""
 
     def __init__(self, events: Iterator[Any], *, told_apart: bool) -> None:
@@ -75,12 +80,13 @@ class _Reader:
         self._merges = Merges()
 
     def read(self) -> ValueNode:
+        """Return the root; an empty mapping without a tree."""
         for event in self._events:
             if isinstance(event, yaml.NodeEvent):
-                return self._node(event, 0)
+                return self.node(event, 0)
         return ValueNode("", {})
 
-    def _node(self, event: Any, depth: int) -> ValueNode:
+    def node(self, event: Any, depth: int) -> ValueNode:
         """Return the node that begins with ``event``."""
         if isinstance(event, yaml.ScalarEvent):
             node = scalar_node(event)
@@ -104,8 +110,8 @@ class _Reader:
         found: dict[str, ValueNode] = {}
         merged: list[ValueNode] = []
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._node(event, depth)
-            value = self._node(next(self._events), depth)
+            key = self.node(event, depth)
+            value = self.node(next(self._events), depth)
             if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<":
                 merged.append(value)
             else:
@@ -120,7 +126,7 @@ class _Reader:
     def _sequence(self, depth: int) -> list[ValueNode]:
         found: list[ValueNode] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            found.append(self._node(event, depth))
+            found.append(self.node(event, depth))
         return found
 
 

@@ -30,7 +30,7 @@ TARGETS = (
 def measure(place: Place, figures: Figures) -> None:
     folder, catalog = place.folder / "archive", place.folder / "archive.db"
     count = max(SAMPLE, FILES // place.scale)
-    trees = [_make(folder, number) for number in range(count)]
+    trees = make_archive(folder, count)
     seconds = timed(run, *ASDFFS, "index", "--catalog", catalog, folder)
     figures.add(READ, "asdffs", count / seconds)
     figures.add(SIZE, "asdffs", catalog.stat().st_size / 2**20)
@@ -42,6 +42,11 @@ def measure(place: Place, figures: Figures) -> None:
         figures.add(AGAIN, "asdffs", timed(run, *ASDFFS, "index", "--catalog", catalog, folder))
         figures.add(AGAIN, "find -newer", timed(run, "find", folder, "-newer", catalog))
         figures.add(ASKED, "asdffs", _ask(catalog))
+
+
+def make_archive(folder: Path, count: int) -> list[int]:
+    """Make ``count`` files in directories of 1,000; return the bytes of the compressed tree of each."""
+    return [_make(folder, number) for number in range(count)]
 
 
 def _make(folder: Path, number: int) -> int:
