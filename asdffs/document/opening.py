@@ -98,6 +98,11 @@ def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
     return document
 
 
+def open_to_read(path: str) -> Document:
+    """Open the document at ``path``, which may be a URL, for reading by the threads of a program."""
+    return open_shared(path, writable=False)
+
+
 def open_in_folder(
     folder: Folder,
     name: str,
@@ -129,6 +134,7 @@ def open_in_folder(
             SpoolRoom(chosen.spool, chosen.spool_max),
             chosen.checksums,
             chosen.tell,
+            open_to_read,
         ),
         reopen=reopen_parts,
         open_other=lambda path, linked_files: _open_other(path, _beside(chosen), linked_files),

@@ -57,7 +57,8 @@ class Setup:
     """The settings for the parts of a file, which are made each time the file is read.
 
     ``codecs``: the codecs by their ids in block headers; ``room``: the spool room for decoded blocks; ``policy``: the
-    padding.  ``tell(error)`` returns the text of an error as users read it.
+    padding.  ``tell(error)`` returns the text of an error as users read it.  ``open_again(path)`` opens a file for
+    reading, also in another process, which finds this function by its name.
     """
 
     codecs: Mapping[bytes, Codec]
@@ -66,6 +67,7 @@ class Setup:
     room: SpoolRoom
     checksums: ChecksumPolicy
     tell: Callable[[Exception], str] = str
+    open_again: Callable[[str], Any] | None = None
 
 
 class FileState:
@@ -250,6 +252,11 @@ class FileState:
     def signature(self) -> Signature:
         """The signature of the open file as it is now."""
         return self._transaction.backend.signature()
+
+    @property
+    def open_again(self) -> Callable[[str], Any] | None:
+        """See ``Setup``."""
+        return self._setup.open_again
 
     @property
     def known_signature(self) -> Signature:

@@ -17,6 +17,7 @@ from asdffs.document.arrays.chunks import ChunkedElements
 from asdffs.document.arrays.elements import BlockElements, elements_of
 from asdffs.document.arrays.gathering import gather_by_requests, requests_for
 from asdffs.document.arrays.masks import ValueMask
+from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.region import Selection, enclosing_box, is_packed, packed_runs, select
 from asdffs.document.block import Block
 from asdffs.document.changes import content
@@ -50,11 +51,12 @@ class Array:
 
     For this package: ``find()`` returns the branch of the array.  It is called at each use, because a commit may
     change the branch.  It raises ``KeyError`` if the tree has no such array any more.  ``gone``: whether this was so
-    at the last use.
+    at the last use.  ``name``: the path of the array in ``arrays`` of its file.
     """
 
-    def __init__(self, file: FileState, find: Callable[[], Branch]) -> None:
+    def __init__(self, file: FileState, find: Callable[[], Branch], name: str = "") -> None:
         self._file = file
+        self._name = name
         self._find = find
         self._last: Branch | None = None
         self._known: tuple[Any, Elements] | None = None
@@ -187,6 +189,47 @@ class Array:
         raw = np.frombuffer(read_bytes(elements.read(0, elements.size)), dtype)
         return raw.reshape(elements.shape, order="F" if elements.fortran else "C")
 
+    # -- for other processes -----------------------------------------------
+
+    @serialized
+    def versions(self) -> tuple[Version, ...]:
+        """Return what tells the version of the file from others, and that of another file that has the elements."""
+        source = self._current() and self.branch.array and self.branch.array.source
+        files = [self._file, *([self.file_of(source)] if isinstance(source, str) else [])]
+        return tuple(Version(now.inode, now.size, now.mtime_ns) for now in (file.signature for file in files))
+
+    @serialized
+    def reference(self) -> ArrayReference:
+        """Return the array as other processes can use it: by path, version of the file, and name.
+
+        Raises ``NotPermittedError`` if the file is not one that can be opened by its path.
+        """
+        if self._file.open_again is None:
+            raise NotPermittedError("this file cannot be opened again by its path")
+        return ArrayReference(
+            self._file.open_again, self._file.path, self._name, self.versions(), self.shape, self.dtype
+        )
+
+    def to_dask(self, chunks: Any = None) -> Any:
+        """Return a lazy ``dask.array.Array``.
+
+        Each chunk is read when it is computed, by the process that computes it, which opens the file itself.  It is
+        read from the file as it is now: if the file is changed, computing raises ``StaleFileError``.
+
+        ``chunks``: as for ``dask.array.from_array``.  None: whole rows of the first axis, about 128 MiB in each,
+        because these lie together in the file.  Raises ``NotSupportedError`` without dask.
+        """
+        rows = ("auto", *[-1] * (self.ndim - 1)) if self.ndim else ()
+        return self.reference().to_dask(rows if chunks is None else chunks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a reference, which reads the file where it is used."""
+        return _same, (self.reference(),)
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        """Return what makes two arrays the same for dask: file, version and name."""
+        return self.reference().__dask_tokenize__()
+
     # -- for views --------------------------------------------------------
 
     @property
@@ -289,6 +332,10 @@ class Mask(Array):
         if "mask" not in branch.scalars:
             return MadeElements(inline_nulls(self._file.outlines.outline(), branch))
         return ValueMask(super()._make(branch), branch.scalars["mask"], self._file.scheduler)
+
+
+def _same(reference: ArrayReference) -> ArrayReference:
+    return reference
 
 
 def _whole(elements: BlockElements) -> Selection:

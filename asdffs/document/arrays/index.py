@@ -41,7 +41,8 @@ class ArrayIndex(Mapping[str, Array]):
     def __getitem__(self, path: str) -> Array:
         """Return the array at ``path``.  Raises as the class."""
         file, keys, mask = self._keys(path)
-        return (Mask if mask else Array)(file, file.linked_files.finder(file, keys))
+        name = "/".join((*map(name_of, keys), *([_MASK] if mask else [])))
+        return (Mask if mask else Array)(file, file.linked_files.finder(file, keys), name)
 
     @serialized
     def __iter__(self) -> Iterator[str]:

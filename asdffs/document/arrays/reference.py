@@ -1,0 +1,181 @@
+"""``ArrayReference``: an array by the place of its file, which other processes can use: pickles, dask workers.
+
+A process that uses a reference opens the file itself, and keeps it open for the next use.  If the file is not the one
+that it was when the reference was made, each use raises ``StaleFileError``: values of two versions are never mixed.
+Any thread may use a reference.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from asdffs.errors import NotSupportedError, StaleFileError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: How many files one process keeps open.
+_MOST: Final = 32
+
+
+class Version(NamedTuple):
+    """What tells one version of a file from another, on every machine that sees it.
+
+    ``number``: the inode, or for a remote file a hash of its tag.  ``size`` in bytes, ``mtime_ns`` in ns.
+    """
+
+    number: int
+    size: int
+    mtime_ns: int
+
+
+class Referred(Protocol):
+    """An array of an open file (``Array``)."""
+
+    def versions(self) -> tuple[Version, ...]:
+        """Return the versions of the files that have it."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a copy of the selected elements."""
+
+
+class Opened(Protocol):
+    """An open file (``Document``)."""
+
+    @property
+    def arrays(self) -> Any:
+        """Its arrays by their paths."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class ArrayReference:
+    """The array ``name`` of the file at ``path``, which may be a URL, in the version ``versions``.
+
+    ``shape`` and ``dtype`` are those of the array.  ``open_file(path)`` opens the file; other processes find this
+    function by its name.  Selections give copies, as those of ``Array``.
+    """
+
+    def __init__(
+        self,
+        open_file: Callable[[str], Opened],
+        path: str,
+        name: str,
+        versions: tuple[Version, ...],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self._open_file = open_file
+        self.path = path
+        self.name = name
+        self.versions = versions
+        self.shape = shape
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"<array {self.shape} {self.dtype} {self.name!r} of {self.path}>"
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a copy of the selected elements.
+
+        Raises ``StaleFileError`` if the file was changed, also during the read, and as ``Array.__getitem__``.
+        """
+        with _open_files.using(self.path, self._open_file) as file:
+            try:
+                array: Referred = file.arrays[self.name]
+            except KeyError as err:
+                raise self._stale() from err
+            self._check(array)
+            found = array[index]
+            self._check(array)
+            return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001
+        """Return a copy of the whole array, for ``numpy.asarray``."""
+        import numpy as np
+
+        return np.asarray(self[...], dtype)
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        """Return what makes two references the same for dask: file, version and name."""
+        return "asdffs", self.path, self.name, *self.versions
+
+    def to_dask(self, chunks: Any) -> Any:
+        """Return a ``dask.array.Array`` that reads each chunk when it is computed.  Raises ``NotSupportedError``."""
+        try:
+            import dask.array
+        except ImportError as err:
+            raise NotSupportedError("dask is not installed: pip install 'dask[array]'", path=self.path) from err
+        from_array: Any = dask.array.from_array
+        return from_array(self, chunks=chunks, asarray=True)
+
+    def _check(self, array: Referred) -> None:
+        if array.versions() != self.versions:
+            raise self._stale()
+
+    def _stale(self) -> StaleFileError:
+        return StaleFileError(
+            f"was changed since the array {self.name!r} was made lazy; open it again", path=self.path
+        )
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A file that is open.  ``users``: reads under way."""
+
+    file: Opened
+    users: int = 0
+
+
+class _OpenFiles:
+    """The files that this process keeps open for references, the one that was used last at the end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._open: OrderedDict[str, _Entry] = OrderedDict()
+
+    @contextlib.contextmanager
+    def using(self, path: str, open_file: Callable[[str], Opened]) -> Iterator[Opened]:
+        """Keep the file at ``path`` open inside the block.  Raises as ``open_file``."""
+        entry = self._entry(path, open_file)
+        try:
+            yield entry.file
+        finally:
+            with self._lock:
+                entry.users -= 1
+                unused = [path for path, one in self._open.items() if not one.users]
+                for path in unused[: max(0, len(self._open) - _MOST)]:
+                    self._open.pop(path).file.close()
+
+    def _entry(self, path: str, open_file: Callable[[str], Opened]) -> _Entry:
+        with self._lock:
+            if self._process != os.getpid():  # a fork: these files are its parent's
+                self._open.clear()
+                self._process = os.getpid()
+            entry = self._open.pop(path, None) or _Entry(open_file(path))
+            self._open[path] = entry
+            entry.users += 1
+            return entry
+
+    def close(self) -> None:
+        """Close all files, because the process ends."""
+        while self._open and self._process == os.getpid():
+            self._open.popitem()[1].file.close()
+
+
+_open_files: Final = _OpenFiles()
+atexit.register(_open_files.close)
