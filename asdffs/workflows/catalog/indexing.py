@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import logging
 import multiprocessing
 import os
 import zlib
@@ -28,6 +29,10 @@ from asdffs.workflows.catalog.walking import files_below
 if TYPE_CHECKING:
     from asdffs.storage.remote.options import RemoteOptions
 
+logger = logging.getLogger(__name__)
+
+#: How often a part that a cluster could not read is read again.
+_AGAIN: Final = 2
 #: Fewer files than this are read by this process: to start others takes longer.
 _FEW: Final = 50
 
@@ -107,20 +112,31 @@ def _chunks(todo: Sequence[bytes], way: Way) -> Iterator[tuple[Chunk, int]]:
         return
     size = min(FILES, -(-len(todo) // way.jobs)) or 1
     parts = deque(todo[start : start + size] for start in range(0, len(todo), size))
-    waiting: deque[tuple[Future[Chunk], int]] = deque()
+    waiting: deque[tuple[Future[Chunk], Sequence[bytes]]] = deque()
     with (way.executor or functools.partial(_processes, way.jobs))() as pool:
         try:
             while parts or waiting:
                 while parts and len(waiting) < way.jobs + 1:
                     part = parts.popleft()
-                    waiting.append((pool.submit(read_chunk, part, way.remote), len(part)))
-                future, count = waiting.popleft()
-                yield future.result(), count
+                    waiting.append((pool.submit(read_chunk, part, way.remote), part))
+                future, part = waiting.popleft()
+                yield _result(pool, future, part, way), len(part)
         except BrokenProcessPool as err:
             raise StorageError("a process that read files was killed; start the index again, it goes on") from err
         except BaseException:  # also an interrupt
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _result(pool: Executor, future: Future[Chunk], part: Sequence[bytes], way: Way) -> Chunk:
+    """Return what ``future`` read.  A part that a cluster could not read is read again."""
+    for _ in range(_AGAIN if way.executor is not None else 0):
+        try:
+            return future.result()
+        except Exception as err:  # noqa: BLE001  # a worker that dies ends its work in many ways
+            logger.warning("%d files are read again: %s", len(part), err or type(err).__name__)
+            future = pool.submit(read_chunk, part, way.remote)
+    return future.result()
 
 
 def _processes(jobs: int) -> ProcessPoolExecutor:
