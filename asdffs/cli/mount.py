@@ -78,7 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     def work(ready: Callable[[], None]) -> int:
         with interrupts.critical():  # while it serves, signals end the mount
-            serve_it(waiting, lambda: _give_up(claim, ready))
+            try:
+                serve_it(waiting, lambda: _give_up(claim, ready))
+            finally:
+                if options.read_only:
+                    clear(places)
         return 0
 
     if arguments.foreground or arguments.debug or arguments.systemd:

@@ -92,6 +92,8 @@ def serve(
         raise MountError(
             f"FUSE refused the mount (status {err}); see the message above", path=site.mountpoint
         ) from err
+    if not outcome:  # a signal came before libfuse had the first request, so it did not call ``destroy``
+        outcome.append(content.end())
     _conclude(content, outcome[0])
 
 

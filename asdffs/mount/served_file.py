@@ -43,7 +43,7 @@ class ServedFile:
     """A file that a mount shows.
 
     ``note``: facts about the mount for other programs: process, mount point, binding.  ``number``: the inode number
-    of its root.
+    of its root.  ``unchecked``: whether the tree is still to be checked, by ``look_at_tree``.
     """
 
     def __init__(
@@ -60,18 +60,20 @@ class ServedFile:
         self._note = note
         self.vfs = Vfs(opened.document, opened.places, shown, kernel=kernel, number=number)
         self.document.note_owner({**note, "state": "serving"})
-        self._large = self.document.tree.size > _LARGE_TREE
-        if not self._large:
+        self.unchecked = self.document.tree.size > _LARGE_TREE
+        if not self.unchecked:
             self.document.check_tree()
 
     def look_at_tree(self) -> None:
         """Check a large tree; warnings go into the report.  A disk error here does not end the mount."""
-        if not self._large:
+        if not self.unchecked:
             return
         try:
             self.document.check_tree()
         except OSError as err:
             logger.warning("the tree could not be checked: %s", err.strerror)
+        finally:
+            self.unchecked = False
 
     def end(self) -> Outcome:
         """Finish the file, and keep beside it what is not in it; return what happened.  The file stays open."""

@@ -6,7 +6,8 @@ Invariants:
 
 1. A file is opened once.  A request that comes while its document is opened or closed waits (``_Entry.lock``).
 2. A document with an open file, with scratch, with a draft, or with a request under way is not closed.
-3. A closed document was finished as at the end of a mount, and its lock is released.
+3. Nor is one whose changes cannot be written, because the disk is full: that is tried again, until the mount ends.
+4. A closed document was finished as at the end of a mount, and its lock is released.
 
 The caller holds the main lock.
 """
@@ -25,7 +26,7 @@ from typing import Final, Protocol
 
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.report import Outcome
-from asdffs.errors import AsdffsError, NoSuchNameError
+from asdffs.errors import AsdffsError, CutBlockError, NoSuchNameError
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.vfs.namespace import number_of
@@ -45,9 +46,10 @@ _COLLECTED: Final = 32
 
 
 class Opened(Protocol):
-    """An open document (``mount/served_file``)."""
+    """An open document (``mount/served_file``).  ``unchecked``: whether its tree is still to be checked."""
 
     vfs: Vfs
+    unchecked: bool
 
     def end(self) -> Outcome:
         """Finish the file, and keep beside it what is not in it."""
@@ -209,10 +211,42 @@ class OpenDocuments:
             if closed >= most:
                 return
             late = unused_since is not None and entry.used > unused_since
-            if entry.opened is None or entry.users or entry.lock.taken or late or not entry.opened.vfs.is_idle:
-                continue
-            self._close(directory, entry)
-            closed += 1
+            if not late and self._may_close(entry) and self._finish(directory, entry) and self._may_close(entry):
+                self._close(directory, entry)
+                closed += 1
+
+    @staticmethod
+    def _may_close(entry: _Entry) -> bool:
+        opened = entry.opened
+        busy = opened is None or entry.users or entry.lock.taken
+        return not busy and opened is not None and not opened.unchecked and opened.vfs.is_idle
+
+    def _finish(self, directory: str, entry: _Entry) -> bool:
+        """Finish a document; return whether it may be closed.
+
+        If it cannot be finished, it stays open, and the next try comes after the time for idle documents.  After a
+        conflict or a failed write nothing more can be written: that is told when it is closed.
+        """
+        if entry.opened is None:
+            return False
+        document = entry.opened.vfs.document
+        if document.conflict or document.failed:
+            return True
+        entry.users += 1
+        try:
+            entry.opened.vfs.finish()
+        except CutBlockError:  # the file is finished; the mount's end tells of it
+            return True
+        except (AsdffsError, OSError) as err:
+            if document.conflict or document.failed:
+                return True
+            entry.used = time.monotonic()
+            entry.opened.vfs.refuse(err)
+            self.note_refusal(f"{directory}: {document.report.error}")
+            return False
+        finally:
+            entry.users -= 1
+        return True
 
     def _close(self, directory: str, entry: _Entry) -> None:
         with entry.lock.entered():

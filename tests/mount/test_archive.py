@@ -16,7 +16,8 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
-from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted, run
+from support.filesystems import filesystem, fill
+from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, logged, mounted, run
 from support.processes import until, wait_for
 from support.samples import odd_file, write_sample
 
@@ -50,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def archive(folder: Path) -> Iterator[Mounted]:
-    with mounted(folder, code=None) as mount:
+    with mounted(folder, "-o", "idle=0.5", code=None) as mount:
         yield mount
 
 
@@ -290,6 +291,52 @@ def test_old_pages_of_a_closed_document_are_not_shown(folder: Path) -> None:
         make(folder / "a.asdf", value=1, fill=8)
         os.utime(folder / "a.asdf", ns=(times.st_atime_ns, times.st_mtime_ns))
         assert block.read_bytes() == bytes([8]) * SIZE
+
+
+def test_a_document_that_cannot_be_written_stays_open_until_there_is_room(tmp_path: Path) -> None:
+    new = random.Random(4).randbytes(600_000)
+    with filesystem("ext4", tmp_path, 16 << 20) as disk:
+        (disk / "archive").mkdir()
+        asdf.AsdfFile({"data": np.zeros(len(new), "u1"), "value": 1}).write_to(
+            disk / "archive" / "a.asdf", all_array_compression="zlib"
+        )
+        with mounted(disk / "archive", "-o", f"idle=0.2,spool={tmp_path}") as mount:
+            block = mount.point / "a.asdf.d" / "blocks" / "0000.bin"
+            file = os.open(block, os.O_RDWR)
+            assert os.pwrite(file, new, 0) == len(new)
+            filler = fill(disk)
+            with pytest.raises(OSError, match="No space left"):
+                os.close(file)
+            refused = logged(mount.environment).count("a.asdf: refused")
+            until(lambda: logged(mount.environment).count("a.asdf: refused") > refused + 2)
+            assert documents(mount) == ["a.asdf"]
+            assert block.read_bytes() == new
+            filler.unlink()
+            until(lambda: documents(mount) == [])
+        assert content_of(disk / "archive" / "a.asdf") == (1, new)
+        assert listing(disk / "archive") == ["a.asdf"]
+
+
+def test_a_command_waits_until_an_idle_document_is_closed(folder: Path) -> None:
+    with mounted(folder, "-o", "idle=0.5") as mount:
+        os.listdir(mount.point / "a.asdf.d")
+        assert documents(mount) == ["a.asdf"]
+        done = asdffs("set", "value=30", folder / "a.asdf", environment=mount.environment)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_large_tree_is_checked_before_its_document_is_closed(folder: Path) -> None:
+    head = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+    array = b"a: !core/ndarray-1.0.0 {source: 7, datatype: int8, shape: [3]}\n"
+    (folder / "large.asdf").write_bytes(head + array + b"".join(b"k%d: 1\n" % n for n in range(150_000)) + b"...\n")
+    with mounted(folder, *QUICK) as mount:
+        os.stat(mount.point / "large.asdf.d" / "tree.yaml")
+        until(lambda: documents(mount) == [])
+        assert asdffs("umount", mount.point, environment=mount.environment).returncode == 0
+        assert asdffs("mount", folder, mount.point, environment=mount.environment).returncode == 0
+        os.stat(mount.point / "large.asdf.d" / "tree.yaml")
+        status = mount.point / ".asdffs" / "status.json"
+        until(lambda: json.loads(status.read_text())["documents"][0]["warnings"] == 1)
 
 
 # -- where and how it is mounted -------------------------------------------------------------

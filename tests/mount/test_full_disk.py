@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
-from support.filesystems import filesystem
+from support.filesystems import filesystem, fill
 from support.mounts import asdffs, mounted
 from support.samples import zlib_block
 
@@ -16,19 +16,6 @@ pytestmark = pytest.mark.mount
 
 SIZE = 600_000
 BODY = "a: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shape: [600000]}\n"
-
-
-def fill(folder: Path) -> Path:
-    """Leave no byte free."""
-    filler = folder / "filler"
-    with open(filler, "wb", buffering=0) as file:
-        for piece in (1 << 20, 1 << 12, 1 << 9, 1):
-            try:
-                while True:
-                    assert file.write(bytes(piece))
-            except OSError:
-                continue
-    return filler
 
 
 @pytest.mark.parametrize("state_is_full", [True, False])

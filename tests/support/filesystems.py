@@ -75,3 +75,16 @@ def inserts(folder: Path) -> bool:
         done = run("fallocate", "--insert-range", "-o", 4096, "-l", 4096, file.name)
     (folder / "probe").unlink()
     return done.returncode == 0
+
+
+def fill(folder: Path) -> Path:
+    """Leave no byte free."""
+    filler = folder / "filler"
+    with open(filler, "wb", buffering=0) as file:
+        for piece in (1 << 20, 1 << 12, 1 << 9, 1):
+            try:
+                while True:
+                    assert file.write(bytes(piece))
+            except OSError:
+                continue
+    return filler
