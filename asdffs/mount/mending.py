@@ -70,25 +70,25 @@ def _list_with_attributes(module: Any, operations: Any, handle: int, start: int,
     return 0
 
 
-def _list_kinds(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
-    """List a directory with the kind and the number of each entry by ``add(name, stat, next)``.
+def _list_kinds(module: Any, kinds: Any, start: int, add: Any) -> int:
+    """List a directory with the kind and the number of each entry (``kinds``) by ``add(name, stat, next)``.
 
     The kernel then asks for the attributes of those entries that a program wants to know more about.
     """
     status = module.c_stat()
     reference = ctypes.byref(status)
-    for position, (name, mode, number) in enumerate(operations.kinds_from(handle, start), start + 1):
+    for position, (name, mode, number) in enumerate(kinds, start + 1):
         status.st_mode, status.st_ino = mode, number
         if add(name, reference, position):
             break
     return 0
 
 
-def _list_kinds_plus(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
+def _list_kinds_plus(module: Any, operations: Any, handle: int, kinds: Any, start: int, add: Any) -> int:
     """List as ``_list_kinds``, but directories with attributes, because find(1) asks for those of each."""
     status = module.c_stat()
     reference = ctypes.byref(status)
-    for position, (name, mode, number) in enumerate(operations.kinds_from(handle, start), start + 1):
+    for position, (name, mode, number) in enumerate(kinds, start + 1):
         is_entry = mode == stat.S_IFDIR and name not in (b".", b"..")
         shown = operations.directory_at(handle, name, number) if is_entry else None
         if shown is None:
@@ -98,6 +98,16 @@ def _list_kinds_plus(module: Any, operations: Any, handle: int, start: int, add:
         if add(name, reference, position, 0 if shown is None else _FILL_DIR_PLUS):
             break
     return 0
+
+
+def _listed(module: Any, operations: Any, handle: int, start: int, add: Any, *, plus: bool = False) -> int:
+    """List a directory from entry ``start``, in the way of its area.  ``plus``: the kernel takes attributes, too."""
+    kinds = operations.kinds_from(handle, start)
+    if kinds is None:
+        return (_list_with_attributes if plus else _list)(module, operations, handle, start, add)
+    if plus:
+        return _list_kinds_plus(module, operations, handle, kinds, start, add)
+    return _list_kinds(module, kinds, start, add)
 
 
 def _show(shown: Attributes, status: Any) -> None:
@@ -152,9 +162,7 @@ def mended2(module: Any, suffix: str = "") -> Any:
     mended = _mended(module.FUSE)
 
     def readdir(self: Any, path: bytes, buffer: Any, filler: Any, offset: int, info: Any) -> int:
-        handle = info.contents.fh
-        way = _list_kinds if self.operations.knows_kinds(handle) else _list
-        return way(module, self.operations, handle, offset, functools.partial(filler, buffer))
+        return _listed(module, self.operations, info.contents.fh, offset, functools.partial(filler, buffer))
 
     def utimens(self: Any, path: bytes, times: Any) -> int:
         self.operations.utimens(_text(path), _times(times))
@@ -177,12 +185,9 @@ def mended3(module: Any) -> Any:
 
         def readdir_fuse_3(self, path: bytes, buffer: Any, filler: Any, offset: int, info: Any, flags: int) -> int:
             handle, fill = info.contents.fh, functools.partial(filler, buffer)
-            knows_kinds = self.operations.knows_kinds(handle)
-            if flags & _READDIR_PLUS:
-                plus = _list_kinds_plus if knows_kinds else _list_with_attributes
-                return plus(module, self.operations, handle, offset, fill)
-            way = _list_kinds if knows_kinds else _list
-            return way(module, self.operations, handle, offset, lambda name, stat, at: fill(name, stat, at, 0))
+            plus = bool(flags & _READDIR_PLUS)
+            add = fill if plus else lambda name, status, position: fill(name, status, position, 0)
+            return _listed(module, self.operations, handle, offset, add, plus=plus)
 
         def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
             self.operations.rename(os.fsdecode(old), os.fsdecode(new), flags)

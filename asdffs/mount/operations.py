@@ -7,24 +7,33 @@ bytes, times in ns.
 
 from __future__ import annotations
 
-import errno
-import functools
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from asdffs.errors import (
-    AsdffsError,
     ForeignAttributeError,
     NameRefusedError,
-    NoSuchNameError,
     NotPermittedError,
     NotSupportedError,
 )
+from asdffs.mount.answering import (
+    Answers,
+    Path,
+    by_handle,
+    changing_by_handle,
+    changing_file,
+    changing_node,
+    changing_path,
+    looking_node,
+    looking_path,
+    on_file,
+    on_node,
+    on_path,
+)
 from asdffs.mount.caller import was_killed
-from asdffs.mount.errno_map import SILENT, errno_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import KEPT_SECONDS
 from asdffs.mount.request import (
@@ -50,103 +59,8 @@ FALLOC_KEEP_SIZE = 0x01
 _FALLOCATE_MODES = FALLOC_KEEP_SIZE | 0x02 | 0x10
 _NAME_MAX = 255
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-PathMethod = Callable[Concatenate["Operations", Place, P], R]
-NodeMethod = Callable[Concatenate["Operations", Place, int | None, P], R]
-FileMethod = Callable[Concatenate["Operations", Area, P], R]
-Path = str | None
-
-
-def _on_path(
-    method: PathMethod[P, R], *, changing: bool = False, looking: bool = False
-) -> Callable[Concatenate[Operations, str, P], R]:
-    """Decorate a method about a path: it gets the place of the path, as ``Operations.at`` says."""
-
-    @functools.wraps(method)
-    def call(self: Operations, path: str, /, *arguments: P.args, **named: P.kwargs) -> R:
-        def work(place: Place) -> R:
-            return method(self, place, *arguments, **named)
-
-        return self.at(path, None, work, changing=changing, looking=looking)
-
-    return call
-
-
-def _on_node(
-    method: NodeMethod[P, R], *, changing: bool = False, looking: bool = False
-) -> Callable[Concatenate[Operations, Path, int | None, P], R]:
-    """Decorate a method about an open file, or about a path if there is no handle; otherwise as ``_on_path``."""
-
-    @functools.wraps(method)
-    def call(self: Operations, path: Path, fh: int | None, /, *arguments: P.args, **named: P.kwargs) -> R:
-        def work(place: Place) -> R:
-            return method(self, place, fh, *arguments, **named)
-
-        return self.at(path, fh, work, changing=changing, looking=looking)
-
-    return call
-
-
-def _on_file(
-    method: FileMethod[P, R], *, handle: int = -1, changing: bool = False
-) -> Callable[Concatenate[Operations, P], R]:
-    """Decorate a method about an open file or directory: it gets the area of it; otherwise as ``Operations.at``.
-
-    ``handle``: which argument is the handle.
-    """
-
-    @functools.wraps(method)
-    def call(self: Operations, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self.loop.lock:
-            area = self.areas.handles[arguments[handle]]  # type: ignore[index]
-            try:
-                return method(self, area, *arguments, **named)
-            except (AsdffsError, OSError) as err:
-                raise self.refused(area, err) from err
-            finally:
-                area.tell_changes(wait=changing)
-
-    return call
-
-
-def _looking_path(method: PathMethod[P, R]) -> Callable[Concatenate[Operations, str, P], R]:
-    """Decorate as ``_on_path``, for a request that does not open the document of a directory (``Areas.enter``)."""
-    return _on_path(method, looking=True)
-
-
-def _looking_node(method: NodeMethod[P, R]) -> Callable[Concatenate[Operations, Path, int | None, P], R]:
-    """Decorate as ``_on_node``; otherwise as ``_looking_path``."""
-    return _on_node(method, looking=True)
-
-
-def _changing_path(method: PathMethod[P, R]) -> Callable[Concatenate[Operations, str, P], R]:
-    """Decorate as ``_on_path``, for a change that other programs shall see."""
-    return _on_path(method, changing=True)
-
-
-def _changing_node(method: NodeMethod[P, R]) -> Callable[Concatenate[Operations, Path, int | None, P], R]:
-    """Decorate as ``_on_node``, for a change that other programs shall see."""
-    return _on_node(method, changing=True)
-
-
-def _changing_file(method: FileMethod[P, R]) -> Callable[Concatenate[Operations, P], R]:
-    """Decorate as ``_on_file``, for a change that other programs shall see."""
-    return _on_file(method, changing=True)
-
-
-def _by_handle(method: FileMethod[P, R]) -> Callable[Concatenate[Operations, P], R]:
-    """Decorate as ``_on_file``, if the handle is the first argument."""
-    return _on_file(method, handle=0)
-
-
-def _changing_by_handle(method: FileMethod[P, R]) -> Callable[Concatenate[Operations, P], R]:
-    """Decorate as ``_by_handle``, for a change that other programs shall see."""
-    return _on_file(method, handle=0, changing=True)
-
-
-class Operations:
+class Operations(Answers):
     """The operations of one mount.
 
     ``is_helper(pid)``: whether a process is a helper of ``dropper``.  ``ready`` is called when the loop serves
@@ -169,55 +83,11 @@ class Operations:
         ready: Callable[[], None],
         ended: Callable[[], None],
     ) -> None:
-        self.areas = areas
-        self.loop = loop
+        super().__init__(areas, loop)
         self.configuration: Any = None  # that of libfuse 3, which reads it at every answer
         self.is_helper = is_helper
         self._ready = ready
         self._ended = ended
-
-    def at(
-        self,
-        path: Path,
-        fh: int | None,
-        work: Callable[[Place], R],
-        *,
-        changing: bool = False,
-        looking: bool = False,
-    ) -> R:
-        """Do ``work`` on the place of an open file, or on that of ``path`` if there is no handle.
-
-        Holds the main lock.  Domain errors become errno, and the report of the area records refusals.  Afterwards
-        the kernel is told of changes.  With ``changing``, the answer waits a moment until mmaps show them.
-        ``looking``: see ``Areas.enter``.
-        """
-        with self.loop.lock:
-            area = self.areas.root
-            try:
-                place = self._place(path, fh, looking=looking)
-                area = place.area
-                try:
-                    return work(place)
-                finally:
-                    place.leave()
-            except (AsdffsError, OSError) as err:
-                raise self.refused(area, err) from err
-            finally:
-                area.tell_changes(wait=changing)
-
-    def _place(self, path: Path, fh: int | None, *, looking: bool) -> Place:
-        if fh is not None and fh in self.areas.handles:
-            return Place(self.areas.handles[fh], path or "")
-        if path is None:
-            raise NoSuchNameError("the file is no longer open")
-        return self.areas.enter(path, looking=looking)
-
-    def refused(self, area: Area, error: AsdffsError | OSError) -> OSError:
-        """Return the error for the program, and note everything but everyday results in the report of ``area``."""
-        if not isinstance(error, SILENT):
-            self.areas.refuse(area, error)
-        code = errno_of(error) if isinstance(error, AsdffsError) else error.errno or errno.EIO
-        return OSError(code, os.strerror(code))
 
     def init(self, path: str) -> None:
         """Post ``ready``: libfuse answers the kernel right after this callback."""
@@ -227,16 +97,13 @@ class Operations:
         """Finish the file, because the mount is gone."""
         self._ended()
 
-    def getattr(self, path: Path, fh: int | None = None) -> Attributes:
+    @looking_node
+    def getattr(self, place: Place, fh: int | None = None) -> Attributes:
         """Return the attributes, and choose whether the kernel may cache them.
 
         The choice holds for the answer to this request, because libfuse reads its configuration afterwards.  While
         other threads answer requests, nothing is cached.
         """
-        return self._getattr(path, fh)
-
-    @_looking_node
-    def _getattr(self, place: Place, fh: int | None) -> Attributes:
         return self._shown(place.area.attributes(place.path, fh, inode=inode_of(self.loop.request)))
 
     def _shown(self, shown: Attributes) -> Attributes:
@@ -244,34 +111,32 @@ class Operations:
             self.configuration.attr_timeout = KEPT_SECONDS if shown.steady and self.loop.alone else 0
         return shown
 
-    @_on_path
+    @on_path
     def opendir(self, place: Place) -> int:
         """Open a directory and return the number of the handle."""
         return self.areas.opened(place.area, place.area.opendir(place.path))
 
-    @_on_file
+    @on_file
     def readdir(self, area: Area, path: Path, fh: int) -> list[str]:
         """Return all names of an open directory."""
         return list(area.entries_from(fh, 0))
 
-    @_by_handle
+    @by_handle
     def readdir_from(self, area: Area, fh: int, start: int) -> Iterator[str]:
         """Return the names of an open directory from entry ``start``.  They do not change during one listing."""
         return area.entries_from(fh, start)
 
-    @_by_handle
+    @by_handle
     def number_of(self, area: Area, fh: int, name: str) -> int:
         """Return the inode number of an entry of an open directory; 0 if unknown."""
         return area.number_of(fh, name)
 
-    @_by_handle
-    def knows_kinds(self, area: Area, fh: int) -> bool:
-        """Return whether ``kinds_from`` lists the directory."""
-        return area.knows_kinds(fh)
+    @by_handle
+    def kinds_from(self, area: Area, fh: int, start: int) -> Iterator[tuple[bytes, int, int]] | None:
+        """Return the names of an open directory, each with the type bits of its mode and its inode number.
 
-    @_by_handle
-    def kinds_from(self, area: Area, fh: int, start: int) -> Iterator[tuple[bytes, int, int]]:
-        """Return the names of an open directory, each with the type bits of its mode and its inode number."""
+        None: the area lists it with attributes (``readdir_plus``).
+        """
         return area.kinds_from(fh, start)
 
     def directory_at(self, fh: int, name: bytes, number: int) -> Attributes | None:
@@ -294,23 +159,23 @@ class Operations:
             except OSError:  # a program that asks for this entry gets the error then
                 yield name, None
 
-    @_by_handle
+    @by_handle
     def _entry(self, area: Area, fh: int, name: str) -> Attributes | None:
         shown = area.entry_attributes(fh, name)
         return None if shown is None else self._shown(shown)
 
-    @_on_file
+    @on_file
     def releasedir(self, area: Area, path: Path, fh: int) -> None:
         """Close a directory."""
         area.closedir(fh)
         self.areas.closed(fh)
 
-    @_on_path
+    @on_path
     def readlink(self, place: Place) -> str:
         """Return the target of a symbolic link."""
         return place.area.readlink(place.path)
 
-    @_on_path
+    @on_path
     def open(self, place: Place, flags: int) -> int:
         """Open a file; return the number of the handle.
 
@@ -328,23 +193,23 @@ class Operations:
         """Return whether the kernel must not cache pages that are read through ``fh``."""
         return self.areas.handles[fh].is_direct(fh)
 
-    @_changing_path
+    @changing_path
     def create(self, place: Place, mode: int, fi: Any = None) -> int:
         """Create and open a file; return the number of the handle."""
         return self.areas.opened(place.area, place.document.create(place.path, mode, self._user))
 
-    @_on_file
+    @on_file
     def read(self, area: Area, path: Path, size: int, offset: int, fh: int) -> bytes | Extent:
         """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""
         found = area.read(fh, offset, size)
         return found if self.loop.alone else read_bytes(found)
 
-    @_changing_file
+    @changing_file
     def write(self, area: Area, path: Path, data: memoryview, offset: int, fh: int) -> int:
         """Write all of ``data``, which is valid during the call; return its length."""
         return document_of(area).write(fh, offset, data, mapped=is_mapped_write(self.loop.request))
 
-    @_changing_by_handle
+    @changing_by_handle
     def overwrite(self, area: Area, fh: int, offset: int, data: memoryview) -> bool:
         """Write through the fast path; return False and do nothing if there is none (``vfs/fast_paths``)."""
         return document_of(area).overwrite(fh, offset, data)
@@ -353,11 +218,11 @@ class Operations:
         """Set the size."""
         self._truncate(path, fh, length)
 
-    @_changing_node
+    @changing_node
     def _truncate(self, place: Place, fh: int | None, length: int) -> None:
         place.document.truncate(place.path, length, fh)
 
-    @_changing_file
+    @changing_file
     def flush(self, area: Area, path: Path, fh: int) -> None:
         """Handle the close of a file descriptor.  This is the moment at which a save is committed or rejected."""
         area.flush(fh, killed=area.is_dirty(fh) and was_killed(process_of(self.loop.request)))
@@ -366,18 +231,18 @@ class Operations:
         """Return whether no program wrote through ``fh`` since its last flush, so that a flush has no effect."""
         return not self.areas.handles[fh].is_dirty(fh)
 
-    @_changing_file
+    @changing_file
     def fsync(self, area: Area, path: Path, datasync: int, fh: int) -> None:
         """Make one file durable."""
         area.fsync(fh)
 
-    @_on_file
+    @on_file
     def fsyncdir(self, area: Area, path: Path, datasync: int, fh: int) -> None:
         """Finish the files of the area if ``fh`` is its root (``sync MNT``).  Else there is nothing to sync."""
         if area.is_root(fh):
             area.finish()
 
-    @_on_file
+    @on_file
     def release(self, area: Area, path: Path, fh: int) -> None:
         """Close a handle after its last file descriptor."""
         try:
@@ -385,27 +250,27 @@ class Operations:
         finally:
             self.areas.closed(fh)
 
-    @_on_path
+    @on_path
     def mkdir(self, place: Place, mode: int) -> None:
         """Create a directory."""
         place.document.names.mkdir(place.path, mode, self._user)
 
-    @_on_path
+    @on_path
     def mknod(self, place: Place, mode: int, dev: int) -> None:
         """Raise ``EPERM``: ``create`` makes regular files, and there are no other kinds."""
         raise NotPermittedError("only regular files, directories and symbolic links can be created here")
 
-    @_on_path
+    @on_path
     def rmdir(self, place: Place) -> None:
         """Remove an empty directory."""
         place.document.names.rmdir(place.path)
 
-    @_changing_path
+    @changing_path
     def unlink(self, place: Place) -> None:
         """Remove a name."""
         place.document.names.unlink(place.path)
 
-    @_changing_path
+    @changing_path
     def rename(self, place: Place, new: str, flags: int = 0) -> None:
         """Rename within one document.  RENAME_NOREPLACE is the only supported flag."""
         if flags & ~_RENAME_NOREPLACE:
@@ -424,12 +289,12 @@ class Operations:
             raise NameRefusedError("names that begin with .fuse_hidden are reserved for libfuse")
         return True
 
-    @_on_path
+    @on_path
     def symlink(self, place: Place, source: str) -> None:
         """Create a symbolic link at ``place`` that leads to ``source``."""
         place.document.names.symlink(place.path, source, self._user)
 
-    @_on_path
+    @on_path
     def link(self, place: Place, source: str) -> None:
         """Give the file ``source`` an additional name, ``place``."""
         place.document.names.link(self.areas.within(place, source), place.path)
@@ -438,7 +303,7 @@ class Operations:
         """Set the mode."""
         self._chmod(path, fh, mode)
 
-    @_on_node
+    @on_node
     def _chmod(self, place: Place, fh: int | None, mode: int) -> None:
         place.document.metadata.chmod(place.path, mode, fh)
 
@@ -446,7 +311,7 @@ class Operations:
         """Set the owner."""
         self._chown(path, fh, uid, gid)
 
-    @_on_node
+    @on_node
     def _chown(self, place: Place, fh: int | None, uid: int, gid: int) -> None:
         place.document.metadata.chown(place.path, uid, gid, fh)
 
@@ -455,16 +320,16 @@ class Operations:
         now = time.time_ns()
         self._utimens(path, fh, times or (now, now))
 
-    @_on_node
+    @on_node
     def _utimens(self, place: Place, fh: int | None, times: tuple[int | None, int | None]) -> None:
         place.document.metadata.utimens(place.path, *times, fh)
 
-    @_looking_path
+    @looking_path
     def listxattr(self, place: Place) -> list[str]:
         """Return the names of the extended attributes."""
         return place.area.xattrs(place.path)
 
-    @_looking_path
+    @looking_path
     def getxattr(self, place: Place, name: str, position: int = 0) -> bytes:
         """Return an extended attribute.
 
@@ -474,19 +339,19 @@ class Operations:
             raise ForeignAttributeError(f"the attribute {name!r} is not supported")
         return place.area.xattr(place.path, name)
 
-    @_changing_path
+    @changing_path
     def setxattr(self, place: Place, name: str, value: bytes, options: int, position: int = 0) -> None:
         """Set an extended attribute.  Ours recompress a block or reserve space; all others are refused."""
         place.document.metadata.set_xattr(place.path, name, value)
 
-    @_on_path
+    @on_path
     def removexattr(self, place: Place, name: str) -> None:
         """Refuse to remove an extended attribute, because ours describe the file."""
         if name in place.area.xattrs(place.path):
             raise NotPermittedError(f"{name} describes the file and cannot be removed", path=place.path)
         raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
 
-    @_changing_file
+    @changing_file
     def fallocate(self, area: Area, path: Path, mode: int, offset: int, length: int, fh: int) -> None:
         """Reserve space, or with PUNCH_HOLE or ZERO_RANGE write zeros."""
         if mode & ~_FALLOCATE_MODES:
@@ -494,7 +359,7 @@ class Operations:
         zero = bool(mode & ~FALLOC_KEEP_SIZE)
         document_of(area).allocate(fh, offset, length, keep_size=bool(mode & FALLOC_KEEP_SIZE), zero=zero)
 
-    @_looking_path
+    @looking_path
     def statfs(self, place: Place) -> dict[str, int]:
         """Return the statistics of the file system that holds the bytes."""
         found = os.statvfs(place.area.stored_in)

@@ -42,11 +42,11 @@ class Area(Protocol):
     def number_of(self, handle: int, name: str) -> int:
         """Return the inode number of an entry of an open directory; 0 if unknown."""
 
-    def knows_kinds(self, handle: int) -> bool:
-        """Return whether ``kinds_from`` lists an open directory."""
+    def kinds_from(self, handle: int, start: int) -> Iterator[tuple[bytes, int, int]] | None:
+        """Return the entries from ``start`` on: name, type bits of the mode (inode(7)), and inode number.
 
-    def kinds_from(self, handle: int, start: int) -> Iterator[tuple[bytes, int, int]]:
-        """Return the entries from ``start`` on: name, type bits of the mode (inode(7)), and inode number."""
+        None: this area lists names with attributes (``entry_attributes``).
+        """
 
     def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
         """Return the attributes of a directory in a listing by ``kinds_from``; None if they are unknown.

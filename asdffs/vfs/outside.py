@@ -212,10 +212,6 @@ class ArchiveDirectory:
         """See ``Area``."""
         return (os.fsdecode(name) for name, _, _ in self.kinds_from(handle, start))
 
-    def knows_kinds(self, handle: int) -> bool:
-        """Return True."""
-        return True
-
     def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
         """See ``Area``."""
         directory = self._directory(handle)

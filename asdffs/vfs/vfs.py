@@ -169,17 +169,11 @@ class Vfs:
         except KeyError:
             return 0
 
-    def knows_kinds(self, handle: int) -> bool:
-        """Return False: a listing comes with attributes, because making a node is what costs time."""
-        return False
+    def kinds_from(self, handle: int, start: int) -> None:
+        """Return None: a listing comes with attributes, because making a node is what costs time."""
 
-    def kinds_from(self, handle: int, start: int) -> Iterator[tuple[bytes, int, int]]:
-        """See ``Area``: not asked."""
-        raise NotImplementedError
-
-    def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
-        """See ``Area``: not asked."""
-        raise NotImplementedError
+    def directory_at(self, handle: int, name: bytes, number: int) -> None:
+        """Return None: see ``kinds_from``."""
 
     def entry_attributes(self, handle: int, name: str) -> Attributes | None:
         """Return the attributes of an entry of an open directory; None for ``.``, ``..`` and a name that is gone."""
