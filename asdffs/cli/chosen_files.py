@@ -1,4 +1,4 @@
-"""The files that a command changes: those that are named, and those in directories that ``--where`` selects."""
+"""Finds the files that a command changes: named files, and files in directories, which ``--where`` selects."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_JOBS: Final = 1024
 
-#: The query that lists the files that cannot be read, quoted for a shell.
+#: A query for the files that could not be read, quoted for a shell.
 BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
 
 

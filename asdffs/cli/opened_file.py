@@ -38,7 +38,7 @@ class OpenedFile:
                 logger.warning("%s: %s", self.document.path, sentence)
 
     def release(self) -> None:
-        """Record that all that was typed or copied in is in the file, or beside it."""
+        """Record that no work of the user is left in the places: it is in the file, or was kept beside it."""
         self._held.release()
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ class Content(Protocol):
         """End that: the mount is gone."""
 
     def end(self) -> Outcome:
-        """Finish all files, and keep beside them what is not in them."""
+        """Finish all files, and keep unsaved work beside them."""
 
 
 class FileContent:

@@ -33,7 +33,7 @@ class OpenedFile(Protocol):
         """Keep beside the file what earlier mounts left in its places.  The caller holds the main lock."""
 
     def release(self) -> None:
-        """Record that all that was typed or copied in is in the file, or beside it."""
+        """Record that no work of the user is left in the places: it is in the file, or was kept beside it."""
 
     def close(self) -> None:
         """Close the file, and release its lock."""
@@ -76,7 +76,7 @@ class ServedFile:
             self.unchecked = False
 
     def end(self) -> Outcome:
-        """Finish the file, and keep beside it what is not in it; return what happened.  The file stays open."""
+        """Finish the file, keep unsaved work beside it, and return the outcome.  The file stays open."""
         with contextlib.suppress(OSError):  # the note only informs other programs; ending must go on without it
             self.document.note_owner({**self._note, "state": "finishing"})
         if self.vfs.end():

@@ -51,7 +51,7 @@ class _Walk:
         self._left = MOST_SCALARS
 
     def visit(self, node: ValueNode, name: str, path: Path) -> None:
-        """Add ``node`` at ``path``, which is written ``name``, and what is below it."""
+        """Add the scalars and arrays of ``node``.  ``path``: its place; ``name``: the same in writing."""
         value = node.value
         self._left -= 1
         if self._left <= 0:

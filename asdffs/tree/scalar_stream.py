@@ -1,7 +1,7 @@
 """The scalars of an ordinary tree, in one pass over the events of the parser (``scalars``).
 
-Building nodes first takes twice as long, and 100,000 trees are read.  What needs nodes raises ``UnusualTreeError``:
-anchors, aliases, merge keys, keys that occur twice or are no text, trees that are deep or very large.  Pure.
+Building nodes first takes twice as long.  Some trees need nodes, and raise ``UnusualTreeError``: those with anchors,
+aliases or merge keys, with keys that occur twice or are not text, and very deep or large ones.  Pure.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Pass:
         return self._found
 
     def _visit(self, event: Any, name: str, path: Path) -> None:
-        """Add the node that begins with ``event``, at ``path``, which is written ``name``."""
+        """Add the node that begins with ``event``.  ``path``: its place; ``name``: the same in writing."""
         self._left -= 1
         if self._left <= 0 or event.anchor or len(path) > MAX_NESTING:
             raise UnusualTreeError

@@ -52,7 +52,7 @@ class Opened(Protocol):
     unchecked: bool
 
     def end(self) -> Outcome:
-        """Finish the file, and keep beside it what is not in it."""
+        """Finish the file, and keep unsaved work beside it."""
 
     def close(self) -> None:
         """Close the file, and release its lock."""

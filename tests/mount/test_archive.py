@@ -21,6 +21,8 @@ from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, logg
 from support.processes import until, wait_for
 from support.samples import odd_file, write_sample
 
+pytestmark = pytest.mark.mount
+
 SIZE = 5000
 QUICK = ("-o", "open_max=3,idle=0.2")
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
 from asdffs.cli.arguments.base import add_command, add_json, add_remote
 
-
-def add_mount(commands: Any) -> argparse.ArgumentParser:
-    """``asdffs mount``."""
-    epilog = """\
+_MOUNT_EPILOG: Final = """\
 example:
   asdffs mount data.asdf /mnt/x && vim /mnt/x/tree.yaml && asdffs umount /mnt/x
   asdffs mount archive /mnt/x && vim /mnt/x/night1/data.asdf.d/tree.yaml
@@ -54,7 +51,11 @@ fstab:
 
 systemd: docs/howto.md, and the unit asdffs@.service
 """
-    parser = add_command(commands, "mount", "show FILE as a directory", epilog)
+
+
+def add_mount(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs mount``."""
+    parser = add_command(commands, "mount", "show FILE as a directory", _MOUNT_EPILOG)
     parser.add_argument("file", metavar="FILE", help="the ASDF file, its URL, or a directory of files")
     parser.add_argument("mountpoint", metavar="MNT", help="an empty directory to mount on")
     parser.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground until unmounted")

@@ -193,7 +193,7 @@ class Array:
 
     @serialized
     def versions(self) -> tuple[Version, ...]:
-        """Return what tells the version of the file from others, and that of another file that has the elements."""
+        """Return the version of the file, and that of a second file if the elements are there."""
         source = self._current() and self.branch.array and self.branch.array.source
         files = [self._file, *([self.file_of(source)] if isinstance(source, str) else [])]
         return tuple(Version(now.inode, now.size, now.mtime_ns) for now in (file.signature for file in files))
@@ -213,8 +213,8 @@ class Array:
     def to_dask(self, chunks: Any = None) -> Any:
         """Return a lazy ``dask.array.Array``.
 
-        Each chunk is read when it is computed, by the process that computes it, which opens the file itself.  It is
-        read from the file as it is now: if the file is changed, computing raises ``StaleFileError``.
+        A chunk is read when it is computed.  The process that computes it opens the file itself.  If the file has
+        changed since then, computing raises ``StaleFileError``.
 
         ``chunks``: as for ``dask.array.from_array``.  None: whole rows of the first axis, about 128 MiB in each,
         because these lie together in the file.  Raises ``NotSupportedError`` without dask.

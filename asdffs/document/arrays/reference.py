@@ -110,7 +110,7 @@ class ArrayReference:
         return np.asarray(self[...], dtype)
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        """Return what makes two references the same for dask: file, version and name."""
+        """Return a key for dask: two references with the same file, version and name are equal."""
         return "asdffs", self.path, self.name, *self.versions
 
     def to_dask(self, chunks: Any) -> Any:
@@ -141,7 +141,7 @@ class _Entry:
 
 
 class _OpenFiles:
-    """The files that this process keeps open for references, the one that was used last at the end."""
+    """The files that this process keeps open for references.  The last one is the one that was used last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
