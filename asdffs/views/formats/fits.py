@@ -31,12 +31,12 @@ from asdffs.tree.branch import Branch
 from asdffs.tree.inline import inline_nulls, read_values
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import array_errors
+from asdffs.tree.quantities import home_of
 from asdffs.views.formats.base import ArrayFile
 from asdffs.views.formats.fits_units.cards import (
     BLOCK,
     blocks,
     format_header,
-    home_of,
     is_science,
     metadata_of,
     stated_header,

@@ -47,7 +47,6 @@ _STRUCTURE: Final = re.compile(
 _COORDINATES: Final = re.compile(
     r"WCS.*|C(TYPE|RVAL|RPIX|DELT|UNIT|ROTA|D|NAME)\d.*|P[CVS]\d.*|(LON|LAT)POLE.?|RADESYS.?|EQUINOX.?|MJDREF.*"
 )
-_QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
 _AXES: Final = re.compile(r"ctype(\d)")
 _TAN: Final = re.compile(r"(RA--|DEC-|[GES]LON|[GES]LAT)-TAN")
 _LINEAR: Final = re.compile(r"[A-Z]{0,8}")
@@ -102,15 +101,6 @@ def _image(card: Card, *, strict: bool) -> str | None:
 def _lines(text: str) -> list[str]:
     """A text in pieces that fit a card."""
     return [text[start : start + _TEXT] for start in range(0, len(text), _TEXT)] or [""]
-
-
-def home_of(branch: Branch) -> tuple[Branch | None, str]:
-    """The mapping an array stands in, and its unit: a quantity stands for its value."""
-    above = branch.above[0] if branch.above else None
-    if above is not None and _QUANTITY.fullmatch(above.tag):
-        unit = above.scalars.get("unit", Scalar("", plain=False)).text
-        return (above.above[0] if above.above else None), unit
-    return above, ""
 
 
 def metadata_of(home: Branch | None, array: Branch | None = None) -> list[Card]:
