@@ -13,10 +13,12 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from asdffs.document.arrays.outer import read_outer
 from asdffs.errors import NotSupportedError, StaleFileError
+from asdffs.storage.remote.urls import is_remote
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,15 +95,36 @@ class ArrayReference:
 
         Raises ``StaleFileError`` if the file was changed, also during the read, and as ``Array.__getitem__``.
         """
-        with _open_files.using(self.path, self._open_file) as file:
-            try:
-                array: Referred = file.arrays[self.name]
-            except KeyError as err:
-                raise self._stale() from err
-            self._check(array)
-            found = array[index]
-            self._check(array)
-            return found
+        return self._read(lambda array: array[index])
+
+    def outer(self, index: tuple[Any, ...]) -> Any:
+        """Return a copy of the selected elements, as ``outer.read_outer``.  Raises as ``__getitem__``."""
+        local = not is_remote(self.path)
+        return self._read(lambda array: read_outer(array, self.shape, index, near=local))
+
+    def _read(self, read: Callable[[Referred], Any]) -> Any:
+        """Return what ``read`` makes of the array, if the file has the right version before and after."""
+        with open_files.using(self.path, self._open_file) as file:
+            if self._is_current(file):
+                return self._read_from(file, read)
+        # this process may have opened the remote file before it became what the reference is about
+        open_files.keep(self.path, self._open_file(self.path))
+        with open_files.using(self.path, self._open_file) as file:
+            return self._read_from(file, read)
+
+    def _read_from(self, file: Opened, read: Callable[[Referred], Any]) -> Any:
+        if not self._is_current(file):
+            raise self._stale()
+        found = read(file.arrays[self.name])
+        if not self._is_current(file):
+            raise self._stale()
+        return found
+
+    def _is_current(self, file: Opened) -> bool:
+        try:
+            return bool(file.arrays[self.name].versions() == self.versions)
+        except KeyError:
+            return False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:  # noqa: FBT001
         """Return a copy of the whole array, for ``numpy.asarray``."""
@@ -122,10 +145,6 @@ class ArrayReference:
         from_array: Any = dask.array.from_array
         return from_array(self, chunks=chunks, asarray=True)
 
-    def _check(self, array: Referred) -> None:
-        if array.versions() != self.versions:
-            raise self._stale()
-
     def _stale(self) -> StaleFileError:
         return StaleFileError(
             f"was changed since the array {self.name!r} was made lazy; open it again", path=self.path
@@ -134,13 +153,26 @@ class ArrayReference:
 
 @dataclass(slots=True)
 class _Entry:
-    """A file that is open.  ``users``: reads under way."""
+    """A file that is open, or will be.  ``users``: reads under way.  ``opening``: held while it is opened."""
 
-    file: Opened
+    file: Opened | None = None
     users: int = 0
+    opening: threading.Lock = field(default_factory=threading.Lock)
+
+    def open(self, path: str, open_file: Callable[[str], Opened]) -> Opened:
+        """Return the file, which one of several threads opens."""
+        with self.opening:
+            if self.file is None:
+                self.file = open_file(path)
+            return self.file
+
+    def close(self) -> None:
+        """Close the file, if it was opened."""
+        if self.file is not None:
+            self.file.close()
 
 
-class _OpenFiles:
+class OpenFiles:
     """The files that this process keeps open for references.  The last one is the one that was used last."""
 
     def __init__(self) -> None:
@@ -151,31 +183,50 @@ class _OpenFiles:
     @contextlib.contextmanager
     def using(self, path: str, open_file: Callable[[str], Opened]) -> Iterator[Opened]:
         """Keep the file at ``path`` open inside the block.  Raises as ``open_file``."""
-        entry = self._entry(path, open_file)
+        entry = self._entry(path)
         try:
-            yield entry.file
+            yield entry.open(path, open_file)
         finally:
             with self._lock:
-                entry.users -= 1
-                unused = [path for path, one in self._open.items() if not one.users]
-                for path in unused[: max(0, len(self._open) - _MOST)]:
-                    self._open.pop(path).file.close()
+                self._leave(path, entry)
 
-    def _entry(self, path: str, open_file: Callable[[str], Opened]) -> _Entry:
+    def keep(self, path: str, file: Opened) -> None:
+        """Use ``file``, which was just opened, for the next reads of ``path``."""
         with self._lock:
-            if self._process != os.getpid():  # a fork: these files are its parent's
-                self._open.clear()
-                self._process = os.getpid()
-            entry = self._open.pop(path, None) or _Entry(open_file(path))
-            self._open[path] = entry
-            entry.users += 1
-            return entry
+            self._forget_parents()
+            known = self._open.pop(path, None)
+            self._open[path] = _Entry(file)
+            if known is not None and not known.users:
+                known.close()
 
     def close(self) -> None:
         """Close all files, because the process ends."""
         while self._open and self._process == os.getpid():
-            self._open.popitem()[1].file.close()
+            self._open.popitem()[1].close()
+
+    def _entry(self, path: str) -> _Entry:
+        with self._lock:
+            self._forget_parents()
+            entry = self._open.pop(path, None) or _Entry()
+            self._open[path] = entry
+            entry.users += 1
+            return entry
+
+    def _leave(self, path: str, entry: _Entry) -> None:
+        entry.users -= 1
+        if not entry.users and self._open.get(path) is not entry:  # another one replaced it
+            entry.close()
+        unused = [path for path, one in self._open.items() if not one.users]
+        for unneeded in unused[: max(0, len(self._open) - _MOST)]:
+            self._open.pop(unneeded).close()
+
+    def _forget_parents(self) -> None:
+        """In a fork, drop the files of its parent."""
+        if self._process != os.getpid():
+            self._open.clear()
+            self._process = os.getpid()
 
 
-_open_files: Final = _OpenFiles()
-atexit.register(_open_files.close)
+#: The files of this process.
+open_files: Final = OpenFiles()
+atexit.register(open_files.close)
