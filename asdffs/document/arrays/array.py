@@ -101,6 +101,14 @@ class Array:
 
     @property
     @serialized
+    def chunks(self) -> tuple[int, ...] | None:
+        """Shape of the chunks in which the file has the array (asdf-zarr); None if it is in one piece."""
+        self._current()  # raises if there is no such array any more
+        described = self.branch.array
+        return None if described is None or described.chunked is None else described.chunked.chunk
+
+    @property
+    @serialized
     def writable(self) -> bool:
         """Whether elements can be assigned: they are contiguous in a block, and the file is open for writing."""
         return self._file.writable and self._current().writable
@@ -195,7 +203,8 @@ class Array:
     def versions(self) -> tuple[Version, ...]:
         """Return the version of the file, and that of a second file if the elements are there."""
         source = self._current() and self.branch.array and self.branch.array.source
-        files = [self._file, *([self.file_of(source)] if isinstance(source, str) else [])]
+        outside = isinstance(source, str) and self._file.region(source) is None
+        files = [self._file, *([self.file_of(str(source))] if outside else [])]
         return tuple(Version(now.inode, now.size, now.mtime_ns) for now in (file.signature for file in files))
 
     @serialized
@@ -207,7 +216,7 @@ class Array:
         if self._file.open_again is None:
             raise NotPermittedError("this file cannot be opened again by its path")
         return ArrayReference(
-            self._file.open_again, self._file.path, self._name, self.versions(), self.shape, self.dtype
+            self._file.open_again, self._file.path, self._name, self.versions(), self.shape, self.dtype, self.chunks
         )
 
     def to_dask(self, chunks: Any = None) -> Any:
@@ -217,10 +226,11 @@ class Array:
         changed since then, computing raises ``StaleFileError``.
 
         ``chunks``: as for ``dask.array.from_array``.  None: whole rows of the first axis, about 128 MiB in each,
-        because these lie together in the file.  Raises ``NotSupportedError`` without dask.
+        because these lie together in the file; or as many of its own chunks.  Raises ``NotSupportedError`` without
+        dask.
         """
-        rows = ("auto", *[-1] * (self.ndim - 1)) if self.ndim else ()
-        return self.reference().to_dask(rows if chunks is None else chunks)
+        rows: Any = ("auto", *[-1] * (self.ndim - 1)) if self.ndim else ()
+        return self.reference().to_dask(chunks or ("auto" if self.chunks else rows))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a reference, which reads the file where it is used."""

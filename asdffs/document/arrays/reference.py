@@ -62,8 +62,8 @@ class Opened(Protocol):
 class ArrayReference:
     """The array ``name`` of the file at ``path``, which may be a URL, in the version ``versions``.
 
-    ``shape`` and ``dtype`` are those of the array.  ``open_file(path)`` opens the file; other processes find this
-    function by its name.  Selections give copies, as those of ``Array``.
+    ``shape``, ``dtype`` and ``chunks`` are those of the array.  ``open_file(path)`` opens the file; other processes
+    find this function by its name.  Selections give copies, as those of ``Array``.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class ArrayReference:
         versions: tuple[Version, ...],
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
+        chunks: tuple[int, ...] | None = None,
     ) -> None:
         self._open_file = open_file
         self.path = path
@@ -81,6 +82,7 @@ class ArrayReference:
         self.versions = versions
         self.shape = shape
         self.dtype = dtype
+        self.chunks = chunks
 
     def __repr__(self) -> str:
         return f"<array {self.shape} {self.dtype} {self.name!r} of {self.path}>"
