@@ -18,14 +18,15 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing typing would take longer than importing this module
 if TYPE_CHECKING:
     import os
-    from typing import Any, Literal
+    from collections.abc import Sequence
+    from typing import Any, Literal, overload
 
     from asdffs.document.arrays.array import Array
     from asdffs.document.block import Block
     from asdffs.document.document import Document
     from asdffs.errors import AsdffsError
 
-__all__ = ["Array", "AsdffsError", "Block", "Document", "__version__", "open"]
+__all__ = ["Array", "AsdffsError", "Block", "Document", "__version__", "find", "open"]
 __version__ = "0.2.0"
 
 _PLACES = {
@@ -49,6 +50,57 @@ def open(path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r") -> Docume
     if mode not in ("r", "r+"):
         raise ValueError(f"the mode is 'r' or 'r+', not {mode!r}; create new files with the asdf library")
     return open_shared(path, writable=mode == "r+")
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def find(
+        condition: str | None = None,
+        *places: str | os.PathLike[str],
+        columns: None = None,
+        catalog: str | os.PathLike[str] | None = None,
+        fresh: bool = False,
+    ) -> list[str]: ...
+    @overload
+    def find(
+        condition: str | None = None,
+        *places: str | os.PathLike[str],
+        columns: Sequence[str],
+        catalog: str | os.PathLike[str] | None = None,
+        fresh: bool = False,
+    ) -> dict[str, list[Any]]: ...
+
+
+def find(
+    condition: str | None = None,
+    *places: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    catalog: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+) -> list[str] | dict[str, list[Any]]:
+    """Return the files of a catalogue for which ``condition`` holds: their paths or URLs, sorted.  No file is opened.
+
+    ``condition``: as for the command ``asdffs find``; None: all files.  ``places``: directories, files or URLs to
+    which the search is limited.  ``columns``: dotted paths of values; then the result is a dict with the paths as
+    ``file`` and a list for each column, with None where a file has no such value, as ``pandas.DataFrame`` takes it.
+    ``catalog``: the file of the catalogue; None: the one of the command ``asdffs index``.  ``fresh``: first read what
+    is new or changed in ``places``, in this process.
+
+    Raises ``AsdffsError`` (``UsageError``, ``MissingFileError``, ``StorageError``), ``OSError``.
+    """
+    from asdffs.workflows.catalog.for_programs import find_files
+
+    names = [_path(place) for place in places]
+    path = None if catalog is None else _path(catalog)
+    files, values = find_files(condition, names, columns or (), path, fresh=fresh)
+    return files if columns is None else {"file": files, **values}
+
+
+def _path(place: str | os.PathLike[str]) -> str:
+    import os
+
+    return os.fspath(place)
 
 
 def __getattr__(name: str) -> Any:

@@ -32,8 +32,9 @@ def chosen_files(arguments: argparse.Namespace) -> list[str]:
 
 
 def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str]:
-    from asdffs.cli.index import BROKEN, catalog_of, indexed, roots_of
+    from asdffs.cli.index import BROKEN, indexed
     from asdffs.tree.conditions import parse_condition
+    from asdffs.workflows.catalog.places import catalog_of, roots_of
     from asdffs.workflows.catalog.query import candidates
     from asdffs.workflows.catalog.store import open_catalog
 

@@ -14,11 +14,12 @@ from contextlib import closing
 from typing import Any
 
 from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.index import catalog_of, indexed, roots_of
+from asdffs.cli.index import indexed
 from asdffs.cli.saying import on_one_line, say
 from asdffs.errors import UsageError
 from asdffs.tree.conditions import MISSING, parse_condition
 from asdffs.tree.paths import format_path, parse_path
+from asdffs.workflows.catalog.places import catalog_of, roots_of
 from asdffs.workflows.catalog.query import Match, find
 from asdffs.workflows.catalog.store import Catalog, open_catalog
 

@@ -17,12 +17,10 @@ from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
-from asdffs.errors import MissingFileError, UsageError
-from asdffs.format.constants import FILE_ENDINGS
-from asdffs.storage.remote.options import cache_folder
-from asdffs.storage.remote.urls import is_remote, parse_url
+from asdffs.errors import UsageError
 from asdffs.workflows.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
 from asdffs.workflows.catalog.parquet import export
+from asdffs.workflows.catalog.places import catalog_of, roots_of
 from asdffs.workflows.catalog.sinks import sink_at
 from asdffs.workflows.catalog.store import open_catalog
 
@@ -128,31 +126,6 @@ def indexed(path: str, roots: Sequence[bytes], way: Way | None = None, part: Par
 
     with closing(open_catalog(path, writable=True)) as catalog, shown(lambda: [facts], "indexing"):
         return update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part)
-
-
-def catalog_of(path: str | None) -> str:
-    """Return the path of the catalogue that ``--catalog`` names."""
-    return path or os.path.join(cache_folder(), "catalog.sqlite")
-
-
-def roots_of(places: Sequence[str]) -> list[bytes]:
-    """Return the absolute paths of directories and files, or URLs.  Raises ``MissingFileError``, ``UsageError``."""
-    for place in places:
-        if not is_remote(place) and not os.path.exists(place):
-            raise MissingFileError("there is no such file or directory", path=place)
-    return [os.fsencode(_url_of(place) if is_remote(place) else os.path.realpath(place)) for place in places]
-
-
-def _url_of(place: str) -> str:
-    """Return the URL of a file or of a prefix, as a catalogue keeps it.  Raises ``UsageError``."""
-    if not place.partition("?")[0].lower().endswith(FILE_ENDINGS):
-        from asdffs.storage.remote.listing import prefix_of
-
-        return prefix_of(place)
-    url = parse_url(place)
-    if url.text != url.shown:
-        raise UsageError("a catalogue keeps no URL with a query or a user, which may be secret", path=url.shown)
-    return url.text
 
 
 def _listed(name: str | None) -> list[str]:
