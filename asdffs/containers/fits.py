@@ -207,8 +207,11 @@ def _region(hdu: Hdu, size: int) -> Region:
         return Region(hdu.data, axes[0] * axes[1], axes[0], (axes[1],), "", scaled, hdu.number)
     bits = header.integer("BITPIX") or 8
     item, datatype = abs(bits) // 8, _DATATYPES[bits]
-    scaled = header.number("BZERO") not in (None, 0) or header.number("BSCALE") not in (None, 1)
-    return Region(hdu.data, item * math.prod(axes), item, tuple(reversed(axes)), datatype, scaled, hdu.number)
+    scale, zero = (header.number(keyword) for keyword in ("BSCALE", "BZERO"))
+    scaled = zero not in (None, 0) or scale not in (None, 1)
+    linear = (1 if scale is None else scale, zero or 0)
+    shape = tuple(reversed(axes))
+    return Region(hdu.data, item * math.prod(axes), item, shape, datatype, scaled, hdu.number, *linear)
 
 
 def _is_converted(hdu: Hdu) -> bool:

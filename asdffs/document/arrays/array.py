@@ -19,6 +19,7 @@ from asdffs.document.arrays.gathering import gather_by_requests, requests_for
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.arrays.reference import ArrayReference, Version
 from asdffs.document.arrays.region import Selection, enclosing_box, is_packed, packed_runs, select
+from asdffs.document.arrays.stored import Stored, stored_elements
 from asdffs.document.block import Block
 from asdffs.document.changes import content
 from asdffs.document.serialized import serialized
@@ -208,6 +209,19 @@ class Array:
         return tuple(Version(now.inode, now.size, now.mtime_ns) for now in (file.signature for file in files))
 
     @serialized
+    def stored(self) -> Stored:
+        """Return where the elements are in the file, if they can be read there as they are.
+
+        Raises ``NotPermittedError`` with the reason if they cannot: they are compressed, for example.
+        """
+        self._current()  # raises if there is no such array any more
+        return self._stored()
+
+    def _stored(self) -> Stored:
+        with array_errors(self.branch.line):
+            return stored_elements(self._file, self.branch)
+
+    @serialized
     def reference(self) -> ArrayReference:
         """Return the array as other processes can use it: by path, version of the file, and name.
 
@@ -337,6 +351,9 @@ class Array:
 
 class Mask(Array):
     """The mask of an array that the tree states as a value or by nulls.  ``find()`` returns the array's branch."""
+
+    def _stored(self) -> Stored:
+        raise NotPermittedError("the tree states it as a value")
 
     def _make(self, branch: Branch) -> Elements:
         if "mask" not in branch.scalars:

@@ -55,10 +55,7 @@ def contained_elements(file: FileState, array: Ndarray, region: Region) -> Eleme
 
     Raises ``InvalidArrayError`` if they cannot be shown, ``OSError``.
     """
-    if array.offset or array.shape != region.shape:
-        raise InvalidArrayError(
-            f"its shape is {_listed(array.shape)}, and the data of the FITS extension have {_listed(region.shape)}"
-        )
+    check_shape(array, region)
     if not region.scaled:
         return ContainedElements(file, array, region)
     import_numpy(file.scheduler)
@@ -73,6 +70,14 @@ def contained_elements(file: FileState, array: Ndarray, region: Region) -> Eleme
         else:
             if file.steady_region(array.source) == before:  # nothing moved meanwhile
                 return made
+
+
+def check_shape(array: Ndarray, region: Region) -> None:
+    """Raise ``InvalidArrayError`` if ``array`` is not all of the data in ``region``."""
+    if array.offset or array.shape != region.shape:
+        raise InvalidArrayError(
+            f"its shape is {_listed(array.shape)}, and the data of the FITS extension have {_listed(region.shape)}"
+        )
 
 
 def _check_same(array: Ndarray, region: Region) -> None:
