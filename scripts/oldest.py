@@ -7,7 +7,21 @@ import tomllib
 from pathlib import Path
 
 #: Extras with packages that asdffs or its tests use; developers' tools are not constrained.
-EXTRAS = ("zstd", "isal", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "test")
+EXTRAS = (
+    "zstd",
+    "isal",
+    "blosc",
+    "fits",
+    "daf",
+    "schema",
+    "wcs",
+    "zarr",
+    "remote",
+    "cluster",
+    "parquet",
+    "xarray",
+    "test",
+)
 
 
 def constraints() -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from asdffs import __version__
-from asdffs.cli.arguments.archive import add_find, add_index
+from asdffs.cli.arguments.archive import add_find, add_index, add_refs
 from asdffs.cli.arguments.base import make_parser
 from asdffs.cli.arguments.daf import add_daf
 from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
@@ -25,11 +25,9 @@ _EPILOG = """\
 asdffs COMMAND --help: options and examples; asdffs --version: of asdffs and libfuse
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
   asdffs get meta.title *.asdf       print a value of many files; set changes it, without a mount
-exit codes:
-  0 done               1 no such value; internal error  2 wrong command line
-  3 no such file       4 not an ASDF file, or damaged   5 in use, or the mount is busy
-  6 cannot be mounted  7 an edit was rejected and kept  8 could not be read or written
-  9 check found only warnings
+exit codes: 0 done; 1 no such value, internal error; 2 wrong command line; 3 no such file;
+  4 not an ASDF file, or damaged; 5 in use, or the mount is busy; 6 cannot be mounted;
+  7 an edit was rejected and kept; 8 could not be read or written; 9 check found only warnings
 """
 
 #: Name of each command -> what adds its parser.
@@ -45,6 +43,7 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "grep": add_grep,
     "index": add_index,
     "find": add_find,
+    "refs": add_refs,
     "set": add_set,
     "unset": add_unset,
     "rename": add_rename,

@@ -253,6 +253,20 @@ class FileState:
         """The signature of the open file as it is now."""
         return self._transaction.backend.signature()
 
+    def validators(self) -> dict[str, int | str]:
+        """Return what tells this version of the file from another: its size, and its time or its ETag.
+
+        Keys: ``size`` in bytes; ``mtime_ns`` of a local file, and of a remote one without ``etag``.
+        """
+        now = self.signature
+        tag = getattr(getattr(self._transaction.whole, "validator", None), "tag", None)
+        return {"size": now.size, **({"mtime_ns": now.mtime_ns} if tag is None else {"etag": tag})}
+
+    @property
+    def location(self) -> str:
+        """The path, or the whole URL, by which another process can open the file.  A URL may have secrets."""
+        return str(getattr(self._transaction.whole, "location", self.path))
+
     @property
     def open_again(self) -> Callable[[str], Any] | None:
         """See ``Setup``."""

@@ -1,4 +1,4 @@
-"""The parsers of the commands for many files: ``index`` and ``find``."""
+"""The parsers of the commands for many files: ``index``, ``find`` and ``refs``."""
 
 from __future__ import annotations
 
@@ -63,4 +63,27 @@ the catalogue.  --fresh runs asdffs index on DIR first.  docs/catalog.md describ
     parser.add_argument("--sql", action="store_true", help="CONDITION is a SELECT over the tables of the catalogue")
     parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
     add_json(parser, "one JSON array")
+    return parser
+
+
+def add_refs(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs refs``."""
+    epilog = """\
+example:
+  asdffs refs l2.asdf -o refs.json           then xarray, zarr and dask read the arrays without asdffs
+  asdffs refs s3://bucket/2026/*.asdf -o refs.json    the arrays of the files, stacked along the axis 'file'
+  asdffs refs --check refs.json              are the files as they were?
+
+References say where the bytes of each array are, as kerchunk does it; no element is copied.  They have arrays that
+are not compressed and lie together in the file, those of JWST's FITS files too; what is left out is told.  They do
+not follow a file that changes: make them again.  docs/xarray.md shows how to open them.
+"""
+    parser = add_command(commands, "refs", "describe arrays as Zarr: where their bytes are (kerchunk)", epilog)
+    parser.add_argument("files", metavar="FILE", nargs="+", help="ASDF file, or with --check a file of references")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write to OUT (default: standard output)")
+    parser.add_argument("--zarr-format", type=int, choices=(2, 3), default=2, help="version of Zarr (default: 2)")
+    parser.add_argument("--group", metavar="PATH", help="only arrays below PATH, such as roman; / is the root")
+    parser.add_argument("--check", action="store_true", help="tell which files changed; exit code 1 if any did")
+    parser.add_argument("--force", action="store_true", help="replace OUT")
+    add_remote(parser)
     return parser

@@ -108,6 +108,9 @@ class Array:
         described = self.branch.array
         return None if described is None or described.chunked is None else described.chunked.chunk
 
+    #: Whether its elements are a mask that the tree states as a value.
+    states_value = False
+
     @property
     @serialized
     def writable(self) -> bool:
@@ -229,9 +232,8 @@ class Array:
         """
         if self._file.open_again is None:
             raise NotPermittedError("this file cannot be opened again by its path")
-        return ArrayReference(
-            self._file.open_again, self._file.path, self._name, self.versions(), self.shape, self.dtype, self.chunks
-        )
+        place = self._file.open_again, self._file.location, self._name
+        return ArrayReference(*place, self.versions(), self.shape, self.dtype, self.chunks)
 
     def to_dask(self, chunks: Any = None) -> Any:
         """Return a lazy ``dask.array.Array``.
@@ -351,6 +353,8 @@ class Array:
 
 class Mask(Array):
     """The mask of an array that the tree states as a value or by nulls.  ``find()`` returns the array's branch."""
+
+    states_value = True
 
     def _stored(self) -> Stored:
         raise NotPermittedError("the tree states it as a value")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from asdffs.document.arrays.outer import read_outer
 from asdffs.errors import NotSupportedError, StaleFileError
-from asdffs.storage.remote.urls import is_remote
+from asdffs.storage.remote.urls import is_remote, shown_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +85,7 @@ class ArrayReference:
         self.chunks = chunks
 
     def __repr__(self) -> str:
-        return f"<array {self.shape} {self.dtype} {self.name!r} of {self.path}>"
+        return f"<array {self.shape} {self.dtype} {self.name!r} of {shown_name(self.path)}>"
 
     @property
     def ndim(self) -> int:
@@ -143,13 +143,14 @@ class ArrayReference:
         try:
             import dask.array
         except ImportError as err:
-            raise NotSupportedError("dask is not installed: pip install 'dask[array]'", path=self.path) from err
+            sentence = "dask is not installed: pip install 'dask[array]'"
+            raise NotSupportedError(sentence, path=shown_name(self.path)) from err
         from_array: Any = dask.array.from_array
         return from_array(self, chunks=chunks, asarray=True)
 
     def _stale(self) -> StaleFileError:
         return StaleFileError(
-            f"was changed since the array {self.name!r} was made lazy; open it again", path=self.path
+            f"was changed since the array {self.name!r} was made lazy; open it again", path=shown_name(self.path)
         )
 
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from asdffs.containers.base import Region
@@ -31,7 +32,7 @@ class Stored(NamedTuple):
 
     ``offset``: of element 0, ``strides``: between elements, both in bytes.  ``descr``: numpy's description of the
     stored elements.  ``zero`` is to be added to them, which gives elements of ``made``; ``made`` is empty if there is
-    nothing to add.
+    nothing to add.  ``version``: what tells this version of the file from another (``FileState.validators``).
     """
 
     path: str
@@ -39,6 +40,7 @@ class Stored(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     descr: Any
+    version: Mapping[str, int | str]
     zero: int = 0
     made: str = ""
 
@@ -68,17 +70,18 @@ def _in_block(file: FileState, array: Ndarray) -> Stored:
     where = place(file, array)
     start = 0 if file.embedded is None else file.embedded.start
     offset = start + file.contents.stored_stretch(number).offset + where.offset
-    return Stored(file.path, offset, where.shape, where.strides, descr_of(array.datatype, array.byteorder))
+    descr = descr_of(array.datatype, array.byteorder)
+    return Stored(file.location, offset, where.shape, where.strides, descr, file.validators())
 
 
 def _in_region(file: FileState, array: Ndarray, region: Region) -> Stored:
     check_shape(array, region)
-    where = file.path, region.offset, region.shape, packed(region.shape, region.item)
+    where = file.location, region.offset, region.shape, packed(region.shape, region.item)
     if not region.scaled:
-        return Stored(*where, ContainedElements(file, array, region).descr)
+        return Stored(*where, ContainedElements(file, array, region).descr, file.validators())
     made, zero = _UNSIGNED.get(region.datatype, ("", 0))
     if not made or (region.scale, region.zero) != (1, zero):
         raise NotPermittedError("the data of its FITS extension are scaled")
     if array.datatype != made:
         raise InvalidArrayError(f"its datatype is {str(array.datatype)[:60]}, and the FITS extension has {made}")
-    return Stored(*where, descr_of(region.datatype, "big"), zero, made)
+    return Stored(*where, descr_of(region.datatype, "big"), file.validators(), zero, made)

@@ -54,8 +54,8 @@ _TRIMMER: Final = Trimmer()
 class RemoteBackend:
     """A remote file that is open.  Implements ``Backend``; read-only.
 
-    ``shown``: its URL without secrets; ``fetcher`` and ``cache``: of this version of the file; ``counters``: of its
-    requests.
+    ``shown``: its URL without secrets; ``location``: all of it; ``fetcher`` and ``cache``: of this version of the
+    file; ``counters``: of its requests.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class RemoteBackend:
         self.counters = counters
         self.name = url.name
         self.shown = url.shown
+        self.location = url.text
         self._validator = validator
         self._cache = cache
         self._fetcher = fetcher

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -60,3 +61,14 @@ def _kind(value: Any) -> type | None:
 
 def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def for_json(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as JSON can have them: NaN and infinite numbers are texts."""
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, list):
+            return [shown(item) for item in value]
+        return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {name: shown(value) for name, value in attributes.items()}

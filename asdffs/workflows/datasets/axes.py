@@ -7,6 +7,8 @@ In this order:
 3. those of another array with the same shape;
 4. ``dim_0``, ``dim_1``, ...: axes of the same length have the same name, as the HDF5 engines of xarray do it.  If
    one array has two axes of the same length, these have two names.
+
+No axis gets the name of an array by the rules 2 and 4, because xarray would take that array as its coordinates.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def name_axes(
     ``shapes``: name of the array -> lengths of its axes.  ``given``: name of the array -> names of its axes.
     ``known(name, ndim)`` returns the names of a model, or None.  Raises ``UsageError`` if ``given`` does not fit.
     """
-    namer = _Namer()
+    namer = _Namer({*shapes})
     for name, names in given.items():
         if name not in shapes:
             raise UsageError(f"axes: there is no variable {name!r}; there are {', '.join(sorted(shapes)) or 'none'}")
@@ -44,8 +46,9 @@ def name_axes(
 class _Namer:
     """The names so far.  ``lengths``: name of an axis -> its length."""
 
-    def __init__(self) -> None:
+    def __init__(self, arrays: set[str]) -> None:
         self.names: dict[str, Names] = {}
+        self._arrays = arrays
         self._lengths: dict[str, int] = {}
         self._by_shape: dict[Shape, Names] = {}
         self._unnamed: dict[tuple[int, int], str] = {}
@@ -60,7 +63,7 @@ class _Namer:
 
     def take(self, name: str, shape: Shape, names: Names | None) -> None:
         """Name the axes as a model does, if the names fit."""
-        if names is not None and self._fits(shape, names):
+        if names is not None and not self._arrays & {*names} and self._fits(shape, names):
             self._name(name, shape, names)
 
     def share(self, name: str, shape: Shape) -> None:
@@ -72,7 +75,7 @@ class _Namer:
     def _generic(self, shape: Shape) -> Iterator[str]:
         for length, number in _numbered(shape):
             if (length, number) not in self._unnamed:
-                taken = {*self._lengths, *self._unnamed.values()}
+                taken = {*self._arrays, *self._lengths, *self._unnamed.values()}
                 free = (name for count in itertools.count() if (name := f"dim_{count}") not in taken)
                 self._unnamed[length, number] = next(free)
             yield self._unnamed[length, number]

@@ -50,7 +50,7 @@ class AsdfBackend(BackendEntrypoint):  # type: ignore[misc]  # xarray's annotati
         """
         path = _path_of(filename_or_obj)
         document = open_to_read(path)
-        open_files.keep(document.path, document)
+        open_files.keep(document.location, document)
         found = describe(document, group, axes)
         for name, reason in found.left_out.items():
             warnings.warn(f"{document.path}: {name} is left out: {reason}", stacklevel=3)

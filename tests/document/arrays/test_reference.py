@@ -17,6 +17,7 @@ from support.clusters import cluster
 from support.mounts import environment_in
 from support.s3_server import CREDENTIALS, s3_server
 from support.samples import odd_file
+from support.web_server import WebServer
 
 import asdffs
 from asdffs.document.arrays import reference
@@ -184,3 +185,44 @@ def test_two_workers_sum_files_of_an_object_store(
     ):
         total = client.compute(dask.array.stack(lazy).sum()).result(timeout=60)
     assert total == sum(number * 15000 for number in range(6))
+
+
+def test_a_url_with_a_signature_is_used_as_a_whole_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with WebServer().running() as server:
+        url = server.put("/a.asdf", _file(tmp_path, 3)) + "?X-Amz-Signature=secret"
+        with asdffs.open(url) as document:
+            array = pickle.loads(pickle.dumps(document.arrays["a"]))
+        reference.open_files.close()
+        assert array[5, :2].tolist() == [3, 3]
+        assert {request.path for request in server.requests} == {"/a.asdf?X-Amz-Signature=secret"}
+        assert "secret" not in repr(array)
+        server.put("/a.asdf", _file(tmp_path, 4))
+        reference.open_files.close()
+        with pytest.raises(AsdffsError, match="was changed since") as caught:
+            array[5, :2]
+        assert "secret" not in str(caught.value)
+        with asdffs.open(url) as document:
+            assert document.arrays["a"].reference()[5, :2].tolist() == [4, 4]
+
+
+def test_a_remote_file_that_this_process_had_open_before_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with WebServer().running() as server:
+        url = server.put("/a.asdf", _file(tmp_path, 3))
+        with asdffs.open(url) as document:
+            old = document.arrays["a"].reference()
+        assert old[0, 0] == 3
+        server.put("/a.asdf", _file(tmp_path, 4))
+        with asdffs.open(url) as document:
+            new = document.arrays["a"].reference()
+        assert new[0, 0] == 4
+        with pytest.raises(AsdffsError, match="was changed since"):
+            old[0, 0]
+        assert new[0, 1] == 4
