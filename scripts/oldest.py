@@ -6,22 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
-#: Extras with packages that asdffs or its tests use; developers' tools are not constrained.
-EXTRAS = (
-    "zstd",
-    "isal",
-    "blosc",
-    "fits",
-    "daf",
-    "schema",
-    "wcs",
-    "zarr",
-    "remote",
-    "cluster",
-    "parquet",
-    "xarray",
-    "test",
-)
+#: Extras with packages that asdffs uses; developers' tools are not constrained.
+EXTRAS = ("zstd", "isal", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "cluster", "parquet", "xarray")
 
 
 def constraints() -> list[str]:
@@ -29,7 +15,7 @@ def constraints() -> list[str]:
     path = Path(__file__).parents[1] / "pyproject.toml"
     project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"]]
-    for extra in EXTRAS:
+    for extra in (*EXTRAS, "test"):
         wanted += project["optional-dependencies"][extra]
     found = (re.fullmatch(r"([\w.-]+)>=([\w.]+)(?:;.*)?", line) for line in wanted)
     return sorted({f"{one[1]}=={one[2]}" for one in found if one})

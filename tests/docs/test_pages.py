@@ -21,9 +21,7 @@ def test_examples(tmp_path: Path, name: str) -> None:
     runner = Runner(tmp_path)
     count = skipped = 0
     if name == "xarray":
-        pytest.importorskip(
-            "zarr", reason="zarr, which reads references, is not installed: pip install '.[test-zarr]'"
-        )
+        pytest.importorskip("zarr", reason="zarr is not installed: pip install '.[test-zarr]'")
     try:
         if name == "README":
             make_night(runner)
