@@ -48,6 +48,17 @@ class ForPrograms(FileState, abc.ABC):
         finally:
             self.close()
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the outline of the tree.  Raises nothing about the file."""
+        from asdffs.document.arrays.html import text
+        from asdffs.document.html import document_html
+        from asdffs.tree.lookups import Values
+
+        try:
+            return document_html(self.path, Values(self.tree_text.encode("utf-8", "surrogateescape")).root())
+        except (AsdffsError, OSError, ValueError) as err:
+            return f"<div>{text(str(err))}</div>"
+
     @property
     @serialized
     def tree_text(self) -> str:

@@ -71,6 +71,12 @@ class Array:
         except InvalidArrayError as err:
             return f"<array of {self._file.path}: {err}>"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: facts, and a small picture.  Raises nothing about the file."""
+        from asdffs.document.arrays.html import array_html
+
+        return array_html(self, self._name, near=not self._file.is_remote)
+
     @property
     @serialized
     def shape(self) -> tuple[int, ...]:
