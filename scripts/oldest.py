@@ -8,6 +8,8 @@ from pathlib import Path
 
 #: Extras with packages that asdffs uses; developers' tools are not constrained.
 EXTRAS = ("zstd", "isal", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "cluster", "parquet", "xarray")
+#: Packages of which the developers' tools need a newer version, so that the oldest one cannot be installed beside them.
+NEWER = ("rich",)
 
 
 def constraints() -> list[str]:
@@ -18,7 +20,10 @@ def constraints() -> list[str]:
     for extra in (*EXTRAS, "test"):
         wanted += project["optional-dependencies"][extra]
     found = (re.fullmatch(r"([\w.-]+)>=([\w.]+)(?:;.*)?", line) for line in wanted)
-    return sorted({f"{one[1]}=={one[2]}" for one in found if one})
+    oldest: dict[str, tuple[int, ...]] = {}  # the tests may need a newer one than asdffs itself
+    for one in filter(None, found):
+        oldest[one[1]] = max(oldest.get(one[1], ()), tuple(map(int, one[2].split("."))))
+    return sorted(f"{name}=={'.'.join(map(str, oldest[name]))}" for name in oldest.keys() - {*NEWER})
 
 
 if __name__ == "__main__":
