@@ -8,7 +8,7 @@ from pathlib import Path
 
 #: Extras with packages that asdffs uses; developers' tools are not constrained.
 EXTRAS = ("zstd", "isal", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "cluster", "parquet", "xarray")
-#: Packages of which the developers' tools need a newer version, so that the oldest one cannot be installed beside them.
+#: Packages of which the developers' tools need a newer version.
 NEWER = ("rich",)
 
 

@@ -32,6 +32,8 @@ from asdffs.tree.references import Reference, References
 from asdffs.tree.syntax import MAX_NESTING, nested_too_deep, syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Scalar: Final = yaml.ScalarEvent
+_MappingEnd: Final = yaml.MappingEndEvent
 #: The largest length of scalars that are kept beside arrays; longer ones do not fit a FITS header card.
 _LONGEST: Final = 80
 #: The most events of an anchored node that are kept: enough for a datatype or a shape that several arrays share.
@@ -73,7 +75,8 @@ class _Reader:
         self._same: dict[Any, Any] = {}
         self._dialect = dialect
         self._is_ndarray = dialect.is_ndarray
-        self._source: Iterator[Any] = yaml.parse(as_yaml(text), Loader=_Loader)
+        # the events; yaml.parse takes half as long again
+        self._source: Iterator[Any] = iter(_Loader(as_yaml(text)).get_event, None)
         self._replayed: list[Iterator[Any]] = []
         self._replayed_count = 0
         self._uses: Counter[str] = Counter()
@@ -106,6 +109,8 @@ class _Reader:
         if self._replayed:
             return next(self._replayed[-1])
         event = next(self._source)
+        if type(event) is _Scalar and event.anchor is None and not self._recording:  # most are such
+            return event
         anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.AliasEvent):
             self._uses[str(anchor)] += 1
@@ -197,15 +202,21 @@ class _Reader:
     def _mapping(self, branch: Branch) -> Any:
         merged: list[Branch] = []
         plain: dict[str, bool] = {}
-        while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            if _is_merge(event):
-                merged += self._merged(self._next())
+        following = self._next
+        while type(event := following()) is not _MappingEnd:
+            if type(event) is not _Scalar:
+                event = self._key(event)
+            elif event.value == "<<" and event.implicit[0]:
+                merged += self._merged(following())
                 continue
-            event = self._key(event)
-            key = str(event.value)
-            if plain.setdefault(key, event.implicit[0]) != event.implicit[0]:  # 1 and '1' are different keys
+            key, implicit = event.value, event.implicit[0]
+            if plain.setdefault(key, implicit) != implicit:  # 1 and '1' are different keys
                 key = repr(key)
-            self._child(branch, key, self._next())
+            child = following()
+            if type(child) is _Scalar:
+                self._scalar(branch, key, child)
+            else:
+                self._child(branch, key, child)
         for source in merged:
             self._merges.add(len(source.children), branch.line)
             for name, child in source.children.items():

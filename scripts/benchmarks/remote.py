@@ -59,7 +59,7 @@ def measure(place: Place, figures: Figures) -> None:
     files.mkdir()
     _make(files, place)
     for delay in DELAYS:
-        with _server(files, delay / 1000) as url:
+        with serving(files, delay / 1000) as url:
             for number in range(place.rounds):
                 work = place.folder / f"{delay}-{number}"
                 work.mkdir()
@@ -190,7 +190,7 @@ def _best_by_obstore(url: str, size: int, keep: Callable[[object], object]) -> f
 
 
 @contextmanager
-def _server(files: Path, delay: float) -> Iterator[str]:
+def serving(files: Path, delay: float) -> Iterator[str]:
     command = [sys.executable, "-m", "benchmarks.slow_server", str(files), str(delay)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

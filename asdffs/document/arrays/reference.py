@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 #: How many files one process keeps open.
-_MOST: Final = 32
+_MOST: Final = 128
 
 
 class Version(NamedTuple):

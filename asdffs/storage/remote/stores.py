@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -14,11 +15,13 @@ from asdffs.errors import NotSupportedError, RemoteError
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.urls import Url
 
-#: The largest number of buckets whose stores are kept.
+#: The largest number of buckets and servers whose stores are kept.
 _MOST: Final = 16
 #: Variables of the environment that tell endpoints and credentials begin with these.
 _STATED: Final = ("AWS_", "GOOGLE_", "AZURE_")
-#: The stores of this process, by process, scheme, bucket and settings.
+#: Paths on a web server that mean the same when a store puts them together from their parts.
+_PLAIN: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+)+")
+#: The stores of this process, by process, scheme, bucket or server, and settings.
 _stores: Final[dict[Any, Any]] = {}
 
 
@@ -34,20 +37,24 @@ def open_store(url: Url, options: RemoteOptions, seconds: float, *, login: str |
     """Return the obstore store of ``url``, and the path of the file in it.
 
     ``seconds``: the longest time that one request may take.  ``login``: the header with user and password for a web
-    server, or None.  Files of one bucket share a store, and so its connections.
+    server, or None.  Files of one bucket, or of one web server, share a store, and so its connections.
 
     Raises ``NotSupportedError`` if obstore is not installed, ``RemoteError`` if the settings do not fit.
     """
     check_installed(url)
+    path = unquote(url.path).lstrip("/")
     if url.is_web:
-        return _made(url, options, seconds, login), ""
+        origin = url.text.removesuffix(url.path)
+        if not _PLAIN.fullmatch(url.path) or len(origin) == len(url.text):
+            return _made(url, options, seconds, login), ""
+        url = url._replace(text=origin)
     stated = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_STATED))
-    key = os.getpid(), url.scheme, url.host, options, round(seconds), stated
+    key = os.getpid(), url.scheme, url.text if url.is_web else url.host, options, round(seconds), login, stated
     store = _stores.get(key) or _made(url, options, seconds, login)
     _stores[key] = store
     while len(_stores) > _MOST:
         _stores.pop(next(iter(_stores)), None)
-    return store, unquote(url.path).lstrip("/")
+    return store, path
 
 
 def _made(url: Url, options: RemoteOptions, seconds: float, login: str | None) -> Any:
