@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from asdffs.cli.ahead import texts
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import on_one_line, say
-from asdffs.cli.texts import texts
 from asdffs.errors import AsdffsError, UsageError
 from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.lookups import Values, for_json, plain

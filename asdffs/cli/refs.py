@@ -8,12 +8,15 @@ import logging
 from contextlib import closing
 from typing import Final
 
+from asdffs.cli.ahead import read_ahead
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import name_file
 from asdffs.cli.outputs import write_out
 from asdffs.cli.reading import open_to_read
+from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
+from asdffs.document.opening import Settings, open_document
 from asdffs.errors import AsdffsError, UsageError
 from asdffs.storage.remote.urls import shown_name
 from asdffs.workflows.zarr_references.checking import changed_files
@@ -48,12 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _arrays(arguments: argparse.Namespace) -> list[FileArrays]:
     """Return the arrays of each file."""
     facts = {"operation": "reading", "block": None, "done": 0, "total": len(arguments.files), "unit": "files"}
-    found = []
+    remote, found = remote_of(arguments), list[FileArrays]()
+
+    def read(file: str) -> FileArrays:
+        with closing(open_document(file, writable=False, settings=Settings(remote=remote))) as document:
+            return arrays_of(document, arguments.group)
+
     with shown(lambda: [facts], "making references"):
-        for file in arguments.files:
+        for file, arrays in read_ahead(arguments.files, read):
             try:
-                with closing(open_to_read(file, arguments)) as document:
-                    found.append(arrays_of(document, arguments.group))
+                found.append(arrays())
             except (AsdffsError, OSError) as err:
                 name_file(err, file)
                 raise

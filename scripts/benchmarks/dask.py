@@ -1,7 +1,8 @@
-"""Compares sums over many files on dask with dask over the asdf library and fsspec, local and on a slow web server.
+"""Compares work on many files on dask with dask over the asdf library and fsspec, local and on a slow web server.
 
-Each peer is a process of its own with 16 threads, because these wait for the server most of the time.  The time is
-without the start and the imports.
+Each peer is a process of its own; the time is without its start and its imports.  Local files are read by a thread
+for each processor, as dask does it; those of the server by 16, because these wait most of the time.  ``references``
+are read by zarr from what ``asdffs refs`` wrote before, as a catalogue is written before.
 """
 
 from __future__ import annotations
@@ -13,22 +14,27 @@ import urllib.request
 from pathlib import Path
 
 from benchmarks.figures import Figures, Target
-from benchmarks.place import Place, run
+from benchmarks.place import ASDFFS, Place, run
 from benchmarks.remote import serving
 
 FILES = 40
 DELAYS = (0, 30)
-FSSPEC = "asdf + fsspec"
-LOCAL, MOVED = "sum of local files, MiB/s", "bytes moved, x the data"
+WAITING = 16
+FSSPEC, REFERENCES = "asdf + fsspec", "references"
+WHOLE, CUTOUT = ":", "100:356"
+LOCAL, LOCAL_CUTOUT = "sum of local files, s", "sum of local cutouts, s"
+MOVED = "bytes moved for the sums, x the data"
 
 
-def remote(delay: int) -> str:
-    return f"sum at {delay} ms, MiB/s"
+def remote(delay: int, part: str = WHOLE) -> str:
+    return f"sum {'' if part == WHOLE else 'of cutouts '}at {delay} ms, s"
 
 
 TARGETS = (
-    Target(LOCAL, FSSPEC, least=1.0, of=("asdffs",)),
-    Target(remote(30), FSSPEC, least=3.0, of=("asdffs",)),
+    Target(LOCAL, FSSPEC, most=1.0, of=("asdffs",)),
+    Target(LOCAL_CUTOUT, FSSPEC, most=1.0, of=("asdffs",)),
+    Target(remote(30), FSSPEC, most=1 / 3, of=("asdffs", REFERENCES)),
+    Target(remote(30, CUTOUT), FSSPEC, most=1 / 3, of=("asdffs", REFERENCES)),
     Target(MOVED, "", plus=1.05, of=("asdffs",)),
 )
 
@@ -39,23 +45,31 @@ def measure(place: Place, figures: Figures) -> None:
     names = _make(files, place.size(8))
     mib = FILES * place.size(8) / 2**20
     peers = {"asdffs": _ASDFFS, FSSPEC: _ASDF}
-    for number in range(place.rounds):
-        for peer, code in peers.items():
-            figures.add(LOCAL, peer, mib / _seconds(code, [str(files / name) for name in names], place, f"{number}"))
+    paths = [str(files / name) for name in names]
+    for _ in range(place.rounds):
+        for part, row in ((WHOLE, LOCAL), (CUTOUT, LOCAL_CUTOUT)):
+            for peer, code in peers.items():
+                figures.add(row, peer, _seconds(code, paths, place, part, 0))
     for delay in DELAYS:
         with serving(files, delay / 1000) as url:
-            for number in range(place.rounds):
-                for peer, code in peers.items():
-                    _sent(url)
-                    urls = [f"{url}/{name}" for name in names]
-                    figures.add(remote(delay), peer, mib / _seconds(code, urls, place, f"{delay}-{number}"))
-                    figures.add(MOVED, peer, _sent(url) / 2**20 / mib)
+            urls = [f"{url}/{name}" for name in names]
+            refs = place.folder / f"refs-{delay}.json"
+            run(*ASDFFS, "refs", *urls, "-o", refs, XDG_CACHE_HOME=str(place.folder / "refs-cache"))
+            for _ in range(place.rounds):
+                for part in (WHOLE, CUTOUT):
+                    for peer, code in (*peers.items(), (REFERENCES, _REFERENCES)):
+                        _sent(url)
+                        opened = [str(refs)] if peer == REFERENCES else urls
+                        figures.add(remote(delay, part), peer, _seconds(code, opened, place, part, WAITING))
+                        if part == WHOLE:
+                            figures.add(MOVED, peer, _sent(url) / 2**20 / mib)
 
 
-def _seconds(code: str, files: list[str], place: Place, cache: str) -> float:
-    folder = place.folder / f"cache-{cache}"
+def _seconds(code: str, files: list[str], place: Place, part: str, threads: int) -> float:
+    folder = place.folder / "cache"
     try:
-        return float(run(sys.executable, "-W", "ignore", "-c", code, *files, XDG_CACHE_HOME=str(folder)))
+        words = [sys.executable, "-W", "ignore", "-c", code, str(threads), part, *files]
+        return float(run(*words, XDG_CACHE_HOME=str(folder)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -78,25 +92,40 @@ def _make(files: Path, size: int) -> list[str]:
     return names
 
 
-_ASDFFS = """
-import sys, time, dask, dask.array, xarray, asdffs.workflows.datasets.backend, asdffs.storage.remote.backend
-dask.config.set(scheduler="threads", num_workers=16)
+_START = """
+import sys, time, dask, dask.array, numpy
+threads, part, files = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+part = slice(*(int(end) if end else None for end in part.split(":")))
+dask.config.set(scheduler="threads", **({"num_workers": threads} if threads else {}))
+"""
+_ASDFFS = f"""{_START}
+import xarray, asdffs.workflows.datasets.backend, asdffs.storage.remote.backend
+xarray.backends.list_engines()
 begin = time.perf_counter()
-found = xarray.open_mfdataset(sys.argv[1:], engine="asdffs", combine="nested", concat_dim="file", parallel=True)
-float(found["data"].sum())
+found = xarray.open_mfdataset(files, engine="asdffs", combine="nested", concat_dim="file", parallel=bool(threads))
+float(found["data"][:, part, part].sum())
 print(time.perf_counter() - begin)
 """
-_ASDF = """
-import sys, time, asdf, dask, dask.array, fsspec, fsspec.implementations.http, numpy
+_ASDF = f"""{_START}
+import asdf, fsspec, fsspec.implementations.http
 def load(url):
-    with fsspec.open(url) as file, asdf.open(file) as found:
-        return numpy.asarray(found["data"])
+    with fsspec.open(url) as file, asdf.open(file, lazy_load=True) as found:
+        return numpy.asarray(found["data"][part, part])
 asdf.AsdfFile()
-dask.config.set(scheduler="threads", num_workers=16)
 begin = time.perf_counter()
-with fsspec.open(sys.argv[1]) as file, asdf.open(file) as found:
-    shape, dtype = found["data"].shape, found["data"].dtype
-arrays = [dask.array.from_delayed(dask.delayed(load)(url), shape, dtype) for url in sys.argv[1:]]
+first = load(files[0])
+arrays = [dask.array.from_delayed(dask.delayed(load)(url), first.shape, first.dtype) for url in files]
 float(dask.array.stack(arrays).sum().compute())
+print(time.perf_counter() - begin)
+"""
+
+_REFERENCES = f"""{_START}
+import xarray, zarr, fsspec.implementations.http
+xarray.backends.list_engines()
+begin = time.perf_counter()
+storage = {{"fo": files[0], "asynchronous": True, "remote_options": {{"asynchronous": True}}}}
+settings = {{"storage_options": storage, "consolidated": False}}
+found = xarray.open_dataset("reference://", engine="zarr", chunks={{}}, backend_kwargs=settings)
+float(found["data"][:, part, part].sum())
 print(time.perf_counter() - begin)
 """

@@ -30,8 +30,8 @@ from asdffs.storage.remote.transport import (
     Validator,
 )
 from asdffs.storage.remote.urls import Url, parse_url
-from asdffs.storage.remote.web_head import Head, fetch_head
-from asdffs.storage.remote.web_transport import WebTransport
+from asdffs.storage.remote.web_head import Head
+from asdffs.storage.remote.web_transport import open_web
 
 logger = logging.getLogger(__name__)
 
@@ -276,8 +276,7 @@ def _first_request(url: Url, options: RemoteOptions, seconds: float) -> tuple[He
     """Return the head of the file, and the transport for the rest.  Raises ``RequestError``, ``AsdffsError``."""
     check_installed(url)
     if url.is_web:
-        head = fetch_head(url, _HEAD, seconds)
-        return head, WebTransport(url, options, seconds, head)
+        return open_web(url, _HEAD, options, seconds)
     transport = StoreTransport(url, options, seconds)
     return Head(transport.get(0, _HEAD, None), url.text, None, ranges=True), transport
 

@@ -44,8 +44,8 @@ def open_store(url: Url, options: RemoteOptions, seconds: float, *, login: str |
     check_installed(url)
     path = unquote(url.path).lstrip("/")
     if url.is_web:
-        origin = url.text.removesuffix(url.path)
-        if not _PLAIN.fullmatch(url.path) or len(origin) == len(url.text):
+        origin = shared_origin(url)
+        if origin is None:
             return _made(url, options, seconds, login), ""
         url = url._replace(text=origin)
     stated = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_STATED))
@@ -55,6 +55,13 @@ def open_store(url: Url, options: RemoteOptions, seconds: float, *, login: str |
     while len(_stores) > _MOST:
         _stores.pop(next(iter(_stores)), None)
     return store, path
+
+
+def shared_origin(url: Url) -> str | None:
+    """Return the server of ``url``, whose files share a store; None for a URL with a query, a user or an odd path."""
+    origin = url.text.removesuffix(url.path)
+    plain = _PLAIN.fullmatch(url.path) and len(origin) < len(url.text) and url.text == url.shown
+    return origin if plain else None
 
 
 def _made(url: Url, options: RemoteOptions, seconds: float, login: str | None) -> Any:

@@ -5,16 +5,49 @@ That place may be a URL that expires.  So a refusal makes this module follow the
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, Final
 
 from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.stores import check_installed
+from asdffs.storage.remote.stores import check_installed, shared_origin
 from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator
 from asdffs.storage.remote.urls import Url
 from asdffs.storage.remote.web_head import Head, fetch_head, fetch_part
 
 _EXPIRED: Final = (400, 401, 403, 404, 410)
+#: The most servers that are known.
+_MOST: Final = 64
+#: Servers, by process, that sent a file from the place that was named, without redirects.
+_direct: Final[dict[tuple[int, str], None]] = {}
+
+
+def open_web(url: Url, length: int, options: RemoteOptions, seconds: float) -> tuple[Head, WebTransport]:
+    """Return the first ``length`` bytes of a file on a web server, and what makes the other requests of it.
+
+    The first file of a server is asked for by ``fetch_head``, which follows redirects.  If there were none, the next
+    files are asked for on the connections that are open already, which spares a round trip or more.  Raises
+    ``RequestError``, ``NotSupportedError``.
+    """
+    check_installed(url)
+    shared = shared_origin(url)
+    known = shared is not None and (os.getpid(), shared) in _direct
+    head = (_head_by_store(url, length, options, seconds) if known else None) or fetch_head(url, length, seconds)
+    if shared is not None and not known and head.ranges and head.url == url.text:
+        _direct[os.getpid(), shared] = None
+        while len(_direct) > _MOST:
+            _direct.pop(next(iter(_direct)), None)
+    return head, WebTransport(url, options, seconds, head)
+
+
+def _head_by_store(url: Url, length: int, options: RemoteOptions, seconds: float) -> Head | None:
+    """Return the head by the shared store; None if that fails, because ``fetch_head`` knows better why."""
+    try:
+        fetched = StoreTransport(url, options, seconds).get(0, length, None)
+    except RequestError:
+        return None
+    whole = len(fetched.content) == min(length, fetched.validator.size)
+    return Head(fetched, url.text, None, ranges=True) if whole else None
 
 
 class WebTransport:
@@ -30,7 +63,6 @@ class WebTransport:
         self._lock = threading.Lock()
         self._head = head
         self._made: StoreTransport | None = None
-        check_installed(url)
 
     def get(self, start: int, stop: int, known: Validator | None) -> Fetched:
         """See ``Transport``."""

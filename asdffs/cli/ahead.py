@@ -1,0 +1,61 @@
+"""Reads many files, one after the other: local files when they are asked for, and remote ones ahead.
+
+Remote files are asked for at the same time, because each of them costs at least one round trip to its server.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from asdffs.document.scanning import read_text
+from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.remote.urls import is_remote
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+
+#: Number of remote files that are read at the same time.
+_AT_ONCE: Final = 32
+
+
+def texts(files: Sequence[str], remote: RemoteOptions) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yield each file, in order, with a function that returns its text, or raises as ``read_text``.
+
+    ``remote``: settings for remote files.
+    """
+    return read_ahead(files, lambda file: read_text(file, remote))
+
+
+def read_ahead(files: Sequence[str], read: Callable[[str], T]) -> Iterator[tuple[str, Callable[[], T]]]:
+    """Yield each file, in order, with a function that returns ``read(file)``, or raises what that raises.
+
+    The function of a remote file waits for what a thread reads ahead.
+    """
+    ahead = deque[tuple[str, Callable[[], T]]]()
+    for file in files:
+        ahead.append((file, _asked(file, read) if is_remote(file) else functools.partial(read, file)))
+        if len(ahead) >= _AT_ONCE:
+            yield ahead.popleft()
+    yield from ahead
+
+
+def _asked(file: str, read: Callable[[str], T]) -> Callable[[], T]:
+    """Begin to read a remote file, in a thread that does not outlive the process; return what waits for it."""
+    from concurrent.futures import Future
+
+    future: Future[T] = Future()
+    threading.Thread(target=_answer, args=(future, file, read), daemon=True).start()
+    return future.result
+
+
+def _answer(future: Future[T], file: str, read: Callable[[str], T]) -> None:
+    try:
+        future.set_result(read(file))
+    except BaseException as err:  # noqa: BLE001  # it is raised where the result is asked for
+        future.set_exception(err)
