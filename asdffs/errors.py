@@ -32,6 +32,7 @@ class Remedy(enum.Enum):
     INDEX_ANEW = enum.auto()
     INIT_STORE = enum.auto()
     INSTALL_FITS = enum.auto()
+    INSTALL_SHOW = enum.auto()
     LOOK = enum.auto()
     MAKE_LOCAL = enum.auto()
     MORE_SPOOL = enum.auto()

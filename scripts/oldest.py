@@ -7,7 +7,10 @@ import tomllib
 from pathlib import Path
 
 #: Extras with packages that asdffs uses; developers' tools are not constrained.
-EXTRAS = ("zstd", "isal", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "cluster", "parquet", "xarray")
+EXTRAS = (
+    *("zstd", "isal", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "cluster", "parquet", "show"),
+    "xarray",
+)
 #: Packages of which the developers' tools need a newer version.
 NEWER = ("rich",)
 

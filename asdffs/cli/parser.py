@@ -16,7 +16,7 @@ from asdffs.cli.arguments.base import make_parser
 from asdffs.cli.arguments.daf import add_daf
 from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
-from asdffs.cli.arguments.looking import add_check, add_diff, add_info
+from asdffs.cli.arguments.looking import add_check, add_diff, add_info, add_show
 from asdffs.cli.arguments.mounting import add_cache, add_doctor, add_ls, add_mount, add_umount
 from asdffs.cli.arguments.values import add_get, add_grep, add_rename, add_set, add_tree, add_undo, add_unset
 
@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "umount": add_umount,
     "ls": add_ls,
     "info": add_info,
+    "show": add_show,
     "check": add_check,
     "diff": add_diff,
     "tree": add_tree,

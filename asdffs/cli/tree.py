@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 
+from asdffs.cli.outline import print_outline
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.cli.yaml_text import as_yaml
 from asdffs.document.scanning import read_text
 from asdffs.errors import MissingValueError, UsageError
-from asdffs.printable import printable
 from asdffs.tree.locating import locate
-from asdffs.tree.lookups import Values, cut, for_json, is_array, plain, short
+from asdffs.tree.lookups import Values, cut, for_json, plain
 from asdffs.tree.paths import Path, format_path, parse_path
 from asdffs.tree.value_edits import missing
 from asdffs.tree.values import ValueNode
@@ -36,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(for_json(node), indent=2))
     elif outlined:
-        _print_outline(node)
+        print_outline(node)
     else:
         say(*as_yaml(plain(node), block=True).split("\n"))
     return 0
@@ -60,34 +59,3 @@ def _print_text(text: bytes, path: Path) -> None:
     if written is None:
         raise missing(path, locate(text.decode(), path))
     say(*written.splitlines())
-
-
-def _print_outline(node: ValueNode) -> None:
-    """Print one line for each value: with colours on a terminal."""
-    lines = _outline(node, 0)
-    if not sys.stdout.isatty():
-        say(*("  " * depth + f"{name}: {value}".rstrip() for depth, name, value in lines))
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    for depth, name, value in lines:
-        row = Text("  " * depth).append(printable(name, terminal=True), "bold").append(": ")
-        console.print(row.append(printable(value, terminal=True), "cyan"), soft_wrap=True)
-
-
-def _outline(node: ValueNode, depth: int) -> Iterator[tuple[int, str, str]]:
-    """Yield depth, key and value of each line."""
-    pairs = node.value.items() if isinstance(node.value, dict) else enumerate(node.value or ())
-    if not isinstance(node.value, (dict, list)):
-        yield depth, ".", short(node)
-        return
-    for name, item in pairs:
-        nested = isinstance(item.value, (dict, list)) and bool(item.value) and not is_array(item)
-        scalars = isinstance(item.value, list) and not any(isinstance(one.value, (dict, list)) for one in item.value)
-        shown = f"[{', '.join(one.text for one in item.value)}]" if nested and scalars else short(item)
-        key = f"[{name}]" if isinstance(name, int) else name
-        yield depth, key, "" if nested and not scalars else shown
-        if nested and not scalars:
-            yield from _outline(item, depth + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from asdffs.cli.arguments.base import SCHEMA, add_command, add_files, add_json, add_remote
+from asdffs.cli.arguments.base import SCHEMA, add_command, add_file, add_files, add_json, add_remote
 
 
 def add_info(commands: Any) -> argparse.ArgumentParser:
@@ -23,6 +23,34 @@ decodes only those that it needs; without a number a block is decoded from its b
     add_files(parser)
     parser.add_argument("--map", action="store_true", help="draw the file layout to scale")
     add_json(parser, "one JSON object, of several files an array")
+    add_remote(parser)
+    return parser
+
+
+def add_show(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs show``."""
+    epilog = """\
+example:
+  asdffs show l2.asdf                             the outline, with the shapes of arrays
+  asdffs show l2.asdf roman.data                  statistics and a picture
+  asdffs show l2.asdf 'roman.data[0, 100:200, ::2]' --stretch zscale
+  asdffs show s3://bucket/l2.asdf roman/dq --png dq.png --cmap viridis
+
+PATH is written as for asdffs get, or as in arrays/ of a mount.  The index behind it is that of numpy.  Of more than
+two axes the first plane is shown.  Only what is drawn is read, and the statistics are of that: of a large array every
+so-many-th element, more of them with a larger --size.  Pictures have the first row at the bottom.
+"""
+    parser = add_command(commands, "show", "statistics and a picture of an array", epilog)
+    add_file(parser)
+    parser.add_argument("path", metavar="PATH[SLICE]", nargs="?", help="array, and perhaps an index")
+    parser.add_argument("--png", metavar="OUT", help="write the picture to OUT")
+    parser.add_argument("--stretch", choices=("linear", "zscale", "asinh", "log"), default="linear", help="of grey")
+    parser.add_argument("--cmap", metavar="NAME", default="gray", help="colour map, such as viridis (default: gray)")
+    parser.add_argument("--size", metavar="N", type=int, default=1024, help="most pixels of a side (default: 1024)")
+    kinds = ("auto", "half", "sixel", "kitty", "none")
+    parser.add_argument("--picture", choices=kinds, default="auto", help="how the terminal draws (default: auto)")
+    parser.add_argument("--force", action="store_true", help="replace OUT")
+    add_json(parser)
     add_remote(parser)
     return parser
 

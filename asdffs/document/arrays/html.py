@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from asdffs.errors import AsdffsError
 from asdffs.pictures.png import png
+from asdffs.pictures.sampling import coarser, complete, first_plane
 from asdffs.pictures.stretch import grey_levels, limits_of
 from asdffs.printable import printable
 
@@ -50,7 +51,7 @@ def array_html(array: Shown, name: str, *, near: bool) -> str:
     facts = {
         "path": name,
         "shape": " x ".join(map(str, shape)) or "one element",
-        "dtype": str(dtype),
+        "dtype": str(dtype.newbyteorder("=")),
         "size": size_of(array.nbytes),
     }
     rows = "".join(f"<tr><th>{key}</th><td>{text(value)}</td></tr>" for key, value in facts.items())
@@ -63,8 +64,9 @@ def thumbnail(array: Shown) -> str:
 
     if len(array.shape) < 2 or min(array.shape) < 1 or max(array.shape[-2:]) < 2 or array.dtype.kind not in "biufc":
         return ""
+    plane = first_plane(complete((), array.shape), array.shape)
     step = -(-max(array.shape[-2:]) // _SIDE)
-    found = np.asarray(array[(*[0] * (len(array.shape) - 2), slice(None, None, step), slice(None, None, step))])
+    found = np.asarray(array[coarser(plane, array.shape, [-(-length // step) for length in array.shape[-2:]])])
     values = np.abs(found) if found.dtype.kind == "c" else found
     pixels = grey_levels(values, limits_of(values))[::-1]  # the first row of an image of the sky is at the bottom
     source = base64.b64encode(png(pixels)).decode()

@@ -1,0 +1,156 @@
+"""``asdffs show``: statistics and pictures of arrays."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import asdf
+import astropy.units
+import jsonschema
+import numpy as np
+import pytest
+from PIL import Image
+from support.commands import Done, command
+from support.mounts import environment_in
+from support.terminal import Terminal
+from support.web_server import WebServer
+
+ROOT = Path(__file__).parents[2]
+IMAGE = np.add.outer(np.arange(400.0), np.arange(300.0)).astype(">f4")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    tree = {
+        "roman": {"meta": {"observer": "Ada"}, "data": IMAGE * astropy.units.DN},
+        "cube": np.stack([IMAGE[:5, :7]] * 3),
+        "stack": [np.arange(5), np.zeros((4, 4))],
+        "odd": np.array([1.0, np.nan, np.inf, -2.0]),
+        "words": np.array(["a", "<b>"]),
+        "one": np.array(7),
+        "none": np.zeros((0, 3)),
+        "sky": IMAGE[:10, :10] * 1j,
+    }
+    asdf.AsdfFile(tree).write_to(tmp_path / "a.asdf")
+    return tmp_path / "a.asdf"
+
+
+def show(path: Path | str, *words: object, folder: Path | None = None) -> Done:
+    return command("show", path, *words, environment=environment_in(folder or Path(str(path)).parent))
+
+
+def facts(path: Path | str, *words: object, folder: Path | None = None) -> dict:
+    found = show(path, *words, "--json", folder=folder).json
+    jsonschema.validate(found, json.loads((ROOT / "docs/schemas/show.json").read_text()))
+    return found
+
+
+def test_statistics(path: Path) -> None:
+    found = facts(path, "roman.data", "--size", 1000)
+    assert (found["path"], found["index"]) == ("roman/data/value", "[0:400, 0:300]")
+    assert (found["elements"], found["read"], found["min"], found["max"]) == (120000, 120000, 0, 698)
+    assert found["mean"] == pytest.approx(IMAGE.mean())
+    assert found["std"] == pytest.approx(IMAGE.std())
+    assert sum(found["histogram"]) == 120000
+    odd = facts(path, "odd")
+    assert (odd["nan"], odd["infinite"], odd["min"], odd["max"]) == (1, 1, -2, 1)
+    said = show(path, "odd").out
+    assert "1 NaN, 1 infinite" in said
+    assert "min -2  max 1  mean -0.5" in said
+    assert show(path, "roman.data").out.startswith("roman/data/value[0:400, 0:300]: 400 x 300 float32, 468.8 KiB\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "index", "expected"),
+    [
+        ("roman/data/value[3, 10:20]", "[3, 10:20]", IMAGE[3, 10:20]),
+        ("roman.data[::-100, ...]", "[399::-100, 0:300]", IMAGE[::-100]),
+        ("cube", "[0, 0:5, 0:7]", IMAGE[:5, :7]),
+        ("cube[1:, :, 2]", "[1:3, 0:5, 2]", np.stack([IMAGE[:5, 2]] * 2)),
+        ("stack[0]", "[0:5]", np.arange(5)),
+        ("stack[1][2, 3]", "[2, 3]", np.zeros(())),
+        ("/stack/1", "[0:4, 0:4]", np.zeros((4, 4))),
+    ],
+)
+def test_paths_and_indexes(path: Path, words: str, index: str, expected: np.ndarray) -> None:
+    found = facts(path, words)
+    assert (found["index"], found["elements"]) == (index, expected.size)
+    assert (found["min"], found["max"]) == (expected.min(), expected.max())
+
+
+def test_what_is_not_numbers(path: Path) -> None:
+    assert "['a', '<b>']" in show(path, "words").out
+    assert "min" not in facts(path, "words")
+    assert show(path, "one").out.splitlines()[1] == "  7"
+    assert facts(path, "none[:, 1]")["mean"] is None
+
+
+def test_without_an_array_the_outline(path: Path) -> None:
+    assert "  data:\n" in show(path).out
+    assert "    value: float32 [400, 300], block 0" in show(path).out
+    assert show(path, "roman.meta").out == "observer: Ada\n"
+
+
+def test_png(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a.png"
+    assert show(path, "roman.data", "--png", out, "--size", 100).out.endswith(f"{out}: written\n")
+    grey = np.asarray(Image.open(out)).astype(int)
+    assert grey.shape == (100, 75)
+    assert grey[0, -1] == 255  # the last row is at the top
+    assert grey[-1, 0] == 0
+    assert show(path, "roman.data", "--png", out).code == 2
+    assert show(path, "roman.data", "--png", out, "--force", "--cmap", "viridis", "--stretch", "zscale").code == 0
+    assert np.asarray(Image.open(out)).shape == (400, 300, 3)
+    assert show(path, "stack[0]", "--png", out, "--force", "--size", 64).code == 0
+    assert np.asarray(Image.open(out)).shape == (16, 64)
+    assert show(path, "sky", "--png", out, "--force").code == 0
+    assert "there is nothing to draw" in show(path, "words", "--png", out, "--force").err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["roman.nothing"], 1, "roman.nothing"),
+        (["roman.data[400, 0]"], 2, "index 400 is out of bounds for axis 0, which has 400"),
+        (["roman.data[0, 0, 0]"], 2, "the array has 2 axes, and 3 are named"),
+        (["roman.data[a]"], 2, "[a]: give integers, slices such as 10:20"),
+        (["roman.data[1,,2]"], 2, "there is nothing between two commas"),
+        (["roman.data[::0]"], 2, "a step cannot be 0"),
+        (["roman.data", "--cmap", "nothing", "--png", "x.png"], 2, "the colour map 'nothing' is not known"),
+        (["roman.data", "--size", "0"], 2, "--size 0: give pixels from 1 to 8192"),
+        (["--json"], 2, "the tree: is no array; name one"),
+    ],
+)
+def test_what_is_wrong(path: Path, words: list[str], code: int, sentence: str) -> None:
+    done = show(path, *words)
+    assert (done.code, sentence in done.sentence) == (code, True), done
+
+
+@pytest.mark.filterwarnings("ignore:Image.Image.getdata:DeprecationWarning")
+def test_pictures_of_every_kind(path: Path) -> None:
+    half = show(path, "roman.data", "--picture", "half").out
+    assert half.count("▀") > 200
+    assert "\x1b[38;2;" in half
+    assert "\x1bP" in show(path, "roman.data", "--picture", "sixel").out
+    assert "▀" not in show(path, "roman.data").out  # no terminal
+    assert "▀" not in show(path, "words", "--picture", "half").out
+
+
+def test_on_a_terminal(path: Path, tmp_path: Path) -> None:
+    with Terminal(
+        f"{sys.executable} -m asdffs show a.asdf roman.data; read line", tmp_path, environment_in(tmp_path)
+    ) as terminal:
+        terminal.see("▀")
+        assert "min 0" in terminal.screen
+
+
+def test_of_a_large_array_few_elements_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    asdf.AsdfFile({"data": np.random.default_rng(1).random((4000, 2000), "f4")}).write_to(tmp_path / "a.asdf")
+    with WebServer().running() as server:
+        url = server.put("/a.asdf", (tmp_path / "a.asdf").read_bytes())
+        found = facts(url, "data", "--size", 40, folder=tmp_path)
+        assert (found["elements"], found["read"]) == (8_000_000, 800)
+        assert server.sent < 3 << 20

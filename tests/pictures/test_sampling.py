@@ -1,0 +1,57 @@
+"""Indexes that select few elements, against numpy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from asdffs.pictures.sampling import coarser, complete, first_plane, lengths
+
+SHAPE = (4, 9, 30)
+VALUES = np.arange(4 * 9 * 30).reshape(SHAPE)
+ends = st.one_of(st.none(), st.integers(-35, 35))
+keys = st.one_of(
+    st.integers(-4, 3), st.just(Ellipsis), st.builds(slice, ends, ends, st.sampled_from([None, 1, 2, 7, -1, -3]))
+)
+
+
+@given(st.lists(keys, max_size=4))
+def test_a_complete_index_selects_the_same(index: list) -> None:
+    assume(index.count(Ellipsis) <= 1 and len(index) - index.count(Ellipsis) <= 3)
+    whole = complete(index, SHAPE)
+    expected = VALUES[tuple(index)]
+    assert np.array_equal(VALUES[whole], expected)
+    assert lengths(whole, SHAPE) == expected.shape
+    assert all(isinstance(key, slice) or key >= 0 for key in whole)
+
+
+@given(st.lists(keys, max_size=3), st.integers(1, 12), st.integers(1, 12))
+def test_a_coarser_index_has_every_so_many_th(index: list, rows: int, columns: int) -> None:
+    assume(index.count(Ellipsis) <= 1)
+    whole = complete(index, SHAPE)
+    assume(VALUES[whole].size)
+    plane = first_plane(whole, SHAPE)
+    found = VALUES[plane]
+    while (expected := VALUES[whole] if found.ndim == VALUES[whole].ndim else None) is None:
+        whole = first_plane(whole, SHAPE, VALUES[whole].ndim - 1)
+    assert np.array_equal(found, expected)
+    most = [rows, columns][-found.ndim :] if found.ndim else []
+    few = VALUES[coarser(plane, SHAPE, most)]
+    steps = tuple(slice(None, None, max(1, math.ceil(n / limit))) for n, limit in zip(found.shape, most, strict=True))
+    assert np.array_equal(few, found[steps])
+    assert all(length <= limit for length, limit in zip(few.shape, most, strict=True))
+
+
+@pytest.mark.parametrize("index", [(4,), (-5,), (0, 0, 0, 0), (..., ...), (slice(2, 2), 3, 30)])
+def test_what_is_not_there(index: tuple) -> None:
+    with pytest.raises(IndexError):
+        complete(index, SHAPE)
+
+
+def test_nothing_has_no_plane() -> None:
+    with pytest.raises(IndexError, match="nothing is selected"):
+        first_plane(complete((slice(2, 2),), SHAPE), SHAPE)
