@@ -7,7 +7,7 @@
 
 The package has layers, and modules import only from lower ones (docs/design/overview.md):
 
-    cli -> mount -> vfs, daf -> views -> workflows -> document -> tree, pictures -> storage, codecs, dialects
+    cli -> mount, page -> vfs, daf -> views -> workflows -> document -> tree, pictures -> storage, codecs, dialects
     -> format -> registry, errors, scheduling, printable
 
 docs/python.md describes the Python API.  Importing this module imports nothing else, so that commands start fast.

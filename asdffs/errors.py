@@ -33,6 +33,7 @@ class Remedy(enum.Enum):
     INIT_STORE = enum.auto()
     INSTALL_FITS = enum.auto()
     INSTALL_SHOW = enum.auto()
+    INSTALL_VIEW = enum.auto()
     LOOK = enum.auto()
     MAKE_LOCAL = enum.auto()
     MORE_SPOOL = enum.auto()

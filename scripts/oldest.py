@@ -8,7 +8,21 @@ from pathlib import Path
 
 #: Extras with packages that asdffs uses; developers' tools are not constrained.
 EXTRAS = (
-    *("zstd", "isal", "blosc", "fits", "daf", "schema", "wcs", "zarr", "remote", "cluster", "parquet", "show"),
+    *(
+        "zstd",
+        "isal",
+        "blosc",
+        "fits",
+        "daf",
+        "schema",
+        "wcs",
+        "zarr",
+        "remote",
+        "cluster",
+        "parquet",
+        "show",
+        "view",
+    ),
     "xarray",
 )
 #: Packages of which the developers' tools need a newer version.

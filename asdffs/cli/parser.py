@@ -16,7 +16,7 @@ from asdffs.cli.arguments.base import make_parser
 from asdffs.cli.arguments.daf import add_daf
 from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
-from asdffs.cli.arguments.looking import add_check, add_diff, add_info, add_show
+from asdffs.cli.arguments.looking import add_check, add_diff, add_info, add_show, add_view
 from asdffs.cli.arguments.mounting import add_cache, add_doctor, add_ls, add_mount, add_umount
 from asdffs.cli.arguments.values import add_get, add_grep, add_rename, add_set, add_tree, add_undo, add_unset
 
@@ -24,7 +24,6 @@ _DESCRIPTION = "Work on an ASDF file as if it were a directory, in place and saf
 _EPILOG = """\
 asdffs COMMAND --help: options and examples; asdffs --version: of asdffs and libfuse
   asdffs mount data.asdf /mnt/x      then edit /mnt/x/tree.yaml, read and write /mnt/x/blocks
-  asdffs get meta.title *.asdf       print a value of many files; set changes it, without a mount
 exit codes: 0 done; 1 no such value, internal error; 2 wrong command line; 3 no such file;
   4 not an ASDF file, or damaged; 5 in use, or the mount is busy; 6 cannot be mounted;
   7 an edit was rejected and kept; 8 could not be read or written; 9 check found only warnings
@@ -37,6 +36,7 @@ COMMANDS: Final[dict[str, Callable[[Any], argparse.ArgumentParser]]] = {
     "ls": add_ls,
     "info": add_info,
     "show": add_show,
+    "view": add_view,
     "check": add_check,
     "diff": add_diff,
     "tree": add_tree,

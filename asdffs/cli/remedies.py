@@ -30,6 +30,7 @@ WORDS: Final = {
     Remedy.INIT_STORE: "'asdffs daf init {file}' makes an empty one",
     Remedy.INSTALL_FITS: "install it with: pip install 'asdffs[fits]'",
     Remedy.INSTALL_SHOW: "install it with: pip install 'asdffs[show]'",
+    Remedy.INSTALL_VIEW: "install it with: pip install 'asdffs[view]'",
     Remedy.LOOK: "to look at it, mount it with -o ro, or run 'asdffs check {file}'",
     Remedy.MAKE_LOCAL: "'asdffs repack {file} OUT' makes a copy that can be changed",
     Remedy.MORE_SPOOL: "mount with a larger -o spool_max=, or with -o spool= elsewhere",

@@ -61,7 +61,7 @@ def bash(words: str) -> set[str]:
 
 def test_bash() -> None:
     assert bash("") >= set(COMMANDS)
-    assert bash("re") == {"repack", "recover", "rename"}
+    assert bash("re") == {"recover", "refs", "rename", "repack"}
     assert bash("--v") == {"--version"}
     assert bash("repack --dr") == {"--drop-unreferenced"}
     assert bash("mount --binding ") == {"auto", "mfusepy", "fusepy"}
@@ -97,6 +97,6 @@ def fish(words: str, folder: Path) -> set[str]:
 
 def test_fish(tmp_path: Path) -> None:
     needs("fish")
-    assert fish("re", tmp_path) == {"repack", "recover", "rename"}
+    assert fish("re", tmp_path) == {"recover", "refs", "rename", "repack"}
     assert fish("repack --dr", tmp_path) == {"--drop-unreferenced"}
     assert fish("watch --prefer ", tmp_path) == {"dir", "file"}

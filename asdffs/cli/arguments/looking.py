@@ -55,6 +55,26 @@ so-many-th element, more of them with a larger --size.  Pictures have the first 
     return parser
 
 
+def add_view(commands: Any) -> argparse.ArgumentParser:
+    """``asdffs view``."""
+    epilog = """\
+example:
+  asdffs view l2.asdf                   opens the page in your browser
+  asdffs view --no-browser --port 8080 l2.asdf     on another machine; then: ssh -L 8080:127.0.0.1:8080 HOST
+  asdffs view --read-only s3://bucket/l2.asdf
+
+The page shows the tree, the arrays as pictures and the file to scale; a save is checked and committed as in a mount.
+It listens on loopback, and only the URL that is printed opens it.  The file is locked for other writers meanwhile.
+"""
+    parser = add_command(commands, "view", "look at a file, and edit its tree, in the browser", epilog)
+    add_file(parser)
+    parser.add_argument("--port", metavar="N", type=int, default=0, help="listen on this port (default: a free one)")
+    parser.add_argument("--no-browser", action="store_true", help="only print the URL")
+    parser.add_argument("--read-only", action="store_true", help="change nothing, and take no lock")
+    add_remote(parser)
+    return parser
+
+
 def add_check(commands: Any) -> argparse.ArgumentParser:
     """``asdffs check``."""
     epilog = """\

@@ -1,0 +1,110 @@
+"""``asdffs view FILE``: a page in the browser, on loopback, until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import secrets
+import signal
+import socket
+import webbrowser
+from collections.abc import Iterator
+from typing import Final
+
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.reading import open_to_read
+from asdffs.cli.remote import remote_of
+from asdffs.cli.saying import say
+from asdffs.cli.writing import opened_to_write
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.report import raise_outcome
+from asdffs.document.saves.drafts import Drafts
+from asdffs.document.saves.history import History
+from asdffs.document.saves.keeping import keep_beside
+from asdffs.errors import NotSupportedError, Remedy, UsageError
+from asdffs.page.session import Session
+from asdffs.scheduling import SerialCalls
+from asdffs.storage.remote.urls import is_remote
+
+logger = logging.getLogger(__name__)
+
+#: Signals that end the page, as they should: the file is finished.
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve the page; return 0 after an interrupt.  Raises ``AsdffsError``, ``OSError``."""
+    for package in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            raise NotSupportedError(f"the page needs {package}, which is not installed", remedy=Remedy.INSTALL_VIEW)
+    if not 0 <= arguments.port < 1 << 16:
+        raise UsageError(f"--port {arguments.port}: give a number from 0 to 65535; 0 is any that is free")
+    with _session(arguments) as session, _listening(arguments.port) as listener:
+        port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
+        url = f"http://127.0.0.1:{port}/?token={token}"
+        say(url)
+        say("(the page is open as long as this command runs; Ctrl-C ends it)")
+        if not arguments.no_browser:
+            webbrowser.open(url)
+        _serve(session, token, port, listener)
+    return int(ExitCode.OK)
+
+
+@contextlib.contextmanager
+def _session(arguments: argparse.Namespace) -> Iterator[Session]:
+    """Open the file, for writing if that is possible and wanted."""
+    settings = Settings(scheduler=SerialCalls(), remote=remote_of(arguments))
+    if arguments.read_only or is_remote(arguments.file):
+        open_to_read(arguments.file, arguments).close()  # says what is wrong, with a bar while it is downloaded
+        with contextlib.closing(open_document(arguments.file, writable=False, settings=settings)) as document:
+            yield Session(document, arguments.file, None, None)
+        return
+    with opened_to_write(arguments.file, "view", settings, typing=True) as (document, held):
+        history = History(held.places.history, [])
+        yield Session(document, arguments.file, Drafts(document, held.places.rejected, history), history)
+        with document.scheduler.entered():
+            document.finish()
+            if keep_beside(document, list, list, list, held.places.spool):
+                held.release()
+        outcome = document.report.outcome
+        for note in outcome.notes:
+            logger.warning("%s: %s", document.path, note)
+        raise_outcome(document.path, outcome)
+
+
+def _listening(port: int) -> socket.socket:
+    """Return a socket on loopback.  Raises ``OSError``."""
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(64)
+    except OSError as err:
+        listener.close()
+        err.filename = f"port {port}"
+        raise
+    return listener
+
+
+def _serve(session: Session, token: str, port: int, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    import uvicorn
+
+    from asdffs.page.app import make_app
+
+    settings = uvicorn.Config(
+        make_app(session, token, port), log_level="warning", access_log=False, lifespan="off", limit_concurrency=64
+    )
+    server = uvicorn.Server(settings)
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    server.capture_signals = contextlib.nullcontext  # its own would end the command by the signal
+    try:
+        for number in _ENDING:
+            signal.signal(number, server.handle_exit)
+        asyncio.run(server.serve(sockets=[listener]))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,246 @@
+"""The requests of the page: what it answers, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import asdf
+import numpy as np
+import pytest
+from PIL import Image
+from support.commands import command
+from support.mounts import environment_in
+from support.page_client import Page, viewed
+from support.samples import odd_file
+
+IMAGE = np.add.outer(np.arange(700.0), np.arange(600.0)).astype("<f4")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    tree = {
+        "meta": {"observer": "Ada", "<b>": "<script>alert(1)</script>", "list": list(range(500))},
+        "data": IMAGE,
+        "cube": np.stack([IMAGE[:3, :4], IMAGE[3:6, :4]]),
+        "line": np.arange(5),
+        "words": np.array(["a", "b"]),
+    }
+    asdf.AsdfFile(tree).write_to(tmp_path / "a.asdf")
+    return tmp_path / "a.asdf"
+
+
+@pytest.fixture
+def page(file: Path, tmp_path: Path) -> Iterator[Page]:
+    with viewed(file, environment_in(tmp_path)) as found:
+        yield found
+
+
+def picture(raw: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(raw))).astype(int)
+
+
+# -- safety ------------------------------------------------------------------------------
+
+
+def test_only_the_url_that_was_printed_opens_the_page(page: Page) -> None:
+    cookie, page.cookie = page.cookie, ""
+    assert page.request("GET", "/").status == 403
+    assert page.request("GET", "/?token=wrong").status == 403
+    assert page.get("facts").status == 403
+    assert page.request("GET", "/static/page.js").status == 403
+    answer = page.request("GET", page.url.removeprefix(page.origin))
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+    assert re.fullmatch(r"asdffs-\d+=[\w-]{32}; Path=/; HttpOnly; SameSite=Strict", answer.headers["set-cookie"])
+    page.cookie = cookie[:-1] + "x"
+    assert page.get("facts").status == 403
+    page.cookie = cookie
+    assert page.get("facts").status == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1"},
+        {"Host": "localhost.evil.example:80"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"},
+    ],
+)
+def test_other_pages_and_names_are_refused(page: Page, headers: dict[str, str], file: Path) -> None:
+    before = file.read_bytes()
+    version = page.get("facts").json["version"]
+    text = page.get("text").body.replace(b"Ada", b"Eve")
+    assert page.request("GET", "/api/text", **headers).status == 403
+    sent = {"Origin": page.origin, "If-Match": version} | headers
+    assert page.request("PUT", "/api/text", text, **sent).status == 403
+    assert page.request("PUT", "/api/text", text, If_Match=version).status == 403  # a form or a program
+    assert file.read_bytes() == before
+
+
+def test_every_answer_has_the_policy(page: Page) -> None:
+    answers = [page.request("GET", "/"), page.get("facts"), page.get("nothing"), page.request("GET", "/", Host="x")]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "no-store" in answer.headers["cache-control"]
+        assert "access-control-allow-origin" not in answer.headers
+
+
+ELSEWHERE = ["../../a.asdf", "..%2f..%2fa.asdf", "%2e%2e/guard.py", "/etc/passwd", "../guard.py"]
+
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+def test_nothing_outside_of_the_page_is_sent(page: Page, path: str) -> None:
+    assert page.request("GET", f"/static/{path}").status in (404, 400, 403)
+
+
+def test_bounds(page: Page) -> None:
+    version = page.get("facts").json["version"]
+    assert page.save(b"x" * (65 << 20), version).json["error"] == "the text is larger than 64 MiB"
+    assert len(page.get("tree", path="meta.list").json["children"]) == 200
+    assert len(page.get("search", text="").json["matches"]) == 200
+    assert len(page.get("array", name="words").json["values"]) == 2
+    for words in ({"step": 0}, {"step": 1, "row": 3}, {"step": 1, "column": 99}, {"step": 1, "index": "5"}):
+        assert page.get("tile", name="data", **words).status == 400
+
+
+# -- the tree ----------------------------------------------------------------------------
+
+
+def test_the_outline_and_the_search(page: Page) -> None:
+    found = page.get("tree").json["children"]
+    assert {one["key"] for one in found} >= {"meta", "data", "cube"}
+    data = next(one for one in found if one["key"] == "data")
+    assert (data["array"], data["text"], data["open"]) == ("data", "float32 [700, 600], block 0", False)
+    rest = page.get("tree", path="meta.list", start=450).json
+    assert (rest["total"], len(rest["children"]), rest["children"][0]["text"]) == (500, 50, "450")
+    assert [one["path"] for one in page.get("search", text="ADA").json["matches"]] == ["meta.observer"]
+    assert page.get("search", text="<SCRIPT").json["matches"][0]["text"] == "<script>alert(1)</script>"
+    assert page.get("tree", path="meta.none").status == 404
+    assert page.get("tree", path="meta..").status == 400
+
+
+def test_a_save_is_the_same_commit_as_in_a_mount(page: Page, file: Path) -> None:
+    answer = page.get("text")
+    version = answer.headers["etag"].strip('"')
+    saved = page.save(answer.body.replace(b"observer: Ada", b"observer: Grace  # hers"), version)
+    assert saved.status == 200
+    assert b"observer: Grace  # hers" in file.read_bytes()
+    with asdf.open(file) as found:
+        assert found["meta"]["observer"] == "Grace"
+        assert np.array_equal(found["data"], IMAGE)
+    assert page.get("facts").json["version"] == saved.json["version"] != version
+    (old,) = page.get("history").json
+    assert page.get(f"history/{old['number']}").body == answer.body
+    assert page.get("history/99").status == 404
+
+
+def test_a_refusal_names_the_line_and_the_text_is_kept(file: Path, tmp_path: Path) -> None:
+    before = file.read_bytes()
+    with viewed(file, environment_in(tmp_path), code=7) as page:
+        text = page.get("text").body.replace(b"observer: Ada", b"observer: [Ada")
+        refused = page.save(text, page.get("facts").json["version"])
+        assert refused.status == 422
+        assert refused.json["line"] > 5
+        assert "expected" in refused.json["error"]
+        assert file.read_bytes() == before
+    assert (tmp_path / "a.asdf.rejected-1.yaml").read_bytes() == text
+
+
+def test_a_refusal_that_is_corrected_is_kept_as_such(file: Path, tmp_path: Path) -> None:
+    with viewed(file, environment_in(tmp_path)) as page:
+        text, version = page.get("text").body, page.get("facts").json["version"]
+        assert page.save(text.replace(b"observer: Ada", b"observer: [Ada"), version).status == 422
+        assert page.save(text.replace(b"observer: Ada", b"observer: [Ada]"), version).status == 200
+    assert b"observer: [Ada]" in file.read_bytes()
+
+
+def test_a_conflict_is_told_and_the_text_is_kept(file: Path, tmp_path: Path) -> None:
+    with viewed(file, environment_in(tmp_path), code=7) as page:
+        answer = page.get("text")
+        version = answer.headers["etag"].strip('"')
+        assert page.save(answer.body.replace(b"Ada", b"Eve"), version).status == 200
+        late = page.save(answer.body.replace(b"Ada", b"Lise"), version)
+        assert (late.status, "was changed since the page read it" in late.json["error"]) == (409, True)
+        assert b"Eve" in file.read_bytes()
+        asdf.AsdfFile({"other": 1}).write_to(tmp_path / "new.asdf")
+        (tmp_path / "new.asdf").replace(file)
+        assert b"other: 1" in page.get("text").body
+        assert page.save(answer.body, version).status == 409
+    kept = {path.read_bytes() for path in tmp_path.glob("a.asdf.rejected-*.yaml")}
+    assert kept >= {answer.body.replace(b"Ada", b"Lise"), answer.body}
+
+
+def test_the_file_is_locked_and_read_only_does_not_lock(page: Page, file: Path, tmp_path: Path) -> None:
+    environment = environment_in(tmp_path)
+    assert command("set", "meta.observer=Eve", file, environment=environment).code == 5
+    with viewed(file, environment, "--read-only") as other:
+        assert other.get("facts").json["writable"] is False
+        assert other.save(other.get("text").body, other.get("facts").json["version"]).status == 403
+
+
+# -- arrays ------------------------------------------------------------------------------
+
+
+def test_tiles_are_the_image(page: Page) -> None:
+    facts = page.get("array", name="data").json
+    assert (facts["shape"], facts["plane"], facts["least"]) == ([700, 600], [700, 600], 0)
+    whole = np.zeros((768, 768), int)
+    for row in range(3):
+        for column in range(3):
+            tile = picture(page.get("tile", name="data", step=1, row=row, column=column).body)[::-1]
+            whole[row * 256 : row * 256 + tile.shape[0], column * 256 : column * 256 + tile.shape[1]] = tile
+    low, high = np.percentile(IMAGE[::3, ::3], (1, 99))
+    expected = ((IMAGE - low) / (high - low)).clip(0, 1) * 255
+    assert np.abs(whole[:700, :600] - expected).max() < 3
+    coarse = picture(page.get("tile", name="data", step=4, row=0, column=0).body)
+    assert coarse.shape == (175, 150)
+    assert picture(page.get("tile", name="data", step=4, cmap="viridis", stretch="asinh").body).shape == (175, 150, 3)
+    assert picture(page.get("tile", name="cube", index="1", step=1).body).shape == (3, 4)
+    assert page.get("tile", name="data", step=1, cmap="nothing").status == 400
+    assert page.get("pixel", name="data", row=3, column=5).json == {"value": 8}
+    assert page.get("pixel", name="data", row=700, column=5).status == 400
+
+
+def test_curves_and_what_is_no_image(page: Page) -> None:
+    assert picture(page.get("curve", name="line").body).shape == (256, 1024)
+    assert page.get("tile", name="line", step=1).status == 400
+    assert page.get("curve", name="words").status == 400
+    assert page.get("array", name="nothing").status == 404
+    assert page.get("array", name="words").json["values"] == ["a", "b"]
+
+
+def test_the_layout_fills_the_file(page: Page, file: Path) -> None:
+    found = page.get("layout").json
+    place = 0
+    for part in found["parts"]:
+        assert part["start"] == place
+        place += part["size"]
+    assert place == found["size"] == file.stat().st_size
+    assert next(part for part in found["parts"] if part["kind"] == "block")["arrays"] == ["data"]
+
+
+def test_a_hostile_file(tmp_path: Path) -> None:
+    (tmp_path / "odd.asdf").write_bytes(odd_file())
+    with viewed(tmp_path / "odd.asdf", environment_in(tmp_path)) as page:
+        assert page.get("tree").status == 200
+        assert page.get("layout").status == 200
+        for one in page.get("search", text="").json["matches"]:
+            if one["array"] is not None:
+                assert page.get("array", name=one["array"]).status in (200, 400, 404, 422, 500)
+
+
+def test_what_is_wrong_on_the_command_line(file: Path, tmp_path: Path, page: Page) -> None:
+    environment = environment_in(tmp_path)
+    assert command("view", "--port", 99999, file, environment=environment).code == 2
+    assert "port" in command("view", "--read-only", "--port", page.port, file, environment=environment).sentence
+    assert command("view", tmp_path / "none.asdf", environment=environment).code == 3

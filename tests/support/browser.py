@@ -1,0 +1,76 @@
+"""A real browser, chromium without a window, for the tests of the page."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+LIMIT = 60
+
+
+class Browser:
+    """A browser that shows a page."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+
+    def open(self, url: str) -> None:
+        self.driver.get(url)
+        self.until(lambda: self.driver.execute_script("return document.body.dataset.ready") == "true")
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        return WebDriverWait(self.driver, LIMIT, 0.05).until(lambda _: condition())
+
+    def find(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        return self.find(selector).text
+
+    def see(self, selector: str, text: str) -> None:
+        """Wait until ``text`` is in an element."""
+        self.until(lambda: text in self.text(selector))
+
+    def press(self, text: str) -> None:
+        """Click the first button of the outline that begins with ``text``, when it is there."""
+        self.until(lambda: any(one.text.startswith(text) for one in self.all("#tree button")))
+        next(one for one in self.all("#tree button") if one.text.startswith(text)).click()
+
+    def run(self, script: str) -> Any:
+        return self.driver.execute_script(script)
+
+    def errors(self) -> list[str]:
+        """What the console said since the last call, without answers that are errors by themselves."""
+        found = [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+        return [message for message in found if "Failed to load resource" not in message]
+
+
+@contextlib.contextmanager
+def browser(*, width: int = 1100, height: int = 900) -> Iterator[Browser]:
+    """Start the browser; skip the test if there is none."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(word)
+    options.add_argument(f"--window-size={width},{height}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=Service(driver))
+    try:
+        yield Browser(started)
+    finally:
+        started.quit()
