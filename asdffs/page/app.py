@@ -11,7 +11,9 @@
 | GET /api/array?name=A&index=I            | facts about an array                                                    |
 | GET /api/tile?name=A&index=I&step=S&row=R&column=C&stretch=T&cmap=M | a part of its picture, PNG                   |
 | GET /api/curve, GET /api/pixel           | a curve, PNG; the value of an element                                   |
+| GET /api/sky?name=A&row=R&column=C       | the sky coordinates of a pixel                                          |
 | GET /api/layout                          | the parts of the file                                                   |
+| GET /api/download?what=W&name=N          | an array as .npy or .fits, a block, the tree                            |
 
 Errors are JSON: ``error``, and ``line`` of a refused text.  Work runs in threads, a few at a time.
 """
@@ -25,7 +27,7 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -33,17 +35,20 @@ from asdffs.errors import (
     AsdffsError,
     InvalidTreeError,
     MissingValueError,
+    NotSupportedError,
     ReadOnlyError,
     StaleFileError,
     TreeChangedError,
     UsageError,
     reason_of,
 )
+from asdffs.page.downloads import download
 from asdffs.page.guard import App, Guard
 from asdffs.page.images import Images, Tile, as_json
 from asdffs.page.layout import parts_of
 from asdffs.page.outline import children, search
 from asdffs.page.session import Session
+from asdffs.page.sky import Sky
 
 #: The largest text that is saved, in bytes.
 LARGEST: Final = 64 << 20
@@ -57,6 +62,7 @@ STATUS: Final[dict[type[AsdffsError], int]] = {
     TreeChangedError: 409,
     StaleFileError: 409,
     ReadOnlyError: 403,
+    NotSupportedError: 501,
 }
 
 Answer = Callable[[Request], Response]
@@ -64,7 +70,7 @@ Answer = Callable[[Request], Response]
 
 def make_app(session: Session, token: str, port: int) -> App:
     """Return the application for ``session``, behind its guard.  ``token``, ``port``: see ``guard``."""
-    images = Images(session)
+    images, sky = Images(session), Sky(session)
     answers: dict[str, Callable[[Request], Any]] = {
         "facts": lambda request: session.facts(),
         "tree": lambda request: children(session.values(), _text(request, "path") or ".", _number(request, "start")),
@@ -72,6 +78,7 @@ def make_app(session: Session, token: str, port: int) -> App:
         "history": lambda request: session.history(),
         "array": lambda request: images.facts(_text(request, "name"), _index(request)),
         "pixel": lambda request: images.pixel(*_array(request), _number(request, "row"), _number(request, "column")),
+        "sky": lambda request: sky.at(_text(request, "name"), _number(request, "row"), _number(request, "column")),
         "layout": lambda request: parts_of(session),
     }
     pictures: dict[str, Callable[[Request], bytes]] = {
@@ -85,6 +92,7 @@ def make_app(session: Session, token: str, port: int) -> App:
         *(Route(f"/api/{name}", _answering(_png_of(answer))) for name, answer in pictures.items()),
         Route("/api/text", _answering(lambda request: _text_of(session)), methods=["GET"]),
         Route("/api/text", _saving(session), methods=["PUT"]),
+        Route("/api/download", _answering(lambda request: _download(session, request))),
         Route("/api/history/{number:int}", _answering(lambda request: _old_text(session, request))),
     ]
     return Guard(Starlette(routes=routes), token, port)
@@ -124,6 +132,12 @@ def _text_of(session: Session) -> Response:
 
 def _old_text(session: Session, request: Request) -> Response:
     return Response(session.old_text(request.path_params["number"]), media_type="text/plain; charset=utf-8")
+
+
+def _download(session: Session, request: Request) -> Response:
+    found = download(session, _text(request, "what"), _text(request, "name"))
+    headers = {"content-length": str(found.size), "content-disposition": f'attachment; filename="{found.name}"'}
+    return StreamingResponse(found.pieces(), headers=headers, media_type="application/octet-stream")
 
 
 def _saving(session: Session) -> Callable[[Request], Any]:

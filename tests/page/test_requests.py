@@ -10,6 +10,8 @@ from pathlib import Path
 import asdf
 import numpy as np
 import pytest
+from astropy.io import fits
+from astropy.wcs import WCS
 from PIL import Image
 from support.commands import command
 from support.mounts import environment_in
@@ -227,6 +229,33 @@ def test_the_layout_fills_the_file(page: Page, file: Path) -> None:
         place += part["size"]
     assert place == found["size"] == file.stat().st_size
     assert next(part for part in found["parts"] if part["kind"] == "block")["arrays"] == ["data"]
+
+
+def test_downloads_are_the_files_of_a_mount(page: Page, file: Path) -> None:
+    answer = page.get("download", what="npy", name="data")
+    assert answer.headers["content-disposition"] == 'attachment; filename="data.npy"'
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert np.array_equal(np.load(io.BytesIO(answer.body)), IMAGE)
+    with fits.open(io.BytesIO(page.get("download", what="fits", name="data").body)) as hdus:
+        assert np.array_equal(hdus[-1].data, IMAGE)
+    assert page.get("download", what="block", name="0").body == IMAGE.tobytes()
+    assert page.get("download", what="tree").body == page.get("text").body
+    for what, name, status in (("npy", "none", 404), ("block", "99", 404), ("block", "x", 404), ("exe", "data", 400)):
+        assert page.get("download", what=what, name=name).status == status
+    assert page.get("download", what="fits", name="words").status == 400
+
+
+def test_sky_coordinates_are_those_of_the_fits_file(tmp_path: Path) -> None:
+    wcs = {"ctype1": "RA---TAN", "ctype2": "DEC--TAN", "crval1": 150.0, "crval2": 2.0, "crpix1": 50.0, "crpix2": 40.0}
+    wcs |= {"cdelt1": -0.001, "cdelt2": 0.001, "cunit1": "deg", "cunit2": "deg"}
+    tree = {"meta": {"telescope": "X", **wcs}, "data": np.zeros((80, 100), "f4"), "other": np.zeros(4)}
+    asdf.AsdfFile(tree).write_to(tmp_path / "sky.asdf")
+    with viewed(tmp_path / "sky.asdf", environment_in(tmp_path), "--read-only") as page:
+        with fits.open(io.BytesIO(page.get("download", what="fits", name="data").body)) as hdus:
+            expected = WCS(hdus[-1].header).pixel_to_world_values(10, 20)
+        found = page.get("sky", name="data", row=20, column=10).json
+        assert (found["longitude"], found["latitude"]) == pytest.approx(tuple(map(float, expected)), abs=1e-6)
+        assert page.get("sky", name="other", row=0, column=0).json == {}
 
 
 def test_a_hostile_file(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ export class ArrayView {
     if (name === null) return;
     if (name !== this.name) element("index").value = "";
     this.name = name;
+    this.sky = undefined; // whether it has sky coordinates, once that is known
     this.tiles.clear();
     element("array-name").textContent = name;
     element("pixel").textContent = "";
@@ -44,6 +45,8 @@ export class ArrayView {
     element("controls").hidden = !numeric || this.facts.shape.length === 0;
     element("curve").hidden = !(numeric && plane.length === 1);
     if (!element("curve").hidden) element("curve").src = urlOf("curve", { name, index: this.index() });
+    for (const what of ["npy", "fits"]) element(what).href = urlOf("download", { what, name });
+    element("downloads").hidden = this.facts === null;
     this.showNumbers();
     if (!this.canvas.hidden) this.showWhole();
   }
@@ -133,7 +136,13 @@ export class ArrayView {
     const asked = `${row},${column}`;
     this.asked = asked;
     const found = await ask("pixel", { name: this.name, index: this.index(), row, column });
-    if (this.asked === asked) element("pixel").textContent = `[${row}, ${column}] = ${found.value}`;
+    if (this.asked !== asked) return;
+    const told = `[${row}, ${column}] = ${found.value}`;
+    element("pixel").textContent = told;
+    if (this.sky === false) return;
+    const sky = await ask("sky", { name: this.name, row, column });
+    this.sky = sky.longitude !== undefined;
+    if (this.sky && this.asked === asked) element("pixel").textContent = `${told}   ${sky.longitude}°, ${sky.latitude}° (${sky.frame})`;
   }
 
   /** Draw the tiles that are seen, as fine as they are seen; those that are not here yet are drawn when they come. */

@@ -1,6 +1,6 @@
 // The file to scale.
 
-import { ask, element, make } from "./asking.js";
+import { ask, element, make, urlOf } from "./asking.js";
 
 /** Draw the parts of the file; `go(array)` shows an array of a block. */
 export async function showFile(go) {
@@ -17,6 +17,12 @@ export async function showFile(go) {
   element("parts").replaceChildren(row("th", "part", "start", "bytes", "stored", "arrays"), ...found.parts.map((part) => {
     const made = row("td", described(part), part.start.toLocaleString(), part.size.toLocaleString(), part.compression ?? "");
     const cell = make("td");
+    if (part.block !== undefined) {
+      const link = make("a", "download");
+      link.href = urlOf("download", { what: "block", name: part.block });
+      link.setAttribute("aria-label", `download block ${part.block}`);
+      cell.append(link, " ");
+    }
     for (const name of part.arrays ?? []) {
       const button = make("button", name);
       button.addEventListener("click", () => go(name));
