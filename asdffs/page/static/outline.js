@@ -11,8 +11,10 @@ export class Outline {
   }
 
   async start() {
-    element("tree").replaceChildren();
-    await this.addChildren(element("tree"), ".", 0);
+    element("tree").replaceChildren(make("li", "reading the tree…"));
+    const list = make("ul");
+    await this.addChildren(list, ".", 0);
+    element("tree").replaceChildren(...list.children);
   }
 
   async addChildren(list, path, start) {

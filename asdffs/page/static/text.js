@@ -4,6 +4,9 @@ import { ask, element, make, urlOf } from "./asking.js";
 
 /* global CodeMirror */
 
+/** Characters of a text that is shown without colours and without wrapped lines, which take long to compute. */
+const LARGE = 2_000_000;
+
 export class TextEditor {
   /** `saved()` is called after each save. */
   constructor(saved) {
@@ -27,11 +30,13 @@ export class TextEditor {
 
   async show() {
     if (this.editor) return this.editor.refresh();
+    this.say("reading the text…");
     this.editor = CodeMirror(element("editor"), {
       mode: "yaml", lineNumbers: true, lineWrapping: true, readOnly: !this.writable,
       extraKeys: { "Ctrl-S": () => this.save(), "Cmd-S": () => this.save(), Tab: false, "Shift-Tab": false, "Ctrl-F": "findPersistent", "Cmd-F": "findPersistent" },
     });
     this.editor.getInputField().setAttribute("aria-label", "The tree as YAML");
+    this.editor.getScrollerElement().tabIndex = 0; // so that the keyboard can scroll it, too
     this.editor.on("change", () => this.noteChange());
     await this.read();
   }
@@ -49,6 +54,9 @@ export class TextEditor {
     if (!answer.ok) return this.say((await answer.json()).error);
     this.version = answer.headers.get("etag").replaceAll('"', "");
     this.text = await answer.text();
+    const large = this.text.length > LARGE;
+    this.editor.setOption("mode", large ? null : "yaml");
+    this.editor.setOption("lineWrapping", !large);
     this.editor.setValue(this.text);
     this.mark(null);
     this.say("");
