@@ -66,7 +66,7 @@ class Guard:
             cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
             await _send(send, 303, "", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
         else:
-            await _send(send, 403, "the token is missing; open the URL that 'asdffs view' printed")
+            await _send(send, 403, "the token is missing; open the whole URL that was printed")
 
     def _reason(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> str:
         """Return why the request is refused, whatever it knows; empty if it is not."""
