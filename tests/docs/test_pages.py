@@ -10,7 +10,8 @@ from support.pages import NewFile, Runner, Session, Step, can_run, matches, part
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = ["README", "tutorial", "howto", "python", "daf", "comparison", "contributing", "catalog", "cloud", "xarray", "view"]
+PAGES = ["README", "tutorial", "howto", "python", "daf", "comparison", "contributing", "catalog", "cloud", "xarray"]
+PAGES += ["view"]
 ALL = sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md")} - {ROOT / "CHANGELOG.md"})
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
