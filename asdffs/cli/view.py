@@ -25,6 +25,7 @@ from asdffs.document.saves.drafts import Drafts
 from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
 from asdffs.errors import NotSupportedError, Remedy, UsageError
+from asdffs.page.guard import App
 from asdffs.page.session import Session
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.remote.urls import is_remote
@@ -43,13 +44,16 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.port < 1 << 16:
         raise UsageError(f"--port {arguments.port}: give a number from 0 to 65535; 0 is any that is free")
     with _session(arguments) as session, _listening(arguments.port) as listener:
-        port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
-        url = f"http://127.0.0.1:{port}/?token={token}"
-        say(url)
+        port = listener.getsockname()[1]
+        token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        url = f"http://127.0.0.1:{port}/?token="
+        say(url + token)
         say("(the page is open as long as this command runs; Ctrl-C ends it)")
         if not arguments.no_browser:
-            webbrowser.open(url)
-        _serve(session, token, port, listener)
+            webbrowser.open(url + once)
+        from asdffs.page.app import make_app  # it needs Starlette
+
+        _serve(make_app(session, token, once, port), listener)
     return int(ExitCode.OK)
 
 
@@ -89,15 +93,11 @@ def _listening(port: int) -> socket.socket:
     return listener
 
 
-def _serve(session: Session, token: str, port: int, listener: socket.socket) -> None:
+def _serve(app: App, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM."""
     import uvicorn
 
-    from asdffs.page.app import make_app
-
-    settings = uvicorn.Config(
-        make_app(session, token, port), log_level="warning", access_log=False, lifespan="off", limit_concurrency=64
-    )
+    settings = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", limit_concurrency=64)
     server = uvicorn.Server(settings)
     before = {number: signal.getsignal(number) for number in _ENDING}
     server.capture_signals = contextlib.nullcontext  # its own would end the command by the signal

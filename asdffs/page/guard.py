@@ -6,13 +6,16 @@
 | of another page, as Origin or Sec-Fetch-Site say | that page would act for the user (CSRF), or read answers |
 | without the token                               | other users of this machine reach loopback as well       |
 
-The token is in the URL that ``asdffs view`` prints.  The first request with it gets a cookie, and is sent to the URL
-without it, so that it is in no history and no referrer.  The policy of content lets the page load nothing but itself.
+The token is in the URL that ``asdffs view`` prints.  A request with it gets a cookie, and is sent to the URL without
+it, so that it is in no history and no referrer.  The browser is started with another token, which is good for one
+request, because other users see the arguments of processes.  The policy of content lets the page load nothing but
+itself.
 """
 
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
@@ -40,11 +43,16 @@ _SAME: Final = ("same-origin", "none")
 
 
 class Guard:
-    """An ASGI application in front of ``app``.  ``port``: where it listens, on loopback.  ``token``: see above."""
+    """An ASGI application in front of ``app``.
 
-    def __init__(self, app: App, token: str, port: int) -> None:
+    ``port``: where it listens, on loopback.  ``token``: see above; ``once``: the token that is good for one request.
+    """
+
+    def __init__(self, app: App, token: str, once: str, port: int) -> None:
         self._app = app
         self._token = token
+        self._once = once
+        self._secret = secrets.token_urlsafe(24)
         self._cookie = f"{_COOKIE}-{port}"
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
 
@@ -62,8 +70,8 @@ class Guard:
             await _send(send, 403, reason)
         elif self._is_known(headers):
             await self._app(scope, receive, send)
-        elif scope["path"] == "/" and self._is_token(_asked(scope)):
-            cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+        elif scope["path"] == "/" and self._admits(_asked(scope)):
+            cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
             await _send(send, 303, "", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
         else:
             await _send(send, 403, "the token is missing; open the whole URL that was printed")
@@ -91,10 +99,18 @@ class Guard:
         except CookieError:
             return False
         found = cookies.get(self._cookie)
-        return found is not None and self._is_token(found.value)
+        return found is not None and _is_same(found.value, self._secret)
 
-    def _is_token(self, stated: str) -> bool:
-        return hmac.compare_digest(stated.encode(), self._token.encode())
+    def _admits(self, stated: str) -> bool:
+        """Return whether a token is right; the one that is good for one request is used up then."""
+        if self._once and _is_same(stated, self._once):
+            self._once = ""
+            return True
+        return _is_same(stated, self._token)
+
+
+def _is_same(stated: str, known: str) -> bool:
+    return hmac.compare_digest(stated.encode(), known.encode())
 
 
 def _asked(scope: MutableMapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from PIL import Image
 from support.commands import command
 from support.mounts import environment_in
 from support.page_client import Page, viewed
+from support.processes import until
 from support.samples import odd_file
 
 IMAGE = np.add.outer(np.arange(700.0), np.arange(600.0)).astype("<f4")
@@ -56,10 +57,25 @@ def test_only_the_url_that_was_printed_opens_the_page(page: Page) -> None:
     answer = page.request("GET", page.url.removeprefix(page.origin))
     assert (answer.status, answer.headers["location"]) == (303, "/")
     assert re.fullmatch(r"asdffs-\d+=[\w-]{32}; Path=/; HttpOnly; SameSite=Strict", answer.headers["set-cookie"])
+    assert page.url.partition("token=")[2] not in cookie
     page.cookie = cookie[:-1] + "x"
     assert page.get("facts").status == 403
     page.cookie = cookie
     assert page.get("facts").status == 200
+
+
+def test_the_token_of_the_started_browser_is_good_for_one_request(file: Path, tmp_path: Path) -> None:
+    opener = tmp_path / "browser"
+    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/url.new && mv {tmp_path}/url.new {tmp_path}/url\n')
+    opener.chmod(0o755)
+    environment = environment_in(tmp_path) | {"BROWSER": str(opener)}
+    with viewed(file, environment, browser=True) as page:
+        until(lambda: (tmp_path / "url").exists())
+        path = (tmp_path / "url").read_text().removeprefix(page.origin)
+        assert path not in page.url
+        page.cookie = ""
+        assert page.request("GET", path).status == 303
+        assert page.request("GET", path).status == 403
 
 
 @pytest.mark.parametrize(

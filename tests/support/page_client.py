@@ -56,9 +56,12 @@ class Page:
 
 
 @contextlib.contextmanager
-def viewed(file: Path | str, environment: dict[str, str], *options: str, code: int = 0) -> Iterator[Page]:
+def viewed(
+    file: Path | str, environment: dict[str, str], *options: str, code: int = 0, browser: bool = False
+) -> Iterator[Page]:
     """Run ``asdffs view FILE``; interrupt it at the end, and check its exit code."""
-    command = [sys.executable, "-m", "asdffs", "view", "--no-browser", *options, str(file)]
+    options = options if browser else ("--no-browser", *options)
+    command = [sys.executable, "-m", "asdffs", "view", *options, str(file)]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     page = Page(process.stdout.readline().strip(), process)
