@@ -227,7 +227,10 @@ def test_with_the_keyboard_alone(shown: Browser, file: Path) -> None:
     assert shown.run("return document.activeElement.tagName") != "TEXTAREA"  # the editor is no trap
 
 
-def test_axe_finds_nothing(shown: Browser) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(shown: Browser, scheme: str) -> None:
+    scheme_of = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    shown.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme_of)
     shown.press("roman")
     for tab in ("outline", "text", "array", "file"):
         if tab == "array":
