@@ -264,3 +264,13 @@ def test_large_arrays_are_cut_evenly() -> None:
     assert grid_of((prime,), (8,), 8).chunk == (prime,)
     with pytest.raises(NotPermittedError, match="it lies in 500000 places"):
         grid_of((500_000, 3), (24, 4), 4)
+
+
+def test_one_array_that_zarr_cannot_have_does_not_stop_the_others(tmp_path: Path) -> None:
+    place = "source: 0, byteorder: little, shape: [3]"
+    body = f"a: !core/ndarray-1.1.0 {{{place}, datatype: [ascii, 0]}}\n"
+    body += f"b: !core/ndarray-1.1.0 {{{place}, datatype: int8}}\n"
+    (tmp_path / "a.asdf").write_bytes(tree_file(body, [block_bytes(bytes([1, 2, 3]))]))
+    refs = references(tmp_path / "a.asdf")
+    assert refs["left_out"] == {"a": "its elements have no bytes"}
+    assert by_fsspec(refs)["b"].values.tolist() == [1, 2, 3]

@@ -201,6 +201,7 @@ class OpenFiles:
             self._open[path] = _Entry(file)
             if known is not None and not known.users:
                 known.close()
+            self._evict()
 
     def close(self) -> None:
         """Close all files, because the process ends."""
@@ -219,6 +220,10 @@ class OpenFiles:
         entry.users -= 1
         if not entry.users and self._open.get(path) is not entry:  # another one replaced it
             entry.close()
+        self._evict()
+
+    def _evict(self) -> None:
+        """Close the files that were not used for longest, if there are too many.  The lock is held."""
         unused = [path for path, one in self._open.items() if not one.users]
         for unneeded in unused[: max(0, len(self._open) - _MOST)]:
             self._open.pop(unneeded).close()

@@ -58,7 +58,7 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
         if self._mask is None:
             return found.astype(self.dtype, copy=False)
         masked = found.astype(self.dtype)
-        masked[np.asarray(self._mask.outer(key))] = np.nan
+        masked[np.asarray(self._mask.outer(key)) != 0] = np.nan
         return masked
 
 

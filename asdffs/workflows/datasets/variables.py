@@ -133,7 +133,7 @@ class _Reader:
                     self._found.left_out[path] = err.sentence
         for name, one in self._found.variables.items():
             mask = self._found.variables.get(f"{name}.{_MASK}")
-            if mask is not None and mask.shape == one.shape and mask.dtype == bool and not one.fields:
+            if mask is not None and mask.shape == one.shape and mask.dtype.kind in "biu" and not one.fields:
                 one.mask = mask.name
         return self._found
 

@@ -20,7 +20,7 @@ from asdffs.storage.remote.urls import is_remote, parse_url
 from asdffs.workflows.datasets.attributes import for_json
 from asdffs.workflows.datasets.variables import Dataset, Variable, describe
 from asdffs.workflows.zarr_references.grid import Grid, grid_of
-from asdffs.workflows.zarr_references.zarr_metadata import ArrayFacts, ZarrFormat
+from asdffs.workflows.zarr_references.zarr_metadata import ArrayFacts, ZarrFormat, check_dtype
 
 #: The attribute with the files: ``url``, ``size``, and ``mtime_ns`` or ``etag`` of each.
 FILES: Final = "asdffs_files"
@@ -118,6 +118,7 @@ def _part(found: Dataset, one: Variable) -> _Part | None:
         raise NotPermittedError("its name has a slash")
     stored = one.array.stored()
     dtype = np.dtype(stored.descr)
+    check_dtype(dtype)
     grid = grid_of(stored.shape, stored.strides, dtype.itemsize)
     made = np.dtype(stored.made) if stored.made else None
     zarr = (one.axes, one.attributes, made, stored.zero, _missing(found, one))

@@ -57,7 +57,7 @@ class Zarr2:
 
     def array(self, array: ArrayFacts) -> dict[str, str]:
         """See ``ZarrFormat``."""
-        _check(array.dtype)
+        check_dtype(array.dtype)
         shown = (array.made or array.dtype).str
         metadata = {
             "zarr_format": 2,
@@ -86,7 +86,7 @@ class Zarr3:
 
     def array(self, array: ArrayFacts) -> dict[str, str]:
         """See ``ZarrFormat``."""
-        _check(array.dtype)
+        check_dtype(array.dtype)
         order = "big" if array.dtype.str[0] == ">" else "little"
         ends: dict[str, Any] = {"name": "bytes"}
         if array.dtype.itemsize > 1:
@@ -115,7 +115,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def _check(dtype: np.dtype[Any]) -> None:
+def check_dtype(dtype: np.dtype[Any]) -> None:
+    """Raise ``NotPermittedError`` with the reason if Zarr has no such datatype."""
     if dtype.kind not in "biufcSU" or not dtype.itemsize:
         raise NotPermittedError("its elements are records" if dtype.names else "its elements have no bytes")
 
