@@ -72,7 +72,7 @@ def _show(arguments: argparse.Namespace, array: Array, name: str, index: tuple[A
     look = look_at(array, index, rows, columns)
     facts = _facts(arguments.file, array, name, look)
     if arguments.json:
-        print(json.dumps(facts, indent=2))
+        print(json.dumps(facts, indent=2, allow_nan=False))
     else:
         say(*_lines(facts, look))
     if arguments.png:

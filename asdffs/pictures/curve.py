@@ -20,7 +20,8 @@ def curve(values: np.ndarray[Any, Any], limits: tuple[float, float], rows: int, 
 
     image = np.zeros((rows, columns), "u1")
     low, high = limits
-    scaled = (values.astype("f8") - low) / (high - low if high > low else 1.0) * (rows - 1)
+    # by halves, because the difference of the largest numbers is larger than a float can be
+    scaled = (values.astype("f8") / 2 - low / 2) / (high / 2 - low / 2 if high > low else 0.5) * (rows - 1)
     heights = np.where(np.isfinite(scaled), scaled, np.nan).clip(0, rows - 1)
     before: float | None = None
     parts = np.array_split(heights, columns) if len(heights) >= columns else _wide(heights, columns)

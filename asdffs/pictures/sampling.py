@@ -54,16 +54,10 @@ def _first(key: int | slice, length: int) -> int:
     return chosen[0]
 
 
-def coarser(index: Index, shape: Sequence[int], most: Sequence[int]) -> Index:
-    """Return an index that selects at most ``most[n]`` positions of the n-th slice: every so-many-th of them."""
-    rest = iter(most)
-    return tuple(
-        _coarser(key, length, next(rest)) if isinstance(key, slice) else key
-        for key, length in zip(index, shape, strict=True)
-    )
+def coarser(index: Index, step: int) -> Index:
+    """Return an index that selects every ``step``-th position of each slice."""
+    return tuple(_stepped(key, step) if isinstance(key, slice) else key for key in index)
 
 
-def _coarser(key: slice, length: int, most: int) -> slice:
-    chosen = range(*key.indices(length))
-    factor = max(1, -(-len(chosen) // max(1, most)))
-    return slice(key.start, key.stop, (key.step or 1) * factor)
+def _stepped(key: slice, step: int) -> slice:
+    return slice(key.start, key.stop, (key.step or 1) * step)

@@ -42,8 +42,9 @@ def statistics_of(values: np.ndarray[Any, Any]) -> Statistics:
     with np.errstate(over="ignore", invalid="ignore"):  # the sum of the largest numbers is infinite
         mean, deviation = float(finite.mean()), float(finite.std())
         least, greatest = float(finite.min()), float(finite.max())
+    middle, spread = (value if math.isfinite(value) else None for value in (mean, deviation))
     infinite = numbers.size - nan - finite.size
-    return Statistics(numbers.size, nan, infinite, least, greatest, mean, deviation, _bars(finite, least, greatest))
+    return Statistics(numbers.size, nan, infinite, least, greatest, middle, spread, _bars(finite, least, greatest))
 
 
 def _bars(finite: np.ndarray[Any, Any], least: float, greatest: float) -> tuple[int, ...]:

@@ -60,7 +60,8 @@ def grey_levels(
     import numpy as np
 
     low, high = limits
-    scaled = (values.astype("f8") - low) / (high - low if high > low else 255.0)
+    # by halves, because the difference of the largest numbers is larger than a float can be
+    scaled = (values.astype("f8") / 2 - low / 2) / (high / 2 - low / 2 if high > low else 127.5)
     part = np.nan_to_num(scaled, nan=0.0, posinf=1.0, neginf=0.0).clip(0, 1)
     if stretch == "asinh":
         part = np.arcsinh(part / _ASINH) / math.asinh(1 / _ASINH)

@@ -63,7 +63,7 @@ def look_at(array: Array, index: Sequence[Any], rows: int, columns: int) -> Look
     counts = lengths(whole, shape)
     most = (rows, columns) if len(counts) == 2 else (10 * columns,)
     step = max((-(-count // limit) for count, limit in zip(counts, most, strict=False)), default=1) or 1
-    drawn = coarser(whole, shape, [-(-count // step) for count in counts])
+    drawn = coarser(whole, step)
     return Look(whole, drawn, np.asarray(array[drawn]), math.prod(counts), step)
 
 

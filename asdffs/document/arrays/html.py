@@ -66,7 +66,7 @@ def thumbnail(array: Shown) -> str:
         return ""
     plane = first_plane(complete((), array.shape), array.shape)
     step = -(-max(array.shape[-2:]) // _SIDE)
-    found = np.asarray(array[coarser(plane, array.shape, [-(-length // step) for length in array.shape[-2:]])])
+    found = np.asarray(array[coarser(plane, step)])
     values = np.abs(found) if found.dtype.kind == "c" else found
     pixels = grey_levels(values, limits_of(values))[::-1]  # the first row of an image of the sky is at the bottom
     source = base64.b64encode(png(pixels)).decode()
