@@ -33,8 +33,10 @@ from starlette.staticfiles import StaticFiles
 
 from asdffs.errors import (
     AsdffsError,
+    InvalidArrayError,
     InvalidTreeError,
     MissingValueError,
+    NotPermittedError,
     NotSupportedError,
     ReadOnlyError,
     StaleFileError,
@@ -59,6 +61,8 @@ STATUS: Final[dict[type[AsdffsError], int]] = {
     UsageError: 400,
     MissingValueError: 404,
     InvalidTreeError: 422,
+    InvalidArrayError: 422,
+    NotPermittedError: 400,
     TreeChangedError: 409,
     StaleFileError: 409,
     ReadOnlyError: 403,

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from asdffs.document.arrays.array import Array
 from asdffs.errors import MissingValueError, UsageError
 from asdffs.page.session import Session
-from asdffs.pictures.colours import coloured
-from asdffs.pictures.curve import curve
+from asdffs.pictures.colours import GREY, coloured
 from asdffs.pictures.png import png
 from asdffs.pictures.sampling import complete, first_plane, lengths
 from asdffs.pictures.stretch import STRETCHES, grey_levels, limits_of
-from asdffs.workflows.looking import look_at
+from asdffs.workflows.looking import look_at, picture, real
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,21 +82,20 @@ class Images:
 
     def curve(self, name: str, index: Sequence[int]) -> bytes:
         """Return the curve of an array of one axis, or of one line of it, as PNG."""
-        rows, columns = _CURVE
         with self._session.entered():
-            look = look_at(self._array(name), (*index, ...), rows, columns)
-        if look.values.ndim != 1 or not look.is_numeric:
-            raise UsageError("it has not one axis of numbers")
-        facts = look.statistics()
-        return png(255 - curve(look.values, (facts.least or 0.0, facts.greatest or 0.0), rows, columns))
+            look = look_at(self._array(name), (*index, ...), *_CURVE)
+        if look.values.ndim != 1:
+            raise UsageError("it has not one axis")
+        return png(255 - picture(look, *_CURVE, "linear", GREY))
 
     def pixel(self, name: str, index: Sequence[int], row: int, column: int) -> dict[str, Any]:
         """Return the value of one element.  Raises ``UsageError`` if it is not there."""
         with self._session.entered():
             array = self._array(name)
-            self._plane(array, index)
+            place = iter((row, column))
+            where = tuple(next(place) if isinstance(key, slice) else key for key in self._plane(array, index))
             try:
-                return {"value": _plain(array[(*index, row, column)])}
+                return {"value": _plain(array[where])}
             except IndexError as err:
                 raise UsageError(str(err)) from err
 
@@ -133,8 +131,7 @@ class Images:
             if start >= count:
                 raise UsageError("there is no such tile")
             part.append(slice(start, min(count, start + SIDE * tile.step), tile.step))
-        found = np.asarray(array[tuple(part)])
-        return np.abs(found) if found.dtype.kind == "c" else found
+        return real(np.asarray(array[tuple(part)]))
 
     def _limits_of(self, name: str, index: Sequence[int], stretch: str) -> tuple[float, float]:
         """Return what is black and white in all tiles of an image."""
@@ -143,11 +140,9 @@ class Images:
         with self._lock:
             if key in self._limits:
                 return self._limits[key]
-        import numpy as np
-
         with self._session.entered():
             values = look_at(self._array(name), (*index, ...), _LOOK, _LOOK).values
-        found = limits_of(np.abs(values) if values.dtype.kind == "c" else values, stretch)
+        found = limits_of(real(values), stretch)
         with self._lock:
             self._limits[key] = found
             while len(self._limits) > _MOST:

@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
     def statistics(self) -> Statistics:
         """Return the statistics of the elements that were read; of complex ones, those of their absolute values."""
-        return statistics_of(_real(self.values))
+        return statistics_of(real(self.values))
 
 
 def look_at(array: Array, index: Sequence[Any], rows: int, columns: int) -> Look:
@@ -75,14 +75,15 @@ def picture(look: Look, rows: int, columns: int, stretch: str, cmap: str) -> np.
     """
     if not look.is_numeric or not look.values.ndim or not look.values.size:
         raise NotPermittedError("there is nothing to draw: it has no axis, no element or no numbers")
-    values = _real(look.values)
+    values = real(look.values)
     if values.ndim == 1:
         facts = look.statistics()
         return curve(values, (facts.least or 0.0, facts.greatest or 0.0), rows, columns)
     return coloured(grey_levels(values, limits_of(values, stretch), stretch)[::-1], cmap)
 
 
-def _real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return ``values``, or the absolute values of complex numbers: what a picture shows."""
     import numpy as np
 
     return np.abs(values) if values.dtype.kind == "c" else values

@@ -29,6 +29,7 @@ def file(tmp_path: Path) -> Path:
         "data": IMAGE,
         "cube": np.stack([IMAGE[:3, :4], IMAGE[3:6, :4]]),
         "line": np.arange(5),
+        "waves": IMAGE[:3, :4] * 1j,
         "words": np.array(["a", "b"]),
     }
     asdf.AsdfFile(tree).write_to(tmp_path / "a.asdf")
@@ -227,10 +228,15 @@ def test_tiles_are_the_image(page: Page) -> None:
     assert page.get("tile", name="data", step=1, cmap="nothing").status == 400
     assert page.get("pixel", name="data", row=3, column=5).json == {"value": 8}
     assert page.get("pixel", name="data", row=700, column=5).status == 400
+    assert page.get("pixel", name="cube", row=2, column=3).json == {"value": 5}  # of the first plane, which is shown
+    assert page.get("pixel", name="cube", index="1", row=2, column=3).json == {"value": 8}
+    assert picture(page.get("tile", name="waves", step=1).body).shape == (3, 4)
+    assert page.get("pixel", name="waves", row=0, column=1).json == {"value": "1j"}
 
 
 def test_curves_and_what_is_no_image(page: Page) -> None:
     assert picture(page.get("curve", name="line").body).shape == (256, 1024)
+    assert picture(page.get("curve", name="waves", index="2").body).shape == (256, 1024)
     assert page.get("tile", name="line", step=1).status == 400
     assert page.get("curve", name="words").status == 400
     assert page.get("array", name="nothing").status == 404
