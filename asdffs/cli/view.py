@@ -10,6 +10,7 @@ import logging
 import secrets
 import signal
 import socket
+import threading
 import webbrowser
 from collections.abc import Iterator
 from typing import Final
@@ -43,14 +44,15 @@ def run(arguments: argparse.Namespace) -> int:
             raise NotSupportedError(f"the page needs {package}, which is not installed", remedy=Remedy.INSTALL_VIEW)
     if not 0 <= arguments.port < 1 << 16:
         raise UsageError(f"--port {arguments.port}: give a number from 0 to 65535; 0 is any that is free")
-    with _session(arguments) as session, _listening(arguments.port) as listener:
+    with _listening(arguments.port) as listener, _session(arguments) as session:
         port = listener.getsockname()[1]
         token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         url = f"http://127.0.0.1:{port}/?token="
         say(url + token)
         say("(the page is open as long as this command runs; Ctrl-C ends it)")
         if not arguments.no_browser:
-            webbrowser.open(url + once)
+            # a browser of the terminal runs until it is closed, and waits for the page meanwhile
+            threading.Thread(target=webbrowser.open, args=(url + once,), daemon=True).start()
         from asdffs.page.app import make_app  # it needs Starlette
 
         _serve(make_app(session, token, once, port), listener)
@@ -68,11 +70,13 @@ def _session(arguments: argparse.Namespace) -> Iterator[Session]:
         return
     with opened_to_write(arguments.file, "view", settings, typing=True) as (document, held):
         history = History(held.places.history, [])
-        yield Session(document, arguments.file, Drafts(document, held.places.rejected, history), history)
-        with document.scheduler.entered():
-            document.finish()
-            if keep_beside(document, list, list, list, held.places.spool):
-                held.release()
+        try:
+            yield Session(document, arguments.file, Drafts(document, held.places.rejected, history), history)
+        finally:
+            with document.scheduler.entered():
+                document.finish()
+                if keep_beside(document, list, list, list, held.places.spool):  # a page has refused texts only
+                    held.release()
         outcome = document.report.outcome
         for note in outcome.notes:
             logger.warning("%s: %s", document.path, note)

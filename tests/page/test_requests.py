@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,6 +175,33 @@ def test_a_refusal_names_the_line_and_the_text_is_kept(file: Path, tmp_path: Pat
         assert "expected" in refused.json["error"]
         assert file.read_bytes() == before
     assert (tmp_path / "a.asdf.rejected-1.yaml").read_bytes() == text
+
+
+def test_a_killed_page_loses_nothing(file: Path, tmp_path: Path) -> None:
+    environment = environment_in(tmp_path)
+    with viewed(file, environment, code=-signal.SIGKILL) as page:
+        text, version = page.get("text").body, page.get("facts").json["version"]
+        saved = page.save(text.replace(b"observer: Ada", b"observer: Grace"), version).json["version"]
+        refused = text.replace(b"observer: Ada", b"observer: [Ada")
+        assert page.save(refused, saved).status == 422
+        page.process.kill()
+    with asdf.open(file) as found:
+        assert found["meta"]["observer"] == "Grace"
+    done = command("recover", file, environment=environment)
+    assert (done.code, "a.asdf.rejected-1.yaml" in done.out) == (7, True), done
+    assert (tmp_path / "a.asdf.rejected-1.yaml").read_bytes() == refused
+    assert command("set", "meta.observer=Lise", file, environment=environment).code == 0
+
+
+def test_a_browser_of_the_terminal_does_not_keep_the_page_waiting(file: Path, tmp_path: Path) -> None:
+    opener = tmp_path / "browser"
+    os.mkfifo(tmp_path / "closed")
+    opener.write_text(f"#!/bin/sh\nexec > {tmp_path}/said 2>&1\nread line < {tmp_path}/closed\n")
+    opener.chmod(0o755)
+    environment = environment_in(tmp_path) | {"BROWSER": f"{opener} %s"}
+    with viewed(file, environment, browser=True) as page:
+        assert page.get("facts").status == 200
+        (tmp_path / "closed").write_text("")  # waits until the browser reads it, and ends it
 
 
 def test_a_refusal_that_is_corrected_is_kept_as_such(file: Path, tmp_path: Path) -> None:
