@@ -33,9 +33,9 @@ def texts(files: Sequence[str], remote: RemoteOptions) -> Iterator[tuple[str, Ca
 
 
 def read_ahead(files: Sequence[str], read: Callable[[str], T]) -> Iterator[tuple[str, Callable[[], T]]]:
-    """Yield each file, in order, with a function that returns ``read(file)``, or raises what that raises.
+    """Yield each file, in order, with a function that returns ``read(file)``.
 
-    The function of a remote file waits for what a thread reads ahead.
+    A thread reads a remote file ahead; its function waits for that.  An error of ``read`` is raised by the function.
     """
     ahead = deque[tuple[str, Callable[[], T]]]()
     for file in files:

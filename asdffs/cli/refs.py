@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 from contextlib import closing
 from typing import Final
 
@@ -17,7 +18,7 @@ from asdffs.cli.reading import open_to_read
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.document.opening import Settings, open_document
-from asdffs.errors import AsdffsError, UsageError
+from asdffs.errors import AsdffsError, MissingFileError, UsageError
 from asdffs.storage.remote.urls import shown_name
 from asdffs.workflows.zarr_references.checking import changed_files
 from asdffs.workflows.zarr_references.making import FileArrays, References, arrays_of, make_references
@@ -86,6 +87,8 @@ def _check(arguments: argparse.Namespace) -> int:
         raise UsageError("--check takes files of references, and writes none")
     code = ExitCode.OK
     for name in arguments.files:
+        if not os.path.exists(name):
+            raise MissingFileError("there is no such file", path=name)
         with open(name, "rb") as file:
             text = file.read()
         try:

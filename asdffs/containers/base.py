@@ -20,8 +20,8 @@ class Region(NamedTuple):
     ``item``: bytes of an element (a number, or a row of a table).  ``shape``: lengths of the axes as numpy has them.
     ``datatype``: the datatype of the stored numbers, which are big-endian; empty for rows of a table.
     ``scaled``: the stored numbers are not the values, so that a library must convert them.
-    ``number``: which part of the container it is, for that library.  ``scale`` and ``zero``: of scaled numbers; the
-    values are ``stored * scale + zero``.
+    ``number``: which part of the container it is, for that library.  If the numbers are
+    scaled, the values are ``stored * scale + zero``.
     """
 
     offset: int

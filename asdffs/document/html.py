@@ -10,7 +10,7 @@ from asdffs.tree.values import ValueNode
 
 #: The most values that are shown; a notebook keeps every output.
 _MOST: Final = 2000
-#: The most values of a mapping that is shown open, and keys that are not, because they are about the file itself.
+#: A mapping with more values is shown closed, and so are these, which are about the file itself.
 _OPEN: Final = 12
 _CLOSED: Final = ("asdf_library", "history")
 _LONGEST: Final = 200

@@ -6,10 +6,10 @@
 | of another page, as Origin or Sec-Fetch-Site say | that page would act for the user (CSRF), or read answers |
 | without the token                               | other users of this machine reach loopback as well       |
 
-The token is in the URL that ``asdffs view`` prints.  A request with it gets a cookie, and is sent to the URL without
-it, so that it is in no history and no referrer.  The browser is started with another token, which is good for one
-request, because other users see the arguments of processes.  The policy of content lets the page load nothing but
-itself.
+The token is in the URL that ``asdffs view`` prints.  A request with it gets a cookie and the URL without the token,
+so the token stays out of the history.  The browser is started with another token, which is good for one request,
+because other users see the arguments of processes.  The content security policy lets the page load only its own
+files.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _asked(scope: MutableMapping[str, Any]) -> str:
 
 
 def _with_headers(send: Send) -> Send:
-    """Return ``send``, which adds the headers that every answer has."""
+    """Return a ``send`` that adds the headers of every answer."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

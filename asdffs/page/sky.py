@@ -13,7 +13,7 @@ from asdffs.page.session import Session
 from asdffs.storage.backend import read_bytes
 
 _RECORD: Final = 2880
-#: The longest header that is read, in records, and the most arrays whose coordinates are kept.
+#: Records of the longest header that is read.  The WCS of so many arrays are kept.
 _LONGEST: Final = 64
 _MOST: Final = 64
 

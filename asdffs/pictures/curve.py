@@ -14,7 +14,7 @@ def curve(values: np.ndarray[Any, Any], limits: tuple[float, float], rows: int, 
     """Return uint8 of ``rows`` and ``columns``: 255 on the curve, 0 elsewhere.  The first row is at the top.
 
     Each column has a line from the least to the greatest of its elements, and on to those of the column before, so
-    that no peak is lost.  Elements that are not finite leave a gap.  ``limits``: the values at the bottom and top.
+    that no peak is lost.  NaN and infinite elements leave a gap.  ``limits``: the values at the bottom and top.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Turns numbers into grey levels: which number is black, which is white, and what is between them.
+"""Turns numbers into grey levels.
 
 | stretch  | black and white                                  | between them                                  |
 |----------|--------------------------------------------------|-----------------------------------------------|

@@ -37,8 +37,8 @@ example:
   asdffs show s3://bucket/l2.asdf roman/dq --png dq.png --cmap viridis
 
 PATH is written as for asdffs get, or as in arrays/ of a mount.  The index behind it is that of numpy.  Of more than
-two axes the first plane is shown.  Only what is drawn is read, and the statistics are of that: of a large array every
-so-many-th element, more of them with a larger --size.  Pictures have the first row at the bottom.
+two axes the first plane is shown.  Of a large array, only some rows and columns are read, as many as the picture has
+pixels, and the statistics are about these; a larger --size reads more.  The first row is at the bottom.
 """
     parser = add_command(commands, "show", "statistics and a picture of an array", epilog)
     add_file(parser)

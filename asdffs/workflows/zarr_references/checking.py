@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NotAsdfError, reason_of
-from asdffs.workflows.zarr_references.making import FILES
-
-_LOCAL: Final = "file://"
+from asdffs.workflows.zarr_references.making import FILES, LOCAL
 
 
 def changed_files(text: bytes, open_file: Callable[[str], Document]) -> Iterator[tuple[str, str]]:
@@ -23,7 +21,7 @@ def changed_files(text: bytes, open_file: Callable[[str], Document]) -> Iterator
     for stated in _files_of(text):
         url = str(stated["url"])
         try:
-            with closing(open_file(url.removeprefix(_LOCAL))) as document:
+            with closing(open_file(url.removeprefix(LOCAL))) as document:
                 now = document.validators()
         except (AsdffsError, OSError) as err:
             yield url, err.sentence if isinstance(err, AsdffsError) else reason_of(err)

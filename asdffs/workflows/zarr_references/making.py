@@ -26,7 +26,7 @@ from asdffs.workflows.zarr_references.zarr_metadata import ArrayFacts, ZarrForma
 FILES: Final = "asdffs_files"
 #: The axis along which several files are stacked.
 AXIS: Final = "file"
-_LOCAL: Final = "file://"
+LOCAL: Final = "file://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _places(parts: list[_Part]) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
 def url_of(path: str) -> str:
     """Return the URL of a file, local or remote.  Raises ``UsageError`` if it may be secret."""
     if not is_remote(path):
-        return f"{_LOCAL}{path}"
+        return f"{LOCAL}{path}"
     url = parse_url(path)
     if url.text != url.shown:
         raise UsageError("references keep no URL with a query or a user, which may be secret", path=url.shown)
