@@ -180,8 +180,8 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process = os.getpid()
         self._open: OrderedDict[str, _Entry] = OrderedDict()
+        self._inherited = self._open
 
     @contextlib.contextmanager
     def using(self, path: str, open_file: Callable[[str], Opened]) -> Iterator[Opened]:
@@ -190,51 +190,54 @@ class OpenFiles:
         try:
             yield entry.open(path, open_file)
         finally:
-            with self._lock:
-                self._leave(path, entry)
+            self._leave(path, entry)
 
     def keep(self, path: str, file: Opened) -> None:
         """Use ``file``, which was just opened, for the next reads of ``path``."""
         with self._lock:
-            self._forget_parents()
             known = self._open.pop(path, None)
             self._open[path] = _Entry(file)
-            if known is not None and not known.users:
-                known.close()
-            self._evict()
+            unneeded = [*([known] if known is not None and not known.users else []), *self._evicted()]
+        _close(unneeded)
 
     def close(self) -> None:
         """Close all files, because the process ends."""
-        while self._open and self._process == os.getpid():
+        while self._open:
             self._open.popitem()[1].close()
+
+    def forget(self) -> None:
+        """Use none of the files, because they are those of the process of which this is a fork."""
+        self._lock = threading.Lock()  # another thread of that process may have held the lock
+        self._inherited = self._open  # kept, because the stores of remote files cannot end in a fork
+        self._open = OrderedDict()
 
     def _entry(self, path: str) -> _Entry:
         with self._lock:
-            self._forget_parents()
             entry = self._open.pop(path, None) or _Entry()
             self._open[path] = entry
             entry.users += 1
             return entry
 
     def _leave(self, path: str, entry: _Entry) -> None:
-        entry.users -= 1
-        if not entry.users and self._open.get(path) is not entry:  # another one replaced it
-            entry.close()
-        self._evict()
+        with self._lock:
+            entry.users -= 1
+            replaced = not entry.users and self._open.get(path) is not entry
+            unneeded = [*([entry] if replaced else []), *self._evicted()]
+        _close(unneeded)
 
-    def _evict(self) -> None:
-        """Close the files that were not used for longest, if there are too many.  The lock is held."""
+    def _evicted(self) -> list[_Entry]:
+        """Remove the files that were not used for longest, if there are too many, and return them."""
         unused = [path for path, one in self._open.items() if not one.users]
-        for unneeded in unused[: max(0, len(self._open) - _MOST)]:
-            self._open.pop(unneeded).close()
+        return [self._open.pop(path) for path in unused[: max(0, len(self._open) - _MOST)]]
 
-    def _forget_parents(self) -> None:
-        """In a fork, drop the files of its parent."""
-        if self._process != os.getpid():
-            self._open.clear()
-            self._process = os.getpid()
+
+def _close(entries: list[_Entry]) -> None:
+    """Close files; no lock is held, because that may take a while."""
+    for entry in entries:
+        entry.close()
 
 
 #: The files of this process.
 open_files: Final = OpenFiles()
 atexit.register(open_files.close)
+os.register_at_fork(after_in_child=open_files.forget)
