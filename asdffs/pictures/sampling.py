@@ -41,17 +41,19 @@ def lengths(index: Index, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def first_plane(index: Index, shape: Sequence[int], axes: int = 2) -> Index:
-    """Return an index with at most ``axes`` slices, the last ones: of the others, the first position."""
+    """Return an index with at most ``axes`` slices, the last ones: of the others, the first position.
+
+    An index that selects nothing is returned as it is.
+    """
+    if 0 in lengths(index, shape):
+        return index
     many = [axis for axis, key in enumerate(index) if isinstance(key, slice)]
     first = dict.fromkeys(many[: max(0, len(many) - axes)])
     return tuple(_first(key, shape[axis]) if axis in first else key for axis, key in enumerate(index))
 
 
 def _first(key: int | slice, length: int) -> int:
-    chosen = range(*key.indices(length)) if isinstance(key, slice) else range(key, key + 1)
-    if not chosen:
-        raise IndexError("nothing is selected")
-    return chosen[0]
+    return range(*key.indices(length))[0] if isinstance(key, slice) else key
 
 
 def coarser(index: Index, step: int) -> Index:
