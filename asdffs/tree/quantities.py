@@ -10,10 +10,15 @@ from asdffs.tree.branch import Branch, Scalar
 _QUANTITY: Final = re.compile(r".*[:/]unit/quantity-[\d.]+")
 
 
+def is_quantity(branch: Branch) -> bool:
+    """Return whether ``branch`` is a quantity: a value with a unit."""
+    return _QUANTITY.fullmatch(branch.tag) is not None
+
+
 def quantity_of(array: Branch) -> Branch | None:
     """Return the quantity whose value ``array`` is; None if it is that of none."""
     above = array.above[0] if array.above else None
-    return above if above is not None and _QUANTITY.fullmatch(above.tag) else None
+    return above if above is not None and is_quantity(above) else None
 
 
 def home_of(array: Branch) -> tuple[Branch | None, str]:

@@ -110,6 +110,7 @@ def test_every_kind_of_array(tmp_path: Path) -> None:
         assert np.array_equal(lazy[name].values, expected, equal_nan=array.dtype.kind == "f"), name
         compared += 1
     assert compared > 55
+    assert {"alias.deep[0]", "reference"} <= {*found.variables}
 
 
 def test_missing_elements_are_nan(tmp_path: Path) -> None:

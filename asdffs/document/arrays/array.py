@@ -365,6 +365,14 @@ class Mask(Array):
     def _stored(self) -> Stored:
         raise NotPermittedError("the tree states it as a value")
 
+    @serialized
+    def __getitem__(self, index: Any) -> Any:
+        """Return the mask of the selected elements, and read only these.  Raises as ``Array.__getitem__``."""
+        elements = self._current()
+        if isinstance(elements, ValueMask):
+            return elements.of(Array(self._file, self._find)[index])
+        return super().__getitem__(index)
+
     def _make(self, branch: Branch) -> Elements:
         if "mask" not in branch.scalars:
             return MadeElements(inline_nulls(self._file.outlines.outline(), branch))

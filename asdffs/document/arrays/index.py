@@ -16,6 +16,8 @@ from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path
 
 _MASK: Final = "mask"
+#: The longest number of an item, in digits.
+_LONGEST: Final = 18
 
 
 class ArrayIndex(Mapping[str, Array]):
@@ -90,6 +92,10 @@ class ArrayIndex(Mapping[str, Array]):
 
 def _key_named(branch: Branch, name: str) -> str | int | None:
     """Return the key of the child with ``name`` in a path; None if there is none."""
+    direct = int(name) if not branch.mapping and name.isdecimal() and len(name) < _LONGEST else name
+    child = branch.children.get(direct)
+    if child is not None and child.label is None and name_of(direct) == name:  # most are such; a list may be long
+        return direct
     shown = (key for key, child in branch.children.items() if name_of(shown_key(key, child)) == name)
     found = next(shown, None)
     return found if found is not None else next((key for key in branch.children if name_of(key) == name), None)

@@ -67,8 +67,12 @@ class ValueMask(Elements):
         import numpy as np
 
         elements = np.frombuffer(raw, self._dtype) if raw else np.zeros(1, self._dtype)
+        return bytes(self.of(elements).tobytes())
+
+    def of(self, elements: Any) -> Any:
+        """Return the mask of some of the elements, an ndarray or a scalar.  Raises ``InvalidArrayError``."""
         try:
-            return bytes(_compared(np, elements, self._value).tobytes())
+            return _compared(elements, self._value, self._dtype.kind)
         except (TypeError, ValueError) as err:
             raise InvalidArrayError(f"its elements cannot be compared with the mask {self._value!r}") from err
 
@@ -81,7 +85,16 @@ def _value_of(scalar: Scalar, kind: str) -> Any:
     return value.encode() if kind == "S" and isinstance(value, str) else value
 
 
-def _compared(np: Any, data: Any, value: Any) -> Any:
+def _compared(data: Any, value: Any, kind: str) -> Any:
+    """Return which elements equal ``value``; floats nearly, as ``numpy.ma.masked_values`` does it.
+
+    An integer outside of the range of the elements equals none.  Raises ``TypeError`` if ``value`` is of another sort
+    than elements of the numpy ``kind``.
+    """
+    import numpy as np
+
+    if kind not in "biufcSU" or isinstance(value, (str, bytes)) != (kind in "SU") or not np.isscalar(value):
+        raise TypeError
     if isinstance(value, float) and math.isnan(value):
         return np.isnan(data)
-    return np.ma.getmaskarray(np.ma.masked_values(data, value))
+    return np.isclose(data, value) if kind == "f" else np.equal(data, value)

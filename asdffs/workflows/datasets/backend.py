@@ -78,13 +78,21 @@ def _path_of(place: Any) -> str:
 
 
 def _shown(found: Dataset, *, masking: bool) -> dict[str, Variable]:
-    """Return the variables without the masks that are in the values of others."""
-    applied = {one.mask for one in found.variables.values() if masking and one.mask and can_mask(one.dtype)}
-    return {name: one for name, one in found.variables.items() if name not in applied}
+    """Return the variables without the masks that are in the values of all arrays that have them."""
+    if not masking:
+        return found.variables
+    masks = {one.mask for one in found.variables.values() if _is_masked(one)}
+    needed = {one.mask for one in found.variables.values() if not _is_masked(one)}
+    return {name: one for name, one in found.variables.items() if name not in masks - needed}
+
+
+def _is_masked(one: Variable) -> bool:
+    """Return whether missing elements can be NaN, and there are any."""
+    return bool(one.mask) and can_mask(one.dtype)
 
 
 def _variable(found: Dataset, one: Variable, *, masking: bool) -> Any:
-    mask = found.variables[one.mask].array.reference() if masking and one.mask and can_mask(one.dtype) else None
+    mask = found.variables[one.mask].array.reference() if masking and _is_masked(one) else None
     reference = one.array.reference()
     lazy = LazyArray(reference, one.shape, one.dtype, one.fields, mask)
     variable = xarray.Variable(one.axes, LazilyIndexedArray(lazy), one.attributes)

@@ -19,7 +19,8 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
     """The elements of ``reference``, or the field of its records to which the names ``fields`` lead.
 
     ``shape``: that of the variable: the axes of the array, then those of the field.  ``dtype``: of its elements in
-    the file.  ``mask``: if given, elements for which it is true are NaN, and integers become floats.
+    the file.  ``mask``: if given, elements for which it is true are NaN, and integers become floats.  Its shape can
+    be broadcast to that of the array, and it masks all elements of a field that has axes of its own.
 
     It can be pickled, and used by any thread or process.
     """
@@ -58,8 +59,19 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
         if self._mask is None:
             return found.astype(self.dtype, copy=False)
         masked = found.astype(self.dtype)
-        masked[np.asarray(self._mask.outer(key)) != 0] = np.nan
+        masked[np.broadcast_to(self._missing(key, self._mask), masked.shape)] = np.nan
         return masked
+
+    def _missing(self, key: tuple[Any, ...], mask: ArrayReference) -> Any:
+        """Return which of the selected elements are missing, in a shape that can be broadcast to theirs."""
+        axes = self._reference.ndim
+        first = axes - mask.ndim
+        lengths = zip(key[first:axes], mask.shape, self.shape[first:axes], strict=True)
+        missing = np.asarray(
+            mask.outer(tuple(one if length == whole else _only(one) for one, length, whole in lengths))
+        )
+        added = sum(not isinstance(one, (int, np.integer)) for one in key[axes:])
+        return missing.reshape((*missing.shape, *[1] * added)) != 0
 
 
 def with_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -71,6 +83,11 @@ def with_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if native.kind in "fc":
         return native
     return np.result_type(native, np.float16) if native.kind in "iu" else native
+
+
+def _only(key: Any) -> Any:
+    """Return the index for an axis of length 1 that stands for a longer one, to which ``key`` belongs."""
+    return 0 if isinstance(key, (int, np.integer)) else slice(0, 1)
 
 
 def can_mask(dtype: np.dtype[Any]) -> bool:

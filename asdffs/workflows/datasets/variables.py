@@ -7,26 +7,31 @@
 | a column of a table                         | has the name of the column: ``table.flux``                    |
 | an array of records                         | one variable for each field: ``events.energy``                |
 | the mask of another one                     | ``data.mask``; true where the element of ``data`` is missing  |
+| reached by an alias or a ``$ref``           | as if it were there: an array may have several names          |
+
+Names that would be equal are told apart: by their whole path, or by a number.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.document.arrays.array import Array
 from asdffs.document.document import Document
-from asdffs.errors import AsdffsError, UsageError
-from asdffs.tree.branch import Branch, Outline
+from asdffs.errors import AsdffsError, InvalidArrayError
+from asdffs.tree.branch import Branch
 from asdffs.tree.columns import COLUMNS
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path, format_path
-from asdffs.tree.quantities import home_of, quantity_of
+from asdffs.tree.quantities import is_quantity
 from asdffs.tree.scalars import read_scalars
 from asdffs.workflows.datasets.attributes import attributes_in
 from asdffs.workflows.datasets.axes import name_axes
 from asdffs.workflows.datasets.models import known_axes
+from asdffs.workflows.datasets.places import Place, find_group, places_below
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,11 +64,9 @@ class Variable:
 class Dataset:
     """The variables of a group by their names, and its attributes.
 
-    ``group``: its path in ``document.arrays``; empty for the root.  ``left_out``: path of an array -> why it cannot
-    be shown.
+    ``left_out``: path of an array, or of a mask, in ``document.arrays`` -> why it cannot be shown or applied.
     """
 
-    group: str
     variables: dict[str, Variable]
     attributes: dict[str, Any]
     left_out: dict[str, str]
@@ -74,17 +77,18 @@ def describe(
 ) -> Dataset:
     """Describe the arrays of ``document`` below ``group``.
 
-    ``group``: a path with ``/``, as in ``document.arrays``; empty or ``/`` for the root.  None: if all arrays are
-    below one key of the root, that is the group; otherwise the root.  ``axes``: name of a variable -> names of its
-    axes.  Raises ``UsageError`` for a group or names that do not fit, ``InvalidTreeError``, ``OSError``.
+    ``group``: a path with ``/``, as in ``document.arrays``; empty or ``/`` for the root.  None: the root, or the one
+    key of the root below which everything is, besides ``asdf_library`` and ``history``.  ``axes``: name of a variable
+    -> names of its axes.  Raises ``UsageError`` for a group or names that do not fit, ``InvalidTreeError``,
+    ``InvalidArrayError`` for a group in another file, ``NotSupportedError`` for aliases without end, ``OSError``.
     """
     with document.scheduler.entered():
-        outline = document.arrays.outline()
-        keys = _group_keys(outline, group, document.path)
-        attributes = attributes_in(
-            read_scalars(document.tree.text(), document.dialect).values, format_path(keys) if keys else ""
-        )
-        found = _Reader(document, outline, keys).read()
+        root = document.arrays.outline().root
+        if root is None:
+            return Dataset({}, {}, {})
+        place = find_group(document, root, _default_group(document, root) if group is None else group)
+        attributes = _attributes_of_group(place)
+        found = _Reader(document, place).read()
     shapes = {name: one.shape for name, one in found.variables.items()}
     named = name_axes(shapes, axes or {}, lambda name, ndim: known_axes(attributes, name, ndim))
     for name, one in found.variables.items():
@@ -95,88 +99,107 @@ def describe(
     return found
 
 
-def _group_keys(outline: Outline, group: str | None, path: str) -> Path:
-    """Return the keys that lead to the group.  Raises ``UsageError`` if it has no arrays."""
-    if outline.root is None or (group is not None and not group.strip("/")):
-        return ()
-    if group is None:
-        holding = [key for key, child in outline.root.children.items() if child.holds]
-        one = outline.root.children[holding[0]] if len(holding) == 1 else None
-        return (holding[0],) if one is not None and one.array is None and one.mapping else ()
-    branch, keys = outline.root, list[str | int]()
-    for name in group.strip("/").split("/"):
-        found = next((key for key, child in branch.children.items() if name_of(key) == name and child.holds), None)
-        if found is None or branch.children[found].array is not None:
-            raise UsageError(f"there is no group {group!r} with arrays", path=path)
-        branch = branch.children[found]
-        keys.append(found)
-    return tuple(keys)
+def _default_group(document: Document, root: Branch) -> str:
+    """Return the name of the key of ``root`` below which everything is; empty if there is none."""
+    holding = [(key, child) for key, child in root.children.items() if child.holds]
+    if len(holding) != 1:
+        return ""
+    key, child = holding[0]
+    table = COLUMNS in child.children
+    if child.array is not None or child.elsewhere is not None or not child.mapping or table or is_quantity(child):
+        return ""
+    values = read_scalars(document.tree.text(), document.dialect).values
+    inside = attributes_in(values, format_path((key,)))
+    return name_of(key) if len(inside) == len(attributes_in(values, "")) else ""
+
+
+def _attributes_of_group(group: Place) -> dict[str, Any]:
+    path = group.branch.path
+    values = read_scalars(group.file.tree.text(), group.file.dialect).values
+    return attributes_in(values, format_path(path) if path else "")
 
 
 class _Reader:
-    """Reads the variables of one group, with the keys ``keys``."""
+    """Reads the variables below ``group``."""
 
-    def __init__(self, document: Document, outline: Outline, keys: Path) -> None:
+    def __init__(self, document: Document, group: Place) -> None:
         self._document = document
-        self._outline = outline
-        self._keys = keys
-        self._found = Dataset("/".join(map(name_of, keys)), {}, {}, {})
+        self._group = group
+        self._found = Dataset({}, {}, {})
 
     def read(self) -> Dataset:
         """Return the variables; those that cannot be shown are left out."""
-        for branch in self._outline.arrays:
-            if branch.path[: len(self._keys)] == self._keys:
-                path = "/".join(map(name_of, self._outline.shown_path(branch.path)))
-                try:
-                    self._add(branch, path)
-                except AsdffsError as err:
-                    self._found.left_out[path] = err.sentence
-        for name, one in self._found.variables.items():
-            mask = self._found.variables.get(f"{name}.{_MASK}")
-            if mask is not None and mask.shape == one.shape and mask.dtype.kind in "biu" and not one.fields:
-                one.mask = mask.name
+        for place in places_below(self._group, self._found.left_out):
+            try:
+                self._add(place)
+            except AsdffsError as err:
+                self._found.left_out[place.path] = err.sentence
         return self._found
 
-    def _add(self, branch: Branch, path: str) -> None:
-        array = self._document.arrays[path]
-        name = self._name(branch)
-        name = name if name not in self._found.variables else format_path(branch.path[len(self._keys) :])
-        attributes = dict(_attributes_of(branch))
+    def _add(self, place: Place) -> None:
+        array, attributes = self._document.arrays[place.path], dict(_attributes_of(place))
+        steps = tuple(_steps(place)) or (_ROOT,)
+        added = []
         for fields, dtype, shape in _fields_of(array.dtype):
-            one = Variable(
-                ".".join((name, *fields)), array, path, (*array.shape, *shape), dtype, fields, attributes=attributes
-            )
-            self._found.variables[one.name] = one
-        if branch.masked:
-            mask = self._document.arrays[f"{path}/{_MASK}" if path else _MASK]
-            self._found.variables[f"{name}.{_MASK}"] = Variable(
-                f"{name}.{_MASK}", mask, f"{path}/{_MASK}", mask.shape, mask.dtype
-            )
+            one = Variable("", array, place.path, (*array.shape, *shape), dtype, fields, attributes=attributes)
+            self._put(one, (*steps, *fields), (*place.keys, *fields))
+            added.append(one)
+        if place.branch.masked or _MASK in place.branch.children:
+            mask = self._mask(place, array.shape, (*steps, _MASK))
+            for one in added:
+                one.mask = mask
 
-    def _name(self, branch: Branch) -> str:
-        """Return the name of the variable: the path, without what only describes quantities and columns."""
-        above, steps = self._outline.root, list[str | int]()
-        for number, key in enumerate(branch.path):
-            if above is None:
-                break
-            child = above.children[key]
-            columns = key == COLUMNS and any(column.label is not None for column in child.children.values())
-            inner = (key == "value" and quantity_of(child) is above) or (key == "data" and above.label is not None)
-            if number >= len(self._keys) and not columns and not (inner and steps):
-                steps.append(key if child.label is None else child.label)
-            above = child
-        return format_path(tuple(steps)) if steps else _ROOT
+    def _mask(self, place: Place, shape: tuple[int, ...], steps: Path) -> str:
+        """Add the mask of an array of ``shape``.  Return its name; empty if it cannot be applied, which is told."""
+        path = "/".join((*place.names, _MASK))
+        try:
+            mask = self._document.arrays[path]
+            one = Variable("", mask, path, mask.shape, mask.dtype)
+            _check_mask(one, shape)
+        except KeyError:
+            self._found.left_out[path] = "it refers to something that is no array, so no element is masked"
+        except AsdffsError as err:
+            self._found.left_out[path] = f"{err.sentence}, so no element is masked"
+        else:
+            self._put(one, steps, steps)
+        return one.name if path not in self._found.left_out else ""
+
+    def _put(self, one: Variable, steps: Path, whole: Path) -> None:
+        """Add a variable, whose name comes from ``steps``; if that is taken, from the ``whole`` path."""
+        name = format_path(steps)
+        names = itertools.chain((name, format_path(whole)), (f"{name}_{number}" for number in itertools.count(2)))
+        one.name = next(free for free in names if free not in self._found.variables)
+        self._found.variables[one.name] = one
 
 
-def _attributes_of(branch: Branch) -> Iterator[tuple[str, str]]:
+def _check_mask(mask: Variable, shape: tuple[int, ...]) -> None:
+    """Raise ``InvalidArrayError`` if ``mask`` is not one of an array with the lengths ``shape`` (core/ndarray)."""
+    if mask.dtype.kind not in "biu":
+        raise InvalidArrayError(f"its elements are {mask.dtype.name}, not bool8")
+    behind = shape[len(shape) - len(mask.shape) :]
+    fits = (length in (1, wanted) for length, wanted in zip(mask.shape, behind, strict=False))
+    if len(mask.shape) > len(shape) or not all(fits):
+        raise InvalidArrayError(f"its shape {[*mask.shape]} cannot be broadcast to that of its array, {[*shape]}")
+
+
+def _steps(place: Place) -> Iterator[str | int]:
+    """Yield the steps of the name: the keys, without what only describes quantities and columns."""
+    some = False
+    for key, above, child in zip(place.keys, place.branches, place.branches[1:], strict=False):
+        columns = key == COLUMNS and any(column.label is not None for column in child.children.values())
+        inner = (key == "value" and is_quantity(above)) or (key == "data" and above.label is not None)
+        if not columns and not (inner and some):
+            some = True
+            yield key if child.label is None else child.label
+
+
+def _attributes_of(place: Place) -> Iterator[tuple[str, str]]:
     """Yield the attributes of an array: the unit of its quantity, or what its column says about it."""
-    _, unit = home_of(branch)
-    above = branch.above[0] if branch.above else None
-    if not unit and above is not None and above.label is not None and "unit" in above.scalars:
-        unit = above.scalars["unit"].text
-    if unit:
-        yield "units", unit
-    if above is not None and above.label is not None and "description" in above.scalars:
+    above = place.branches[-2] if len(place.branches) > 1 else place.branch
+    column = above.label is not None
+    if "unit" in above.scalars and (column or is_quantity(above)):
+        yield "units", above.scalars["unit"].text
+    if column and "description" in above.scalars:
         yield "description", above.scalars["description"].text
 
 

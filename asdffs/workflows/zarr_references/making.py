@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -22,11 +22,16 @@ from asdffs.workflows.datasets.variables import Dataset, Variable, describe
 from asdffs.workflows.zarr_references.grid import Grid, grid_of
 from asdffs.workflows.zarr_references.zarr_metadata import ArrayFacts, ZarrFormat, check_dtype
 
+if TYPE_CHECKING:
+    import numpy as np
+
 #: The attribute with the files: ``url``, ``size``, and ``mtime_ns`` or ``etag`` of each.
 FILES: Final = "asdffs_files"
 #: The axis along which several files are stacked.
 AXIS: Final = "file"
 LOCAL: Final = "file://"
+#: Characters that separate names for Zarr, or that its readers replace by such, and what they are called.
+_SEPARATORS: Final = {"/": "slash", "\\": "backslash"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +119,8 @@ def _part(found: Dataset, one: Variable) -> _Part | None:
         return None
     if one.fields:
         raise NotPermittedError("its elements are records")
-    if "/" in one.name:
-        raise NotPermittedError("its name has a slash")
+    if wrong := next((sign for sign in _SEPARATORS if sign in one.name), ""):
+        raise NotPermittedError(f"its name has a {_SEPARATORS[wrong]}")
     stored = one.array.stored()
     dtype = np.dtype(stored.descr)
     check_dtype(dtype)
@@ -133,10 +138,17 @@ def _missing(found: Dataset, one: Variable) -> int | None:
     stated = one.array.branch.scalars["mask"].text
     value = yaml.safe_load(stated)
     if one.dtype.kind in "iu" and isinstance(value, int):
-        return value
+        return int(value) if _has(one.dtype, value) else None
     if one.dtype.kind == "f" and isinstance(value, float) and value != value:
         return None  # NaN is missing without a word about it
     raise NotPermittedError(f"its missing elements are those close to {stated[:40]}, which Zarr cannot say")
+
+
+def _has(dtype: np.dtype[Any], value: int) -> bool:
+    import numpy as np
+
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= value <= limits.max)
 
 
 def _common(files: Sequence[FileArrays]) -> tuple[dict[str, list[_Part]], dict[str, str]]:
