@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import replace
 from typing import Final
 
 from asdffs.cli.bars import shown
@@ -106,7 +105,7 @@ def _way_of(arguments: argparse.Namespace) -> AbstractContextManager[Way]:
     jobs, remote = arguments.jobs, remote_of(arguments)
     if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
         raise UsageError(f"--jobs {jobs}: give a number from 1 to {_MOST_JOBS}")
-    remote = replace(remote, cache=False)  # a file is read once
+    remote = remote._replace(cache=False)  # a file is read once
     if arguments.dask:
         from asdffs.workflows.catalog.cluster import cluster_way
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from asdffs.cli.file_map import render
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
@@ -23,9 +21,10 @@ from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
 from asdffs.storage.remote.urls import shown_name
-from asdffs.tree.lookups import datatype_text
 from asdffs.tree.ndarrays import Ndarray
-from asdffs.workflows.external import External, find_externals
+
+if TYPE_CHECKING:
+    from asdffs.workflows.external import External
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _describe(arguments: argparse.Namespace) -> Answer:
     with closing(open_to_read(arguments.file, arguments)) as document:
         if arguments.map and not arguments.json:
+            from asdffs.cli.file_map import render
+
             document.verify_index()
             drawn = render(document, _width())
             return Answer({}, lambda: _print(drawn))
@@ -53,7 +54,9 @@ def _show(facts: dict[str, Any]) -> None:
 
 def _width() -> int:
     """Columns to draw in."""
-    return shutil.get_terminal_size((100, 24)).columns
+    from shutil import get_terminal_size
+
+    return get_terminal_size((100, 24)).columns
 
 
 def _print(what: Any) -> None:
@@ -79,7 +82,7 @@ def describe(document: Document, name: str) -> dict[str, Any]:
         "tree": {"start": layout.text_start, "end": layout.text_end} if layout.has_tree else None,
         "padding": len(layout.padding),
         "arrays": [_array(document, array) for array in arrays],
-        "external": [_external(one) for one in find_externals(document, arrays)],
+        "external": _externals(document, arrays),
         "unshown": [facts_of(one) for one in find_unshown(document)],
         "blocks": blocks,
         "index": _index_state(document),
@@ -132,6 +135,14 @@ def _shape(document: Document, array: Ndarray) -> tuple[int, ...] | None:
         return array.shape_in(document.blocks[number].size)
     except DamagedBlockError:
         return None
+
+
+def _externals(document: Document, arrays: Sequence[Ndarray]) -> list[dict[str, Any]]:
+    if not any(isinstance(array.source, str) for array in arrays):
+        return []
+    from asdffs.workflows.external import find_externals
+
+    return [_external(one) for one in find_externals(document, arrays)]
 
 
 def _external(one: External) -> dict[str, Any]:
@@ -213,6 +224,8 @@ def _kind(block: dict[str, Any]) -> str:
 
 
 def _array_text(array: dict[str, Any]) -> str:
+    from asdffs.tree.lookups import datatype_text
+
     shape = "x".join(map(str, array["shape"])) if array["shape"] else "scalar" if array["shape"] == () else "?"
     return f"{array['path']}  {datatype_text(array['datatype'])} {shape}"
 

@@ -284,8 +284,7 @@ def _with_remote(options: MountOptions, arguments: argparse.Namespace) -> MountO
     remote, more = options.remote, remote_of(arguments)
     return replace(
         options,
-        remote=replace(
-            remote,
+        remote=remote._replace(
             anonymous=remote.anonymous or more.anonymous,
             endpoint=more.endpoint or remote.endpoint,
             region=more.region or remote.region,

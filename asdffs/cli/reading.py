@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 from asdffs.cli.bars import shown
@@ -37,4 +36,4 @@ def _open(path: str, remote: RemoteOptions) -> Document:
         facts[:] = [{"operation": "downloading", "block": None, "done": done, "total": total, "unit": "bytes"}]
 
     with shown(lambda: list(facts), f"opening {shown_url(path)}"):
-        return open_document(path, writable=False, settings=Settings(remote=replace(remote, downloaded=note)))
+        return open_document(path, writable=False, settings=Settings(remote=remote._replace(downloaded=note)))

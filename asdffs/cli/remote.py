@@ -22,13 +22,11 @@ def remote_of(arguments: argparse.Namespace) -> RemoteOptions:
 
 def with_limits(chosen: RemoteOptions, *, timeout: str | None = None, whole_max: str | None = None) -> RemoteOptions:
     """Return ``chosen`` with the limits as the user wrote them; None leaves a limit.  Raises ``UsageError``."""
-    from dataclasses import replace
-
     if timeout is not None:
-        chosen = replace(chosen, timeout=parse_seconds(timeout))
+        chosen = chosen._replace(timeout=parse_seconds(timeout))
     if whole_max is not None:
         size = parse_size(whole_max)
         if size is None:
             raise UsageError(f"--whole-max {whole_max}: give bytes such as 2G")
-        chosen = replace(chosen, whole_max=size)
+        chosen = chosen._replace(whole_max=size)
     return chosen

@@ -10,7 +10,6 @@ takes the main lock itself if it needs it.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from abc import ABC, abstractmethod
 from collections import deque
@@ -192,7 +191,9 @@ def id_of(name: str) -> bytes:
 
 def is_installed(library: str) -> bool:
     """Return whether the Python package ``library`` is installed, without importing it."""
-    return importlib.util.find_spec(library) is not None
+    from importlib.util import find_spec
+
+    return find_spec(library) is not None
 
 
 def pieces(source: Source, start: int = 0, length: int = PIECE) -> Iterator[bytes]:

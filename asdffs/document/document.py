@@ -10,8 +10,10 @@ waits for it.  Several documents may be open in one process; they share nothing.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from asdffs.document.arrays.index import ArrayIndex
 from asdffs.document.block import Blocks
@@ -20,9 +22,7 @@ from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.for_programs import ForPrograms
 from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.report import Report
-from asdffs.document.schema import check_schemas
 from asdffs.document.state import FileState, Parts, Setup
-from asdffs.document.values import Source, TreeMapping
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
@@ -31,6 +31,9 @@ from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.backend import Backend, Folder
 from asdffs.tree.events import StoppedError
 from asdffs.tree.ndarrays import Ndarray
+
+if TYPE_CHECKING:
+    from asdffs.document.values import TreeMapping
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +81,13 @@ class Document(ForPrograms):
         self._schema = schema
         self.blocks = Blocks(self)
         self.arrays = ArrayIndex(self)
-        self.values = TreeMapping(Source(self, self.arrays), ())
+
+    @functools.cached_property
+    def values(self) -> TreeMapping:
+        """The values of the tree, as nested mappings and sequences."""
+        from asdffs.document.values import Source, TreeMapping  # late: programs that need no values start faster
+
+        return TreeMapping(Source(self, self.arrays), ())
 
     def verify_index(self) -> None:
         """Check the whole block index now, so that the numbers of blocks do not change later."""
@@ -121,6 +130,8 @@ class Document(ForPrograms):
             self.fit.refuse(arrays)
         if self._schema:
             with self.scheduler.waiting():
+                from asdffs.document.schema import check_schemas
+
                 check_schemas(draft, self.dialect, len(self.blocks))
 
     def rewrite(self, fill: Callable[[Folder, Backend], None]) -> None:

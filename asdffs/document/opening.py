@@ -25,8 +25,6 @@ from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.gap import AUTO
 from asdffs.storage.journal import Journal
 from asdffs.storage.journal_name import journal_name
-from asdffs.storage.lock import open_locked
-from asdffs.storage.recovery import recover
 from asdffs.storage.remote.urls import is_remote
 
 if TYPE_CHECKING:
@@ -164,6 +162,8 @@ def _fitting(policy: Padding, backend: Backend) -> Padding:
 def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings, *, writable: bool) -> Parts:
     journal = None
     if writable:
+        from asdffs.storage.lock import open_locked
+
         backend: Backend = open_locked(folder, name, patience=PATIENCE)
     else:
         backend = with_pending_record(folder, folder.open(name, writable=False))
@@ -191,6 +191,8 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
     if not current.mode.writable:
         backend = with_pending_record(folder, folder.open(name, writable=False))
     elif folder.signature(name).inode != backend.signature().inode:
+        from asdffs.storage.lock import open_locked
+
         backend = open_locked(folder, name, patience=0)
     try:
         known = backend.signature()
@@ -210,6 +212,8 @@ def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, creat
     """
     if not create and journal_name(backend.name) not in folder.names():
         return None
+    from asdffs.storage.recovery import recover
+
     journal = Journal.open(folder, backend.name)
     _, sentence = recover(folder, backend, journal)
     if sentence:

@@ -18,7 +18,6 @@ from asdffs.errors import InvalidTreeError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.tree.branch import Branch, Outline
 from asdffs.tree.ndarrays import float_orders
-from asdffs.tree.outline import read_outline
 from asdffs.tree.paths import Path
 
 logger = logging.getLogger(__name__)
@@ -71,6 +70,8 @@ class Outlines:
         return "little" if orders[:1] == ["little"] else "big"
 
     def _read(self) -> None:
+        from asdffs.tree.outline import read_outline
+
         with self._change.entered(patiently=True):
             tree = self._tree()
             text, version = tree.text(), tree.version

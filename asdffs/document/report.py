@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
         return [note for note in (kept, _told_cut(self.cut)) if note]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Report:
     """Messages for the directory ``.asdffs/`` and for the command that unmounts.
 

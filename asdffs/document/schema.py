@@ -7,7 +7,6 @@ is imported late.  Validation takes from a tenth of a second to several seconds 
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import warnings
 from collections.abc import Iterator
@@ -20,12 +19,13 @@ from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, UsageError
 from asdffs.format.header import standard_version
 from asdffs.tree.paths import Path
-from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
 
 
 def check_available() -> None:
     """Raise ``UsageError`` with the command that installs the asdf library if it is missing."""
-    if importlib.util.find_spec("asdf") is None:
+    from importlib.util import find_spec  # late, as below: commands import this module, and few use it
+
+    if find_spec("asdf") is None:
         raise UsageError("schemas need the asdf library, which is not installed: pip install 'asdffs[schema]'")
 
 
@@ -37,6 +37,8 @@ def check_schemas(text: bytes, dialect: Dialect | None = None, count: int = 0) -
     """
     lines = _lines_before_tree(text)
     if dialect is not None and dialect.upgradable:
+        from asdffs.tree.upgraded_text import HistoryEntries, upgraded_text
+
         today = next(one for one in registry.each("dialects") if not one.upgradable)
         entries = HistoryEntries(["it was looked at"], "2000-01-01 00:00:00", "0")  # a history must have an entry
         text = upgraded_text(text, dialect, today, count, entries).text

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 _MEANWHILE: Final = "another program changed it while blocks were being written; open it again"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Parts:
     """The parts that ``opening`` makes when the file is opened, and again after another program changed it."""
 
@@ -52,7 +52,7 @@ class Parts:
     dialect: Dialect
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Setup:
     """The settings for the parts of a file, which are made each time the file is read.
 

@@ -298,7 +298,7 @@ def _find_magic(held: bytearray, start: int, rules: BlockRules) -> int:
     return min(places, default=-1)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Window:
     """The piece of the file in which a search looks: ``held`` begins at ``start``.  Bounded memory."""
 

@@ -164,7 +164,7 @@ def _with_views(options: MountOptions, **changes: Any) -> MountOptions:
 
 
 def _with_remote(options: MountOptions, **changes: Any) -> MountOptions:
-    return replace(options, remote=replace(options.remote, **changes))
+    return replace(options, remote=options.remote._replace(**changes))
 
 
 def _set_remote(name: str) -> Setter:

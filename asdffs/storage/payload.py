@@ -9,10 +9,8 @@ Also makes the names of all temporary files.  One thread at a time.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +30,7 @@ _PAYLOAD_NAME: Final = re.compile(rf"\.asdffs-[0-9a-f]{{16}}-\d{{1,20}}{re.escap
 _POURED_AT_ONCE: Final = 1 << 22
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Payload:
     """``size`` bytes in ``backend``, with the CRC-32 ``crc``; written from start to end.
 
@@ -89,8 +87,10 @@ def create_unnamed(spool: str | None) -> Payload:
 
     Raises ``OSError``.
     """
-    place = spool or tempfile.gettempdir()
-    with tempfile.TemporaryFile(dir=place) as file:  # never has a name, if the file system supports that
+    from tempfile import TemporaryFile, gettempdir  # late: it takes a while
+
+    place = spool or gettempdir()
+    with TemporaryFile(dir=place) as file:  # never has a name, if the file system supports that
         return Payload(FileFolder(place), FileBackend(os.dup(file.fileno()), "payload", writable=True), named=False)
 
 
@@ -137,7 +137,9 @@ def is_payload_name(name: str) -> bool:
 
 def temporary_prefix(name: str) -> str:
     """Return the prefix of all temporary files for the file ``name``; short enough for any name."""
-    return f".asdffs-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}-"
+    from hashlib import sha256
+
+    return f".asdffs-{sha256(os.fsencode(name)).hexdigest()[:16]}-"
 
 
 def create_temporary(folder: Folder, name: str, suffix: str) -> Backend:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import enum
 import os
-import secrets
 import struct
 import zlib
 from itertools import pairwise
@@ -204,7 +203,7 @@ def _record(
 ) -> Record:
     seen = backend.read_at(witness.start, min(_WITNESS, len(witness)))
     inode = backend.signature().inode
-    nonce = secrets.randbits(64)
+    nonce = int.from_bytes(os.urandom(8), "little")
     seen_facts = (witness.start, len(seen), zlib.crc32(seen))
     return Record(nonce, inode, plan.old_size, plan.new_size, *seen_facts, images, gap, fill)
 

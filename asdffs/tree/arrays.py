@@ -12,7 +12,6 @@ from typing import Final
 from asdffs.dialects.base import Dialect
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
-from asdffs.tree.outline import read_outline
 
 _SKIP: Final = frozenset({"data"})
 
@@ -45,6 +44,8 @@ def look_at_arrays(
 
     if not read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, take=taken).indirect:
         return
+    from asdffs.tree.outline import read_outline
+
     anew()
     branches = read_outline(text, dialect, spans=False).arrays
     for branch in branches:

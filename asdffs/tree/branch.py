@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, unquote
 
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.paths import Path
@@ -171,6 +170,8 @@ def walk(root: Branch, fragment: str, resolve: Callable[[Branch], Branch | None]
 
 def _beyond(branch: Branch, keys: list[str]) -> Branch:
     """Return a reference to the path ``keys`` below the target of ``branch``, which is in another file."""
+    from urllib.parse import quote
+
     file, _, fragment = str(branch.elsewhere).partition("#")
     more = "/".join(quote(key.replace("~", "~0").replace("/", "~1"), safe="~") for key in keys)
     uri = f"{file}#{fragment.rstrip('/')}/{more}"
@@ -182,6 +183,8 @@ def pointer_keys(fragment: str) -> list[str]:
 
     The first slash may be missing: the examples of the draft formats and the asdf library leave it out.
     """
+    from urllib.parse import unquote  # late, as above: few trees have references
+
     pointer = unquote(fragment)
     if not pointer:
         return []

@@ -75,7 +75,7 @@ class Reading(NamedTuple):
     indirect: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Frame:
     """A collection whose end was not read yet.
 
@@ -119,7 +119,7 @@ class _Frame:
         return self.key or "" if self.mapping else self.count
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Reader:
     """Checks the events.  ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars."""
 

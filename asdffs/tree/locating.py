@@ -42,7 +42,7 @@ class Through(NamedTuple):
     anchor_line: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Container:
     """The mapping or sequence that has the value, or would have it.
 
@@ -67,7 +67,7 @@ class Container:
     end: int = -1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Location:
     """Where a value is.
 

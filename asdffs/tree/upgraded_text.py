@@ -150,7 +150,7 @@ def new_tag(tag: str) -> str | None:
     return f"{_NEW}/{name}-{_TAGS[name]}" if name in _TAGS else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Tags:
     """Rewrites tags and ``%TAG`` directives.
 

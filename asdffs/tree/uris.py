@@ -7,13 +7,18 @@ that has the source.  Pure functions.
 from __future__ import annotations
 
 import posixpath
-from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult  # and late below: most commands resolve no URI
 
 _LOCAL = ("", "localhost")
 
 
 def resolve(source: str, base: str) -> str | None:
     """Return the path that the URI ``source`` in the file ``base`` refers to; None if it is not on this machine."""
+    from urllib.parse import unquote_to_bytes
+
     parts = _split(source)
     if parts is None:
         return None
@@ -29,6 +34,8 @@ def is_relative(source: str) -> bool:
 
 def _split(source: str) -> SplitResult | None:
     """Return the parts of a URI that refers to a file on this machine, else None."""
+    from urllib.parse import unquote_to_bytes, urlsplit
+
     try:
         parts = urlsplit(source)
     except ValueError:  # not a URI

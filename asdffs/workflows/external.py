@@ -7,7 +7,7 @@ files and changes none.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
@@ -17,8 +17,7 @@ from asdffs.tree.placement import fault_in_block
 from asdffs.tree.uris import resolve
 
 
-@dataclass(frozen=True, slots=True)
-class External:
+class External(NamedTuple):
     """An array with the URI ``source``.
 
     ``path``: the file that the URI leads to; None if it is not a file on this machine.  ``data_size``: the size of

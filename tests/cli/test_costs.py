@@ -67,6 +67,35 @@ def grow_tree(file: Path, folder: Path) -> tuple[int, int]:
     return cost(folder, "edit", file, editor=f"sed -i '/^value:/r {folder / 'more'}'")
 
 
+#: Modules that take long to import, and which a command on a small file does not need.
+SLOW = ["tempfile", "secrets", "numpy", "rich", "asdf", "ctypes", "subprocess", "multiprocessing"]
+OF_INFO = [
+    "hashlib",
+    "asdffs.document.arrays.array",
+    "asdffs.document.values",
+    "asdffs.document.schema",
+    "asdffs.cli.file_map",
+]
+IMPORTED = """
+import sys
+from asdffs.cli.main import main
+code = main(sys.argv[1:])
+print("modules", code, *sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 65), (("info",), 140), (("check",), 160)])
+def test_commands_import_little(words: tuple[str, ...], most: int, tmp_path: Path) -> None:
+    file = make(tmp_path / "data.asdf")
+    command = [sys.executable, "-c", IMPORTED, *words, str(file)]
+    done = subprocess.run(command, env=environment_in(tmp_path), capture_output=True, text=True, timeout=120)
+    _, code, *modules = done.stderr.splitlines()[-1].split()
+    assert code == "0", done.stderr
+    unneeded = [*SLOW, *(OF_INFO if words[0] == "info" else [])]
+    assert [name for name in unneeded if name in modules] == []
+    assert len([name for name in modules if name.startswith("asdffs.")]) <= most
+
+
 COMMANDS: dict[str, Callable[[Path, Path], tuple[int, int]]] = {
     "info": lambda file, folder: cost(folder, "info", "--json", file),
     "check": lambda file, folder: cost(folder, "check", file),

@@ -1,26 +1,29 @@
 """Finds the arrays of the committed tree by their paths, and follows references.
 
-The caller holds the main lock; other requests are served while the tree is read.
+The caller holds the main lock; other requests are served while the tree is read.  ``Array`` and what it needs is
+imported when the first array is used: most commands use none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from asdffs.document.arrays.array import Array, Mask
 from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
 from asdffs.tree.branch import Branch, Outline, shown_key
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path
 
+if TYPE_CHECKING:
+    from asdffs.document.arrays.array import Array
+
 _MASK: Final = "mask"
 #: The longest number of an item, in digits.
 _LONGEST: Final = 18
 
 
-class ArrayIndex(Mapping[str, Array]):
+class ArrayIndex(Mapping[str, "Array"]):
     """The arrays of a document, as a mapping from paths to ``Array``: ``document.arrays["roman/data"]``.
 
     A path has the keys and item numbers from the root of the tree, such as ``"roman/data"`` or ``"stack/0"``.  These
@@ -42,6 +45,8 @@ class ArrayIndex(Mapping[str, Array]):
     @serialized
     def __getitem__(self, path: str) -> Array:
         """Return the array at ``path``.  Raises as the class."""
+        from asdffs.document.arrays.array import Array, Mask
+
         file, keys, mask = self._keys(path)
         name = "/".join((*map(name_of, keys), *([_MASK] if mask else [])))
         return (Mask if mask else Array)(file, file.linked_files.finder(file, keys), name)

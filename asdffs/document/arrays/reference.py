@@ -154,7 +154,7 @@ class ArrayReference:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Entry:
     """A file that is open, or will be.  ``users``: reads under way.  ``opening``: held while it is opened."""
 

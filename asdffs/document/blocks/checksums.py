@@ -6,15 +6,25 @@ accepted.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from asdffs.errors import AbandonedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.scheduling import CHUNK, Scheduler
 
+if TYPE_CHECKING:
+    import hashlib
+
 Read = Callable[[int, int], bytes]
 Step = Callable[[int], object]
+
+
+def new_digest() -> hashlib._Hash:
+    """Return a new MD5 of hashlib."""
+    import hashlib  # late: most commands compute no checksum
+
+    return hashlib.md5(usedforsecurity=False)
 
 
 def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, scheduler: Scheduler, step: Step) -> str:
@@ -39,7 +49,7 @@ def find_fault(header: BlockHeader, stored: Read, decoded: Read, *, scheduler: S
 
 
 def _sum(read: Read, size: int, scheduler: Scheduler, step: Step) -> bytes:
-    digest = hashlib.md5(usedforsecurity=False)
+    digest = new_digest()
     for place in range(0, size, CHUNK):
         piece = read(place, CHUNK)
         if not piece:
@@ -59,7 +69,7 @@ def digest_of(
 
     ``read(offset, length)`` returns bytes.  ``step(bytes)`` is called after each part.  Raises ``OSError``.
     """
-    digest = hashlib.md5(usedforsecurity=False)
+    digest = new_digest()
     for place in range(0, size, CHUNK):
         if interrupted():
             return None

@@ -21,7 +21,6 @@ from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Signature
-from asdffs.storage.found_places import load_places, save_places
 
 logger = logging.getLogger(__name__)
 
@@ -182,12 +181,16 @@ class CompressedBlocks:
         known = self._known()
         found = decoded.remembered() if known is not None else b""
         if known is not None and found:
+            from asdffs.storage.found_places import save_places
+
             save_places(known, f"block {number}", found)
 
     def _recalled(self, number: int, seeker: Seeker) -> Seeker:
         """Give ``seeker`` the places that an earlier program saved, and return it."""
         known = self._known()
         if known is not None and isinstance(seeker, Remembering):
+            from asdffs.storage.found_places import load_places
+
             seeker.recall(load_places(known, f"block {number}"))
         return seeker
 

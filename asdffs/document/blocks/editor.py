@@ -35,7 +35,7 @@ from asdffs.scheduling import CHUNK, Scheduler
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Edit:
     """The pending change of one block.  All sizes are in bytes of content.
 

@@ -5,11 +5,11 @@ The main lock is released meanwhile, so other requests are served.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from asdffs.codecs.base import Codec, Encoding, Source, pieces
+from asdffs.document.blocks.checksums import new_digest
 from asdffs.document.blocks.package_codecs import check_encoded, is_of_package, mistakes_told
 from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, NotSupportedError
@@ -69,7 +69,7 @@ def encode(
     Raises ``NotSupportedError`` if the format cannot hold the content; ``AbandonedError`` if the mount is ending; or
     as ``read``; or ``OSError``.
     """
-    digest = hashlib.md5(usedforsecurity=False)
+    digest = new_digest()
     name = "compression" if codec is not None else "decompression"
     with progress.over(name, size, number) as step, scheduler.waiting():
         content = ContentSource(size, read, scheduler, step)

@@ -5,12 +5,12 @@ The main lock is released meanwhile, so other requests are served.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from asdffs.codecs.base import Source
 from asdffs.codecs.seeking.slots import Rewritable, Slot
+from asdffs.document.blocks.checksums import new_digest
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.plan import difference
@@ -41,7 +41,7 @@ def assemble(slots: list[NewSlot], old: BlockHeader, stored: Source, payload: Pa
 
     Raises as ``Source.read_at``, ``OSError``.
     """
-    digest = hashlib.md5(usedforsecurity=False)
+    digest = new_digest()
     for piece in _assembled(slots, stored):
         payload.append(piece)
         digest.update(piece)

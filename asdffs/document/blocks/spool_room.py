@@ -6,7 +6,6 @@ A block asks for room before it keeps anything.  The caller holds the main lock.
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import BinaryIO, Final, Protocol
 
 from asdffs.errors import Remedy, SpoolFullError
@@ -71,7 +70,9 @@ class SpoolRoom:
     @property
     def directory(self) -> str:
         """The directory of the spool files.  Raises ``OSError`` if the system has no temporary directory."""
-        return self._directory or tempfile.gettempdir()
+        from tempfile import gettempdir  # late, as below: it takes a while
+
+        return self._directory or gettempdir()
 
     @property
     def most(self) -> int:
@@ -92,7 +93,9 @@ class SpoolRoom:
         try:
             fd = os.open(self.directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except (AttributeError, OSError):  # O_TMPFILE is not supported by this system or file system
-            return tempfile.TemporaryFile(dir=self.directory)
+            from tempfile import TemporaryFile
+
+            return TemporaryFile(dir=self.directory)
         return open(fd, "w+b")
 
     def use(self, block: Occupant) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.errors import UsageError
 
@@ -17,8 +16,7 @@ WHOLE_MAX: Final = 1 << 30
 TIMEOUT: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteOptions:
+class RemoteOptions(NamedTuple):
     """Settings for remote files.
 
     ``anonymous``: send no credentials.  ``endpoint``: the URL of the object store, None for the provider's.
