@@ -7,6 +7,7 @@ import signal
 import threading
 import warnings
 from pathlib import Path
+from typing import Any
 
 import asdf
 import astropy.units
@@ -75,7 +76,7 @@ def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
     for name, other in (("a", "b"), ("b", "a")):
         written(tmp_path / f"{name}.asdf", f"own: {ARRAY}}}\nother: {{$ref: '{other}.asdf#/'}}\n")
         written(tmp_path / f"{name}.asdf", f"top:\n  own: {ARRAY}}}\n  other: {{$ref: '{other}.asdf#/top'}}\n")
-    with pytest.warns(UserWarning, match="refers back to the one that refers to it"):
+    with pytest.warns(UserWarning, match="the two files refer to each other"):
         found = xr.open_dataset(tmp_path / "a.asdf", engine="asdffs")
     assert [*found][:2] == ["own", "other.own"]
     assert np.array_equal(found["other.own"], VALUES)
@@ -110,8 +111,8 @@ def test_masks_are_broadcast(tmp_path: Path, shape: list[int], alias: bool) -> N
 @pytest.mark.parametrize(
     ("mask", "reason"),
     [
-        (mask_of("[3]"), r"a/mask is left out: its shape \[3\] cannot be broadcast to that of its array, \[3, 4\]"),
-        (mask_of("[1, 3, 4]"), "a/mask is left out: its shape"),
+        (mask_of("[3]"), r"its mask has the shape \[3\], which does not fit \[3, 4\], so no element is masked"),
+        (mask_of("[1, 3, 4]"), "a/mask is left out: its mask has the shape"),
         (mask_of("[9]", 7), "a/mask is left out: its source is 7, .* so no element is masked"),
         ("!core/ndarray-1.1.0 [1.5, 2, 3, 4]", "a/mask is left out: its elements are float64, not bool8"),
         ("'3'", "a/mask is left out: its elements cannot be compared with the mask '3', so no element is masked"),
@@ -131,6 +132,23 @@ def test_a_value_that_no_element_can_have_masks_nothing(tmp_path: Path, mask: st
     assert np.array_equal(opened(path)["a"], VALUES)
     with asdffs.open(path) as document:
         assert not document.arrays["a/mask"][...].any()
+
+
+@pytest.mark.parametrize(
+    ("mask", "datatype", "values"),
+    [
+        ("1.0e+300", "float16", np.array([np.inf, 1, -np.inf], "<f2")),
+        ("-1.0e+300", "float32", np.array([-np.inf, 1, np.nan], "<f4")),
+        (str(10**400), "float64", np.array([np.inf, 1, 2], "<f8")),
+        (str(2**70), "bool8", np.array([True, False, True])),
+        ("''", "[ascii, 0]", np.zeros(3, "S0")),
+    ],
+)
+def test_a_value_beyond_the_datatype_masks_nothing(tmp_path: Path, mask: str, datatype: str, values: Any) -> None:
+    fields = f"source: 0, datatype: {datatype}, byteorder: little, shape: [3], mask: {mask}"
+    path = written(tmp_path / "a.asdf", f"a: !core/ndarray-1.1.0 {{{fields}}}\n", values.tobytes())
+    with asdffs.open(path) as document:
+        assert document.arrays["a/mask"][...].tolist() == [False] * 3
 
 
 def test_the_mask_of_a_selection_reads_the_selection(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class ArrayIndex(Mapping[str, "Array"]):
             last = number + 1 == len(names)
             if last and name == _MASK and branch.array is not None and branch.masked:
                 return file, keys, True
-            key = _key_named(branch, name)
+            key = key_named(branch, name)
             if key is None:
                 raise KeyError(path)
             branch, keys = branch.children[key], (*keys, key)
@@ -95,7 +95,7 @@ class ArrayIndex(Mapping[str, "Array"]):
         return self._file.outlines.branch(path)
 
 
-def _key_named(branch: Branch, name: str) -> str | int | None:
+def key_named(branch: Branch, name: str) -> str | int | None:
     """Return the key of the child with ``name`` in a path; None if there is none."""
     direct = int(name) if not branch.mapping and name.isdecimal() and len(name) < _LONGEST else name
     child = branch.children.get(direct)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from asdffs.document.arrays.base_elements import Elements
 from asdffs.document.arrays.chunk_codecs import missing_library
 from asdffs.document.arrays.elements import elements_of
-from asdffs.document.arrays.masks import ValueMask
+from asdffs.document.arrays.masks import ValueMask, check_mask_shape
 from asdffs.document.state import FileState
 from asdffs.errors import DamagedBlockError, InvalidArrayError
 from asdffs.tree.branch import Branch
@@ -82,15 +82,4 @@ def _check_mask(file: FileState, branch: Branch, elements: Elements) -> None:
     mask = branch.children.get(_MASK)
     if mask is None or mask.array is None or isinstance(mask.array.source, str):
         return
-    shape = elements_of(file, mask).shape
-    if not _is_broadcastable(shape, elements.shape):
-        raise InvalidArrayError(f"its mask has the shape {list(shape)}, which does not fit {list(elements.shape)}")
-
-
-def _is_broadcastable(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    """Return whether ``shape`` can be broadcast to the shape ``to``.
-
-    As in numpy, axes are compared from the last one on, and a length of 1 fits any length.
-    """
-    pairs = zip(reversed(shape), reversed(to), strict=False)
-    return len(shape) <= len(to) and all(one in (1, other) for one, other in pairs)
+    check_mask_shape(elements_of(file, mask).shape, elements.shape)

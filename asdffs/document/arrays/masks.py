@@ -1,4 +1,7 @@
-"""Masks that the tree states as a value: elements equal to the value are masked."""
+"""Masks: whether one fits its array, and those that the tree states as a value, which equal elements have.
+
+Implements the property ``mask`` of the schema core/ndarray.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,18 @@ from asdffs.tree.inline import complex_of
 
 #: The largest size of an element that is compared, in bytes: it is in memory several times.
 _LARGEST: Final = 16 << 20
+#: Larger integers are no float64.
+_LARGEST_FLOAT: Final = 1 << 1023
+
+
+def check_mask_shape(mask: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Raise ``InvalidArrayError`` if a mask of the shape ``mask`` cannot be broadcast to its array, of ``shape``.
+
+    As in numpy, axes are compared from the last one on, and a length of 1 fits any length.
+    """
+    pairs = zip(reversed(mask), reversed(shape), strict=False)
+    if len(mask) > len(shape) or not all(one in (1, other) for one, other in pairs):
+        raise InvalidArrayError(f"its mask has the shape {list(mask)}, which does not fit {list(shape)}")
 
 
 class ValueMask(Elements):
@@ -72,7 +87,7 @@ class ValueMask(Elements):
     def of(self, elements: Any) -> Any:
         """Return the mask of some of the elements, an ndarray or a scalar.  Raises ``InvalidArrayError``."""
         try:
-            return _compared(elements, self._value, self._dtype.kind)
+            return _compared(elements, self._value, self._dtype)
         except (TypeError, ValueError) as err:
             raise InvalidArrayError(f"its elements cannot be compared with the mask {self._value!r}") from err
 
@@ -85,16 +100,30 @@ def _value_of(scalar: Scalar, kind: str) -> Any:
     return value.encode() if kind == "S" and isinstance(value, str) else value
 
 
-def _compared(data: Any, value: Any, kind: str) -> Any:
-    """Return which elements equal ``value``; floats nearly, as ``numpy.ma.masked_values`` does it.
+def _compared(data: Any, value: Any, dtype: Any) -> Any:
+    """Return which of the elements ``data``, of the numpy ``dtype``, equal ``value``; floats nearly (``isclose``).
 
-    An integer outside of the range of the elements equals none.  Raises ``TypeError`` if ``value`` is of another sort
-    than elements of the numpy ``kind``.
+    Elements without bytes equal nothing.  Raises ``TypeError`` if ``value`` is of another sort than the elements.
     """
     import numpy as np
 
-    if kind not in "biufcSU" or isinstance(value, (str, bytes)) != (kind in "SU") or not np.isscalar(value):
+    if dtype.kind not in "biufcSU" or isinstance(value, (str, bytes)) != (dtype.kind in "SU"):
         raise TypeError
+    if not isinstance(value, (bool, int, float, complex, str, bytes)):
+        raise TypeError
+    if not dtype.itemsize or (isinstance(value, int) and not _has(dtype, value)):
+        return np.zeros(np.shape(data), bool)
     if isinstance(value, float) and math.isnan(value):
         return np.isnan(data)
-    return np.isclose(data, value) if kind == "f" else np.equal(data, value)
+    if dtype.kind == "f":  # as float64, because 1e300 would be infinite as a smaller float
+        return np.isclose(np.asarray(data, float), np.asarray(value, float))
+    return np.equal(data, value)
+
+
+def _has(dtype: Any, value: int) -> bool:
+    """Return whether an element of ``dtype`` can be the integer ``value``; of floats, nearly."""
+    import numpy as np
+
+    if dtype.kind in "iu":
+        return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+    return value in (0, 1) if dtype.kind == "b" else abs(value) < _LARGEST_FLOAT

@@ -181,7 +181,7 @@ class OpenFiles:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, _Entry] = OrderedDict()
-        self._inherited = self._open
+        self._inherited: list[object] = []
 
     @contextlib.contextmanager
     def using(self, path: str, open_file: Callable[[str], Opened]) -> Iterator[Opened]:
@@ -208,7 +208,7 @@ class OpenFiles:
     def forget(self) -> None:
         """Use none of the files, because they are those of the process of which this is a fork."""
         self._lock = threading.Lock()  # another thread of that process may have held the lock
-        self._inherited = self._open  # kept, because the stores of remote files cannot end in a fork
+        self._inherited.append(self._open)  # kept, because the stores of remote files cannot end in a fork
         self._open = OrderedDict()
 
     def _entry(self, path: str) -> _Entry:

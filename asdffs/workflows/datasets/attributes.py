@@ -28,6 +28,12 @@ def attributes_in(values: Mapping[str, Any], group: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def is_all_in(values: Mapping[str, Any], group: str) -> bool:
+    """Return whether all of ``values``, as in ``attributes_in``, are in ``group``, or about the file."""
+    inside = f"{group}.", f"{group}["
+    return all(value is None or name.startswith(inside) or _OF_THE_FILE.match(name) for name, value in values.items())
+
+
 def _inside(values: Mapping[str, Any], group: str) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if _OF_THE_FILE.match(name) or not name.startswith(group):

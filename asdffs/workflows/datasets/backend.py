@@ -78,7 +78,7 @@ def _path_of(place: Any) -> str:
 
 
 def _shown(found: Dataset, *, masking: bool) -> dict[str, Variable]:
-    """Return the variables without the masks that are in the values of all arrays that have them."""
+    """Return the variables; a mask is left out if all variables that use it show its elements as NaN."""
     if not masking:
         return found.variables
     masks = {one.mask for one in found.variables.values() if _is_masked(one)}

@@ -19,8 +19,9 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
     """The elements of ``reference``, or the field of its records to which the names ``fields`` lead.
 
     ``shape``: that of the variable: the axes of the array, then those of the field.  ``dtype``: of its elements in
-    the file.  ``mask``: if given, elements for which it is true are NaN, and integers become floats.  Its shape can
-    be broadcast to that of the array, and it masks all elements of a field that has axes of its own.
+    the file.  ``mask``: if given, elements for which it is true are NaN, and integers become floats.  numpy can
+    broadcast it to the shape of the array.  One element of the mask is for the whole field of a record, also if the
+    field has axes of its own.
 
     It can be pickled, and used by any thread or process.
     """
@@ -63,7 +64,7 @@ class LazyArray(BackendArray):  # type: ignore[misc]  # xarray's annotations are
         return masked
 
     def _missing(self, key: tuple[Any, ...], mask: ArrayReference) -> Any:
-        """Return which of the selected elements are missing, in a shape that can be broadcast to theirs."""
+        """Return the mask of the elements that ``key`` selects, which numpy can broadcast to their shape."""
         axes = self._reference.ndim
         first = axes - mask.ndim
         lengths = zip(key[first:axes], mask.shape, self.shape[first:axes], strict=True)
@@ -86,7 +87,7 @@ def with_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _only(key: Any) -> Any:
-    """Return the index for an axis of length 1 that stands for a longer one, to which ``key`` belongs."""
+    """Return the index for an axis of length 1 of the mask; ``key`` is the index for that axis of the array."""
     return 0 if isinstance(key, (int, np.integer)) else slice(0, 1)
 
 

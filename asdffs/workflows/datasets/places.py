@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from asdffs.document.arrays.index import key_named
 from asdffs.document.document import Document
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotSupportedError, UsageError
@@ -64,18 +65,12 @@ def find_group(document: Document, root: Branch, group: str) -> Place:
     Raises ``UsageError`` if no group with arrays is there, ``InvalidArrayError``.
     """
     place: Place | None = Place(document, (), (root,))
-    for name in group.strip("/").split("/") if group.strip("/") else ():
-        place = _child_named(place, name) if place is not None else None
-    if place is None or place.branch.array is not None:
+    for name in filter(None, group.strip("/").split("/")):
+        key = key_named(place.branch, name) if place is not None else None
+        place = place.below(key, place.branch.children[key]) if place is not None and key is not None else None
+    if place is None or not place.branch.holds or place.branch.array is not None:
         raise UsageError(f"there is no group {group!r} with arrays", path=document.path)
     return place._replace(branches=(place.branch,), keys=())
-
-
-def _child_named(place: Place, name: str) -> Place | None:
-    for key, child in place.branch.children.items():
-        if child.holds and name in (name_of(shown_key(key, child)), name_of(key)):
-            return place.below(key, child)
-    return None
 
 
 def places_below(group: Place, left_out: dict[str, str]) -> Iterator[Place]:
@@ -105,9 +100,9 @@ def _children(place: Place, left_out: dict[str, str]) -> Iterator[Place]:
         try:
             below = place.below(key, child)
         except AsdffsError as err:
-            left_out["/".join((*place.names, name_of(key)))] = err.sentence
+            left_out["/".join((*place.names, name_of(shown_key(key, child))))] = err.sentence
             continue
         if below is not None and below.jumps[-1:] and below.jumps[-1] in below.jumps[:-1]:
-            left_out[below.path] = "it is in a file that refers back to the one that refers to it"
+            left_out[below.path] = "the two files refer to each other"
         elif below is not None:
             yield below

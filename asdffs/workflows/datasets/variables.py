@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from asdffs.document.arrays.array import Array
+from asdffs.document.arrays.masks import check_mask_shape
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, InvalidArrayError
 from asdffs.tree.branch import Branch
@@ -28,7 +29,7 @@ from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path, format_path
 from asdffs.tree.quantities import is_quantity
 from asdffs.tree.scalars import read_scalars
-from asdffs.workflows.datasets.attributes import attributes_in
+from asdffs.workflows.datasets.attributes import attributes_in, is_all_in
 from asdffs.workflows.datasets.axes import name_axes
 from asdffs.workflows.datasets.models import known_axes
 from asdffs.workflows.datasets.places import Place, find_group, places_below
@@ -86,8 +87,12 @@ def describe(
         root = document.arrays.outline().root
         if root is None:
             return Dataset({}, {}, {})
-        place = find_group(document, root, _default_group(document, root) if group is None else group)
-        attributes = _attributes_of_group(place)
+        values = read_scalars(document.tree.text(), document.dialect).values
+        place = find_group(document, root, _default_group(root, values) if group is None else group)
+        if place.file is not document:
+            values = read_scalars(place.file.tree.text(), place.file.dialect).values
+        path = place.branch.path
+        attributes = attributes_in(values, format_path(path) if path else "")
         found = _Reader(document, place).read()
     shapes = {name: one.shape for name, one in found.variables.items()}
     named = name_axes(shapes, axes or {}, lambda name, ndim: known_axes(attributes, name, ndim))
@@ -99,8 +104,11 @@ def describe(
     return found
 
 
-def _default_group(document: Document, root: Branch) -> str:
-    """Return the name of the key of ``root`` below which everything is; empty if there is none."""
+def _default_group(root: Branch, values: Mapping[str, Any]) -> str:
+    """Return the name of the key of ``root`` below which everything is; empty if there is none.
+
+    ``values``: all scalars of the tree (``tree/scalars``).
+    """
     holding = [(key, child) for key, child in root.children.items() if child.holds]
     if len(holding) != 1:
         return ""
@@ -108,15 +116,7 @@ def _default_group(document: Document, root: Branch) -> str:
     table = COLUMNS in child.children
     if child.array is not None or child.elsewhere is not None or not child.mapping or table or is_quantity(child):
         return ""
-    values = read_scalars(document.tree.text(), document.dialect).values
-    inside = attributes_in(values, format_path((key,)))
-    return name_of(key) if len(inside) == len(attributes_in(values, "")) else ""
-
-
-def _attributes_of_group(group: Place) -> dict[str, Any]:
-    path = group.branch.path
-    values = read_scalars(group.file.tree.text(), group.file.dialect).values
-    return attributes_in(values, format_path(path) if path else "")
+    return name_of(key) if is_all_in(values, format_path((key,))) else ""
 
 
 class _Reader:
@@ -155,31 +155,24 @@ class _Reader:
         try:
             mask = self._document.arrays[path]
             one = Variable("", mask, path, mask.shape, mask.dtype)
-            _check_mask(one, shape)
+            check_mask_shape(one.shape, shape)
+            if one.dtype.kind not in "biu":
+                raise InvalidArrayError(f"its elements are {one.dtype.name}, not bool8")
         except KeyError:
             self._found.left_out[path] = "it refers to something that is no array, so no element is masked"
+            return ""
         except AsdffsError as err:
             self._found.left_out[path] = f"{err.sentence}, so no element is masked"
-        else:
-            self._put(one, steps, steps)
-        return one.name if path not in self._found.left_out else ""
+            return ""
+        self._put(one, steps, steps)
+        return one.name
 
     def _put(self, one: Variable, steps: Path, whole: Path) -> None:
-        """Add a variable, whose name comes from ``steps``; if that is taken, from the ``whole`` path."""
+        """Add a variable.  Its name comes from ``steps``, or from the ``whole`` path if another one has that name."""
         name = format_path(steps)
         names = itertools.chain((name, format_path(whole)), (f"{name}_{number}" for number in itertools.count(2)))
         one.name = next(free for free in names if free not in self._found.variables)
         self._found.variables[one.name] = one
-
-
-def _check_mask(mask: Variable, shape: tuple[int, ...]) -> None:
-    """Raise ``InvalidArrayError`` if ``mask`` is not one of an array with the lengths ``shape`` (core/ndarray)."""
-    if mask.dtype.kind not in "biu":
-        raise InvalidArrayError(f"its elements are {mask.dtype.name}, not bool8")
-    behind = shape[len(shape) - len(mask.shape) :]
-    fits = (length in (1, wanted) for length, wanted in zip(mask.shape, behind, strict=False))
-    if len(mask.shape) > len(shape) or not all(fits):
-        raise InvalidArrayError(f"its shape {[*mask.shape]} cannot be broadcast to that of its array, {[*shape]}")
 
 
 def _steps(place: Place) -> Iterator[str | int]:

@@ -30,7 +30,7 @@ FILES: Final = "asdffs_files"
 #: The axis along which several files are stacked.
 AXIS: Final = "file"
 LOCAL: Final = "file://"
-#: Characters that separate names for Zarr, or that its readers replace by such, and what they are called.
+#: A slash separates names in Zarr, and readers of Zarr take a backslash for one.
 _SEPARATORS: Final = {"/": "slash", "\\": "backslash"}
 
 
