@@ -67,7 +67,7 @@ def grow_tree(file: Path, folder: Path) -> tuple[int, int]:
     return cost(folder, "edit", file, editor=f"sed -i '/^value:/r {folder / 'more'}'")
 
 
-#: Modules that take long to import, and which a command on a small file does not need.
+#: Modules that take long to import.  A command on a small file does not need them.
 SLOW = ["tempfile", "secrets", "numpy", "rich", "asdf", "ctypes", "subprocess", "multiprocessing"]
 OF_INFO = [
     "hashlib",
