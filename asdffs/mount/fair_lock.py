@@ -7,26 +7,37 @@ from collections import deque
 
 
 class FairLock:
-    """A first-in, first-out lock: no thread starves."""
+    """A first-in, first-out lock: no thread starves.  It takes one call in C if no other thread wants it.
+
+    A thread that must wait does so at a lock of its own, which whoever leaves releases for the first in the queue.
+    Only the thread that holds ``_lock`` takes from the queue.
+    """
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._held = False
+        self._lock = threading.Lock()
         self._queue: deque[threading.Lock] = deque()
 
     def __enter__(self) -> None:
-        with self._mutex:
-            if not self._held:
-                self._held = True
-                return
-            mine = threading.Lock()
-            mine.acquire()
-            self._queue.append(mine)
+        if not self._queue and self._lock.acquire(blocking=False):
+            return
+        mine = threading.Lock()
+        mine.acquire()
+        self._queue.append(mine)
+        self._wake_first()  # nobody may hold it any more, and then nobody else would wake this thread
         mine.acquire()
 
     def __exit__(self, *_: object) -> None:
-        with self._mutex:
+        if self._queue:
+            self._queue.popleft().release()  # it stays locked, for the next one
+            return
+        self._lock.release()
+        if self._queue:  # a thread came after the question above, and before the release
+            self._wake_first()
+
+    def _wake_first(self) -> None:
+        """Let the first thread of the queue have the lock, unless a thread has it, which will do that."""
+        while self._queue and self._lock.acquire(blocking=False):
             if self._queue:
-                self._queue.popleft().release()  # it stays held, by the next one
-            else:
-                self._held = False
+                self._queue.popleft().release()
+                return
+            self._lock.release()
