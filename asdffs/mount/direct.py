@@ -1,7 +1,7 @@
 """Answers the most frequent requests without libfuse.
 
-These are reads, writes that affect no other view or request, flushes of files without changes, and opens by the
-helper processes of ``dropper``, which concern only the kernel's pages.
+These are reads, writes that affect no other view or request, flushes of files without changes, extended attributes
+that no file here has, and opens by the helper processes of ``dropper``, which concern only the kernel's pages.
 
 libfuse and its bindings take three quarters of the time of a small read, and a third of that of a small write.  And
 libfuse 2 cannot answer with an extent.  These requests name an open file by our own number, so we need no state of
@@ -22,11 +22,13 @@ from typing import Final, Protocol
 
 from asdffs.mount.request import (
     FUSE_FLUSH,
+    FUSE_GETXATTR,
     FUSE_OPEN,
     FUSE_READ,
     FUSE_RELEASE,
     FUSE_WRITE,
     WRITE_CACHE,
+    asks_for_user_attribute,
     open_flags_of,
     payload_of,
     process_of,
@@ -91,19 +93,25 @@ class Direct:
             return True
         if opcode == FUSE_WRITE:
             return not how & WRITE_CACHE and self._write(unique, handle, offset, payload_of(request, size))
+        if opcode == FUSE_GETXATTR:  # the kernel asks for security.capability before each write
+            return not asks_for_user_attribute(request) and self._reply(unique, errno.ENOTSUP)
         if opcode == FUSE_OPEN:
             return self._files.is_helper(process_of(request)) and self._open(unique, open_flags_of(request))
         if (opcode in (FUSE_FLUSH, FUSE_RELEASE) and handle == _HELPERS) or (
             opcode == FUSE_FLUSH and self._files.is_clean(handle)
         ):
-            self._send(_HEADER.pack(_HEADER.size, 0, unique))
-            return True
+            return self._reply(unique, 0)
         return False
 
     def _open(self, unique: int, flags: int) -> bool:
         """Answer an open by a helper: with O_NONBLOCK the kernel keeps its pages of the file, else it drops them."""
         kept = _NO_FLUSH | (_KEEP_CACHE if flags & os.O_NONBLOCK else 0)
         self._send(_HEADER.pack(_HEADER.size + _OPENED.size, 0, unique), _OPENED.pack(_HELPERS, kept, 0))
+        return True
+
+    def _reply(self, unique: int, code: int) -> bool:
+        """Answer with the errno ``code`` alone; 0 means success."""
+        self._send(_HEADER.pack(_HEADER.size, -code, unique))
         return True
 
     def close(self) -> None:
@@ -117,10 +125,10 @@ class Direct:
         try:
             found = self._fetched(unique, self._files.read(None, size, offset, handle))
         except OSError as err:
-            self._send(_HEADER.pack(_HEADER.size, -(err.errno or errno.EIO), unique))
+            self._reply(unique, err.errno or errno.EIO)
         except Exception:  # the program must not wait for ever for an answer
             logger.exception("internal error; please report it")
-            self._send(_HEADER.pack(_HEADER.size, -errno.EIO, unique))
+            self._reply(unique, errno.EIO)
         else:
             if found is not None:
                 self._send(_HEADER.pack(_HEADER.size + len(found), 0, unique), found)
@@ -131,10 +139,10 @@ class Direct:
             if not self._files.overwrite(handle, offset, payload):
                 return False
         except OSError as err:
-            self._send(_HEADER.pack(_HEADER.size, -(err.errno or errno.EIO), unique))
+            self._reply(unique, err.errno or errno.EIO)
         except Exception:  # the program must not wait for ever for an answer
             logger.exception("internal error; please report it")
-            self._send(_HEADER.pack(_HEADER.size, -errno.EIO, unique))
+            self._reply(unique, errno.EIO)
         else:
             self._send(_WRITTEN.pack(_WRITTEN.size, 0, unique, len(payload), 0))
         return True

@@ -16,6 +16,7 @@ FUSE_OPEN: Final = 14
 FUSE_READ: Final = 15
 FUSE_WRITE: Final = 16
 FUSE_RELEASE: Final = 18
+FUSE_GETXATTR: Final = 22
 FUSE_FLUSH: Final = 25
 FUSE_RENAME2: Final = 45
 #: Requests that carry the inode of the file in question.  Requests about a name carry that of the directory.
@@ -38,6 +39,9 @@ _READ: Final = struct.Struct("=4xIQ24xQQII")
 _WRITE_FLAGS: Final = struct.Struct("=60xI")
 #: Offset of the bytes to write in FUSE_WRITE, after ``struct fuse_write_in``.
 _PAYLOAD: Final = 80
+#: Offset of the name in FUSE_GETXATTR, after ``struct fuse_getxattr_in``: 4 size, 4 unused.
+_ATTRIBUTE_NAME: Final = 48
+_USER_ATTRIBUTES: Final = b"user."
 #: Offset of the names in FUSE_RENAME, after 8 bytes for the new directory.  FUSE_RENAME2 has 8 more, for the flags.
 _RENAME_NAMES: Final = 48
 
@@ -82,6 +86,11 @@ def is_mapped_write(request: memoryview) -> bool:
 def payload_of(request: memoryview, size: int) -> memoryview:
     """Return the ``size`` bytes to write of a FUSE_WRITE request.  They are valid until the next request."""
     return request[_PAYLOAD : _PAYLOAD + size]
+
+
+def asks_for_user_attribute(request: memoryview) -> bool:
+    """Return whether a FUSE_GETXATTR request is about an extended attribute of the namespace ``user`` (xattr(7))."""
+    return bytes(request[_ATTRIBUTE_NAME : _ATTRIBUTE_NAME + len(_USER_ATTRIBUTES)]) == _USER_ATTRIBUTES
 
 
 def rename_target_of(request: memoryview) -> bytes:

@@ -15,6 +15,7 @@ from asdffs.mount.direct import Direct
 from asdffs.mount.request import (
     FUSE_FLUSH,
     FUSE_GETATTR,
+    FUSE_GETXATTR,
     FUSE_OPEN,
     FUSE_READ,
     FUSE_RELEASE,
@@ -158,6 +159,17 @@ def test_helpers_have_the_pages_of_a_file_kept_or_dropped(kernel: Kernel) -> Non
         for opcode in (FUSE_FLUSH, FUSE_RELEASE):
             assert kernel.answer(request(opcode, struct.pack("=QIIQ", handle, 0, 0, 0))) == (0, 77, b"")
     assert kernel.answer(request(FUSE_RELEASE, struct.pack("=QIIQ", 1, 0, 0, 0))) is None
+
+
+@pytest.mark.parametrize("name", [b"security.capability", b"system.posix_acl_access", b"trusted.user.x", b"user"])
+def test_attributes_that_no_file_has_are_refused_here(kernel: Kernel, name: bytes) -> None:
+    """The kernel asks for security.capability before each write."""
+    assert kernel.answer(request(FUSE_GETXATTR, struct.pack("=II", 64, 0) + name + b"\0")) == (errno.ENOTSUP, 77, b"")
+
+
+def test_attributes_of_users_are_for_libfuse(kernel: Kernel) -> None:
+    asked = struct.pack("=II", 64, 0) + b"user.asdf.compression\0"
+    assert kernel.answer(request(FUSE_GETXATTR, asked)) is None
 
 
 def test_what_requests_say() -> None:
