@@ -26,14 +26,14 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from asdffs import interrupts
 from asdffs.mount.caller import is_dying
 from asdffs.mount.fair_lock import FairLock
 from asdffs.mount.request import FUSE_WRITE, opcode_of, process_of
-from asdffs.mount.request_queue import SIGNALS, NoShortcut, RequestQueue, Shortcut
-from asdffs.mount.session import Session
+from asdffs.mount.request_queue import SIGNALS, RequestQueue, Shortcut
+from asdffs.mount.session import RequestBuffer, Session
 
 logger = logging.getLogger(__name__)
 
@@ -62,14 +62,14 @@ class Loop:
         self._waiting = 0
         self._parked: Counter[int] = Counter()
         self._idle = 0
-        self._answering: dict[int, Any] = {}
+        self._answering: dict[int, RequestBuffer] = {}
         self._threads: list[threading.Thread] = []
         self._calls: deque[Callable[[], object]] = deque()
         self._queue: RequestQueue | None = None
         self._stopping = False
         self._posting = 0
         self._looked: dict[int, float] = {}
-        self._new_shortcut: Callable[[], Shortcut] = NoShortcut
+        self._new_shortcut: Callable[[], Shortcut]
 
     @property
     def alone(self) -> bool:
@@ -79,7 +79,7 @@ class Loop:
     @property
     def request(self) -> memoryview:
         """The bytes of the request that this thread is answering; module ``request`` decodes them."""
-        return self._serving.request(self._answering[threading.get_ident()])
+        return self._answering[threading.get_ident()].request
 
     def forget_inode(self, inode: int) -> bool:
         """See ``Session``.  Any thread of the loop may call it."""
@@ -169,7 +169,7 @@ class Loop:
 
     # -- serving ------------------------------------------------------------
 
-    def serve(self, session: Session, new_shortcut: Callable[[], Shortcut] = NoShortcut) -> None:
+    def serve(self, session: Session, new_shortcut: Callable[[], Shortcut]) -> None:
         """Serve until the mount is gone or a signal ends it.  Runs in the main thread.
 
         ``new_shortcut``: makes a ``Shortcut`` for one thread.
@@ -191,13 +191,11 @@ class Loop:
 
     def _work(self, queue: RequestQueue) -> None:
         """Lead or be idle, until the end.  Each thread runs this."""
-        session = self._serving
-        buffer, shortcut = session.new_buffer(), self._new_shortcut()
+        shortcut = self._new_shortcut()
         try:
-            self._serve_requests(session, queue, buffer, shortcut)
+            self._serve_requests(self._serving, queue, shortcut)
         finally:
             shortcut.close()
-            session.free(buffer)
 
     @property
     def _serving(self) -> Session:
@@ -205,8 +203,8 @@ class Loop:
             raise RuntimeError("the loop does not serve a session")
         return self._session
 
-    def _serve_requests(self, session: Session, queue: RequestQueue, buffer: Any, shortcut: Shortcut) -> None:
-        poller, me, busy = queue.poller(), threading.get_ident(), False
+    def _serve_requests(self, session: Session, queue: RequestQueue, shortcut: Shortcut) -> None:
+        poller, me, busy, buffer = queue.poller(), threading.get_ident(), False, RequestBuffer()
         while self._lead(me):
             if self._calls:
                 self._run_calls()
@@ -220,15 +218,16 @@ class Loop:
                 if not queue.wait(poller):
                     self.stop()
 
-    def _answer(self, session: Session, buffer: Any, shortcut: Shortcut, me: int) -> None:
+    def _answer(self, session: Session, buffer: RequestBuffer, shortcut: Shortcut, me: int) -> None:
         self._answering[me] = buffer
         self._busy_since = time.monotonic()
         try:
-            if not shortcut.answer(session.request(buffer)):
+            if not shortcut.answer(buffer.request):
                 session.process(buffer)
         finally:
             del self._answering[me]
-            self._looked.pop(me, None)
+            if self._looked:
+                self._looked.pop(me, None)
 
     def _lead(self, me: int) -> bool:
         """Become or stay the leader, and wait for that as an idle thread.  Return False if the thread should end."""
@@ -263,7 +262,7 @@ class Loop:
         buffer = self._answering.get(self._leader)
         if buffer is None or self._parked[self._leader]:
             return False
-        return opcode_of(self._serving.request(buffer)) == FUSE_WRITE
+        return opcode_of(buffer.request) == FUSE_WRITE
 
     def _take_lead(self, me: int) -> None:
         """Make this thread the leader, which keeps the lead until it is busy.  The caller holds ``_state``."""

@@ -10,9 +10,9 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from asdffs.mount.session import Session
+from asdffs.mount.session import RequestBuffer, Session
 
 #: Number of busy polls for the next request right after an answer, about 50 us in all.  To fall asleep and wake up
 #: takes longer than a small read, and more processor time (docs/performance.md).  None on a single processor, where
@@ -30,17 +30,6 @@ class Shortcut(Protocol):
 
     def close(self) -> None:
         """Free resources, because no more requests come."""
-
-
-class NoShortcut:
-    """A shortcut that leaves all requests to libfuse."""
-
-    def answer(self, request: memoryview) -> bool:
-        """See ``Shortcut``."""
-        return False
-
-    def close(self) -> None:
-        """See ``Shortcut``."""
 
 
 class RequestQueue:
@@ -61,7 +50,7 @@ class RequestQueue:
         poller.register(self._ended, select.POLLIN)
         return poller
 
-    def take(self, buffer: Any, *, busy: bool) -> bool:
+    def take(self, buffer: RequestBuffer, *, busy: bool) -> bool:
         """Take a request into ``buffer``; return False if there is none.
 
         ``busy``: a request was just answered, so poll a few times: the program may ask again before this thread could

@@ -11,6 +11,7 @@ a lock there keeps even SIGKILL from ending the daemon.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
@@ -19,12 +20,16 @@ from typing import Any, Final, Protocol
 #: Offset that means "only attributes" (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
 _NO_PAGES: Final = -1
 _FAILED: Final = 1
-#: How many bytes of a request are accessible, at least: enough for two names of 4 KiB.  libfuse's buffer is larger.
-_WINDOW: Final = 16 << 10
-
-_libc = ctypes.CDLL(None)
-_libc.free.argtypes = (c_void_p,)
-_libc.free.restype = None
+#: The most pages of a write (FUSE_MAX_MAX_PAGES of fuse_i.h), and the bytes before them (FUSE_BUFFER_HEADER_SIZE).
+_PAGES: Final = 256
+_HEADER_ROOM: Final = 4096
+#: The kernel says EINVAL if the memory is too small for the writes that it agreed upon with libfuse.  At most, those
+#: have 65,535 pages (/proc/sys/fs/fuse/max_pages_limit).
+_LARGEST: Final = 65_535 * os.sysconf("SC_PAGESIZE")
+#: Errors of a read of /dev/fuse that mean: there is no request (fuse_dev_do_read: ENOENT for one that was withdrawn);
+#: the mount is gone.
+_NOTHING: Final = (errno.EAGAIN, errno.EINTR, errno.ENOENT)
+_GONE: Final = (errno.ENODEV, errno.ECONNABORTED)
 
 
 class Session(Protocol):
@@ -32,17 +37,11 @@ class Session(Protocol):
 
     fd: int
 
-    def new_buffer(self) -> Any:
-        """Return a buffer for the requests of one thread."""
-
-    def receive(self, buffer: Any) -> bool:
+    def receive(self, buffer: RequestBuffer) -> bool:
         """Take one request into ``buffer``; return False if there was none."""
 
-    def request(self, buffer: Any) -> memoryview:
-        """Return the bytes of the last request, followed by garbage.  Module ``request`` decodes them."""
-
-    def process(self, buffer: Any) -> None:
-        """Run the request's callback and send the answer."""
+    def process(self, buffer: RequestBuffer) -> None:
+        """Let libfuse run the request's callback and send the answer."""
 
     def exited(self) -> bool:
         """Return whether the mount is gone."""
@@ -56,9 +55,6 @@ class Session(Protocol):
     def forget_path(self, path: str) -> None:
         """Do the same for a file that was never open.  It has no pages, so this does not block either."""
 
-    def free(self, buffer: Any) -> None:
-        """Free a buffer."""
-
 
 class _Buffer(ctypes.Structure):
     """``struct fuse_buf``, with space for fields of later versions."""
@@ -71,6 +67,56 @@ class _Buffer(ctypes.Structure):
         ("pos", c_int64),
         ("later", c_uint64 * 5),
     )
+
+
+class RequestBuffer:
+    """The memory for the requests of one thread.
+
+    ``request``: the bytes of the last request, followed by garbage.  Module ``request`` decodes them.  ``fuse``: the
+    same as libfuse's ``struct fuse_buf``.
+    """
+
+    def __init__(self) -> None:
+        self._hold(_PAGES * os.sysconf("SC_PAGESIZE") + _HEADER_ROOM)
+
+    def _hold(self, size: int) -> None:
+        self._memory = bytearray(size)
+        self.places = [self._memory]
+        self.request = memoryview(self._memory)
+        self.fuse = _Buffer(mem=ctypes.addressof(c_char.from_buffer(self._memory)))
+        self.reference = byref(self.fuse)
+
+    def grow(self) -> None:
+        """Double the memory.  Raises ``OSError`` if that is more than any kernel asks for."""
+        if len(self._memory) > _LARGEST:
+            raise OSError(errno.EINVAL, "the kernel refuses to send requests")
+        self._hold(2 * len(self._memory))
+
+
+class _Device:
+    """Receives the requests from /dev/fuse.  ``os.readv`` takes a third of the time of libfuse's function."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._gone = False
+
+    def receive(self, buffer: RequestBuffer) -> bool:
+        """See ``Session``."""
+        try:
+            buffer.fuse.size = os.readv(self.fd, buffer.places)
+        except OSError as err:
+            if err.errno in _NOTHING:
+                return False
+            if err.errno not in _GONE:
+                buffer.grow()
+                return self.receive(buffer)
+            self._gone = True
+            return False
+        return True
+
+    def exited(self) -> bool:
+        """See ``Session``."""
+        return self._gone
 
 
 class _Arguments(ctypes.Structure):
@@ -94,63 +140,29 @@ def main_of(library_name: str, *, libfuse2: bool, serve: Callable[[Session], Non
 # -- libfuse 3 -----------------------------------------------------------------
 
 
-class _Buffer3:
-    """A buffer of libfuse 3, which allocates the memory at the first request and reuses it for all others."""
-
-    def __init__(self) -> None:
-        self.buffer = _Buffer()
-        self.reference = byref(self.buffer)
-        self.request: memoryview | None = None
-        self._place = 0
-
-    def look(self) -> memoryview:
-        """Return a view of this memory: the request, followed by garbage."""
-        buffer = self.buffer
-        if self.request is None or self._place != buffer.mem or len(self.request) < buffer.size:
-            self._place = buffer.mem
-            length = max(_WINDOW, buffer.size)  # libfuse always has room for more
-            self.request = memoryview((c_char * length).from_address(buffer.mem)).cast("B")
-        return self.request
-
-
-class _Session3:
+class _Session3(_Device):
     def __init__(self, library: ctypes.CDLL, fuse: int) -> None:
         self._fuse = fuse
         self._session = _declared(library, "fuse_get_session", c_void_p, c_void_p)(fuse)
+        super().__init__(_declared(library, "fuse_session_fd", c_int, c_void_p)(self._session))
         self._invalidate_path = _declared(library, "fuse_invalidate_path", c_int, c_void_p, c_char_p)
-        self._receive = _declared(library, "fuse_session_receive_buf", c_int, c_void_p, POINTER(_Buffer))
         self._process = _declared(library, "fuse_session_process_buf", None, c_void_p, POINTER(_Buffer))
         self._exited = _declared(library, "fuse_session_exited", c_int, c_void_p)
         self._invalidate = _declared(
             library, "fuse_lowlevel_notify_inval_inode", c_int, c_void_p, c_uint64, c_int64, c_int64
         )
-        self.fd: int = _declared(library, "fuse_session_fd", c_int, c_void_p)(self._session)
 
-    def new_buffer(self) -> Any:
-        return _Buffer3()
-
-    def receive(self, buffer: Any) -> bool:
-        return bool(self._receive(self._session, buffer.reference) > 0)
-
-    def request(self, buffer: Any) -> memoryview:
-        return buffer.look()  # type: ignore[no-any-return]
-
-    def process(self, buffer: Any) -> None:
+    def process(self, buffer: RequestBuffer) -> None:
         self._process(self._session, buffer.reference)
 
     def exited(self) -> bool:
-        return bool(self._exited(self._session))
+        return super().exited() or bool(self._exited(self._session))
 
     def forget_inode(self, inode: int) -> bool:
         return bool(self._invalidate(self._session, inode, _NO_PAGES, 0) == 0)
 
     def forget_path(self, path: str) -> None:
         self._invalidate_path(self._fuse, os.fsencode(path))
-
-    def free(self, buffer: Any) -> None:
-        buffer.request = None
-        _libc.free(buffer.buffer.mem)
-        buffer.buffer.mem = None
 
 
 def _main3(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
@@ -183,48 +195,20 @@ def _main3(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
 # -- libfuse 2 -----------------------------------------------------------------
 
 
-class _Buffer2:
-    """A buffer for libfuse 2, which does not allocate the memory itself."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.memory = ctypes.create_string_buffer(size)
-        self.request = memoryview(self.memory).cast("B")
-        self.buffer = _Buffer()
-
-    def emptied(self) -> Any:
-        self.buffer.size, self.buffer.flags, self.buffer.mem = self.size, 0, ctypes.addressof(self.memory)
-        return byref(self.buffer)
-
-
-class _Session2:
+class _Session2(_Device):
     def __init__(self, library: ctypes.CDLL, fuse: int) -> None:
         self._session = _declared(library, "fuse_get_session", c_void_p, c_void_p)(fuse)
         next_channel = _declared(library, "fuse_session_next_chan", c_void_p, c_void_p, c_void_p)
         self._channel = next_channel(self._session, None)
-        self._receive = _declared(
-            library, "fuse_session_receive_buf", c_int, c_void_p, POINTER(_Buffer), POINTER(c_void_p)
-        )
+        super().__init__(_declared(library, "fuse_chan_fd", c_int, c_void_p)(self._channel))
         self._process = _declared(library, "fuse_session_process_buf", None, c_void_p, POINTER(_Buffer), c_void_p)
         self._exited = _declared(library, "fuse_session_exited", c_int, c_void_p)
-        self._size: int = _declared(library, "fuse_chan_bufsize", c_size_t, c_void_p)(self._channel)
-        self.fd: int = _declared(library, "fuse_chan_fd", c_int, c_void_p)(self._channel)
 
-    def new_buffer(self) -> Any:
-        return _Buffer2(self._size)
-
-    def receive(self, buffer: Any) -> bool:
-        channel = c_void_p(self._channel)
-        return bool(self._receive(self._session, buffer.emptied(), byref(channel)) > 0)
-
-    def request(self, buffer: Any) -> memoryview:
-        return buffer.request  # type: ignore[no-any-return]
-
-    def process(self, buffer: Any) -> None:
-        self._process(self._session, byref(buffer.buffer), self._channel)
+    def process(self, buffer: RequestBuffer) -> None:
+        self._process(self._session, buffer.reference, self._channel)
 
     def exited(self) -> bool:
-        return bool(self._exited(self._session))
+        return super().exited() or bool(self._exited(self._session))
 
     def forget_inode(self, inode: int) -> bool:
         """Do nothing: with libfuse 2 the kernel caches no attributes (``options``)."""
@@ -232,9 +216,6 @@ class _Session2:
 
     def forget_path(self, path: str) -> None:
         """Do nothing, as ``forget_inode``."""
-
-    def free(self, buffer: Any) -> None:
-        """Do nothing: Python frees the memory."""
 
 
 def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
