@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=1, help="divide all sizes by this; the targets then mean little")
     parser.add_argument("--touch", type=int, default=4, help="GiB of RAM to touch first (default 4)")
     parser.add_argument("--binding", action="append", choices=["mfusepy", "fusepy"], help="default: both")
+    parser.add_argument("--before", default="", metavar="DIR", help="also measure the asdffs of this other checkout")
     parser.add_argument("--folder", help="where to put the files, up to 40 GB (default: the temporary directory)")
     parser.add_argument("--json", action="store_true", help="print all figures and verdicts as one JSON object")
     arguments = parser.parse_args()
@@ -71,7 +72,8 @@ def _measure(name: str, arguments: argparse.Namespace) -> tuple[Figures, tuple[T
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="asdffs-bench-") as folder:
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
-        section.measure(Place(Path(folder), arguments.rounds, arguments.scale, bindings), figures)
+        place = Place(Path(folder), arguments.rounds, arguments.scale, bindings, arguments.before)
+        section.measure(place, figures)
     return figures, section.TARGETS
 
 

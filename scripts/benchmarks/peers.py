@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 from collections.abc import Iterator
@@ -18,13 +19,13 @@ from benchmarks.place import ASDFFS, BIN, run
 
 @dataclass(frozen=True)
 class View:
-    """The files of a peer: one large file, and a folder of small ones.
+    """The files of a peer: one large file, and a folder of small ones, if it has one.
 
     ``pid``: the process that serves them; 0 for the kernel.
     """
 
     large: Path
-    small: Path
+    small: Path | None
     pid: int
     mountpoint: Path
 
@@ -56,6 +57,8 @@ class Native(Peer):
 class _Server(Peer):
     """A peer whose program stays in the foreground."""
 
+    has_small = True
+
     def command(self) -> list[object]:
         raise NotImplementedError
 
@@ -68,7 +71,8 @@ class _Server(Peer):
                     raise SystemExit(f"{self.name} did not mount")
                 time.sleep(0.01)
         try:
-            yield View(self.point / "large", self.point / "small", process.pid, self.point)
+            small = self.point / "small" if self.has_small else None
+            yield View(self.point / "large", small, process.pid, self.point)
         finally:
             run("umount", self.point)
             process.wait()
@@ -81,6 +85,32 @@ class Bindfs(_Server):
         return ["bindfs", "-f", self.folder / "plain", self.point]
 
 
+class WindowServer(_Server):
+    """A window on the same block, served by the least possible C (``window_server.c``)."""
+
+    name = "C window"
+    has_small = False
+
+    def __init__(self, folder: Path, program: Path) -> None:
+        super().__init__(folder)
+        self._program = program
+
+    def command(self) -> list[object]:
+        start, size = window_of_block(self.folder / "large.asdf")
+        return [self._program, self.folder / "large.asdf", start, size, self.point]
+
+
+def built_window_server(folder: Path) -> Path | None:
+    """Compile the window server into ``folder``; return None without a compiler or the headers of libfuse 3."""
+    if not shutil.which("cc") or not shutil.which("pkg-config") or subprocess.run(["pkg-config", "fuse3"]).returncode:
+        print("no C compiler or no headers of libfuse 3: no C window server", file=sys.stderr)
+        return None
+    program = folder / "window_server"
+    flags = run("pkg-config", "--cflags", "--libs", "fuse3").split()
+    run("cc", "-O2", "-o", program, Path(__file__).with_name("window_server.c"), *flags)
+    return program
+
+
 class Ratarmount(_Server):
     """The same files in a tar archive, with its index in memory."""
 
@@ -91,30 +121,39 @@ class Ratarmount(_Server):
 
 
 class Asdffs(Peer):
-    """asdffs with one binding: one mount for the large block, and one for the small blocks."""
+    """asdffs with one binding: one mount for the large block, and one for the small blocks.
 
-    def __init__(self, folder: Path, binding: str) -> None:
-        self.name = binding
+    ``source``: another checkout of asdffs to run; empty for this one.
+    """
+
+    def __init__(self, folder: Path, binding: str, source: str = "") -> None:
+        self.name = f"{binding} before" if source else binding
         super().__init__(folder)
+        self._binding, self._source = binding, source
         self._second = folder / f"mnt-{self.name}-small"
         self._second.mkdir()
 
     @contextmanager
     def ready(self) -> Iterator[View]:
-        small = mounted(self.folder / "small.asdf", self._second, self.name)
-        with mounted(self.folder / "large.asdf", self.point, self.name) as pid, small:
+        small = mounted(self.folder / "small.asdf", self._second, self._binding, source=self._source)
+        large = mounted(self.folder / "large.asdf", self.point, self._binding, source=self._source)
+        with large as pid, small:
             yield View(self.point / "blocks/0000.bin", self._second / "blocks", pid, self.point)
 
 
 @contextmanager
-def mounted(file: Path, point: Path, binding: str, *options: str) -> Iterator[int]:
-    """Mount an ASDF file inside the block.  The value of the ``with`` statement is the process id of the daemon."""
+def mounted(file: Path, point: Path, binding: str, *options: str, source: str = "") -> Iterator[int]:
+    """Mount an ASDF file inside the block.  The value of the ``with`` statement is the process id of the daemon.
+
+    ``source``: another checkout of asdffs to run; empty for this one.
+    """
+    environment = {"PYTHONPATH": source, "PYTHONSAFEPATH": "1"} if source else {}
     point.mkdir(exist_ok=True)
-    run(*ASDFFS, "mount", "--binding", binding, *options, file, point)
+    run(*ASDFFS, "mount", "--binding", binding, *options, file, point, **environment)
     try:
         yield int(json.loads((point / ".asdffs/status.json").read_text())["pid"])
     finally:
-        run(*ASDFFS, "umount", point)
+        run(*ASDFFS, "umount", point, **environment)
 
 
 def make_sources(folder: Path, size: int, count: int) -> None:
@@ -145,11 +184,23 @@ def offset_of_block(file: Path) -> int:
         return opened.read(100_000).index(b"\xd3BLK")
 
 
-def peers(folder: Path, bindings: tuple[str, ...]) -> list[Peer]:
-    """Return all installed peers."""
+def window_of_block(file: Path) -> tuple[int, int]:
+    """Return the offset and the size of the content of the first block in bytes; the block is not compressed."""
+    start = offset_of_block(file)
+    with open(file, "rb") as opened:
+        opened.seek(start)
+        header = opened.read(54)
+    return start + 6 + int.from_bytes(header[4:6], "big"), int.from_bytes(header[30:38], "big")
+
+
+def peers(folder: Path, bindings: tuple[str, ...], before: str = "") -> list[Peer]:
+    """Return all installed peers.  ``before``: another checkout of asdffs; empty for none."""
     found: list[Peer] = [Native(folder)]
+    if program := built_window_server(folder):
+        found.append(WindowServer(folder, program))
     if shutil.which("bindfs"):
         found.append(Bindfs(folder))
     if (folder / "plain.tar").exists():
         found.append(Ratarmount(folder))
-    return [*found, *(Asdffs(folder, name) for name in bindings)]
+    found.extend(Asdffs(folder, name) for name in bindings)
+    return [*found, *(Asdffs(folder, name, before) for name in bindings if before)]

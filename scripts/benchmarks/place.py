@@ -22,12 +22,14 @@ class Place:
     """The working directory and the settings of a section.
 
     ``folder``: empty at the start of the section.  ``scale``: divides all sizes.  ``bindings``: those to measure.
+    ``before``: another checkout of asdffs to compare with; empty for none.
     """
 
     folder: Path
     rounds: int
     scale: int
     bindings: tuple[str, ...]
+    before: str = ""
 
     def size(self, mib: int) -> int:
         """Return ``mib`` MiB in bytes, divided by ``scale``."""
@@ -69,11 +71,11 @@ def read_all(path: Path) -> int:
     return total
 
 
-def write_all(path: Path, size: int) -> None:
-    """Overwrite ``size`` bytes from the start of a file."""
-    piece = os.urandom(PIECE)
+def write_all(path: Path, size: int, piece_size: int = PIECE) -> None:
+    """Overwrite ``size`` bytes from the start of a file, ``piece_size`` bytes with each call."""
+    piece = os.urandom(piece_size)
     with open(path, "r+b", buffering=0) as file:
-        for _ in range(size // PIECE):
+        for _ in range(size // piece_size):
             file.write(piece)
 
 
