@@ -20,6 +20,7 @@ from asdffs.storage.backend import read_bytes
 from asdffs.tree.chunked import TABLE, is_chunked
 from asdffs.tree.events import Found, read_tree
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.tags import has_only_tags
 
 #: Prefixes of tags whose objects refer to blocks only by ndarrays.
 _KNOWN: Final = (
@@ -60,6 +61,9 @@ class Hidden(NamedTuple):
 
 def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> Hidden:
     """Return the hidden references of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
+    text = tree.text()
+    if has_only_tags(text, _KNOWN):
+        return Hidden(frozenset(), (), ())
     tags: dict[str, None] = {}
 
     def wanted(tag: str) -> bool:
@@ -69,7 +73,6 @@ def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> H
             tags[tag] = None
         return False
 
-    text = tree.text()
     with scheduler.waiting():
         reading = read_tree(text, wanted)
     if reading.indirect:  # an alias in a zarr array may be any block

@@ -9,7 +9,7 @@ The caller holds the main lock; other requests are served while the tree is read
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from asdffs.document.changes import TREE, Changes
@@ -42,6 +42,7 @@ class Outlines:
         self._reading = RankedLock(scheduler, Rank.OUTLINE)
         self._version = -1
         self._outline = _EMPTY
+        self._skipped: tuple[int, Sequence[Sequence[int]]] = (-1, ())
 
     def outline(self) -> Outline:
         """Return the outline of the committed tree; an empty one if it is not valid YAML.  Raises ``OSError``."""
@@ -50,6 +51,14 @@ class Outlines:
                 while self._version != self._tree().version:
                     self._read()
         return self._outline
+
+    def skip_plain_entries(self, mappings: Sequence[Sequence[int]]) -> None:
+        """Read only those entries of ``mappings`` that have arrays, as long as the tree does not change.
+
+        The outline then has all arrays and references, but not all scalars beside these.  ``mappings``: those of the
+        committed tree (``validation.CheckedText``).
+        """
+        self._skipped = self._tree().version, mappings
 
     def branch(self, path: Path) -> Branch:
         """Return the mapping or sequence at ``path``.  Raises ``KeyError``, ``OSError``."""
@@ -71,12 +80,15 @@ class Outlines:
 
     def _read(self) -> None:
         from asdffs.tree.outline import read_outline
+        from asdffs.tree.plain_entries import without_plain_entries
 
         with self._change.entered(patiently=True):
             tree = self._tree()
             text, version = tree.text(), tree.version
         try:
             with self._scheduler.waiting():
+                if self._skipped[0] == version:
+                    text = without_plain_entries(text, self._skipped[1])
                 outline = read_outline(text, tree.dialect, spans=False)
                 _stamp(outline, self._outline, self._changes.stamp(TREE))
         except InvalidTreeError as err:

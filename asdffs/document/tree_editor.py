@@ -89,13 +89,13 @@ class TreeEditor:
         new = complete_last_line(draft)
         head = self._transaction.backend.read_at(0, table.layout.text_start)
         with self._scheduler.waiting():
-            header, text_start, arrays = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head)
-        check(arrays)
+            checked = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head)
+        check(checked.arrays)
         self._transaction.mode.check_healthy()
         self._transaction.check_unchanged()
         old = self.text()
         if old == new:
-            return arrays
+            return checked.arrays
         if len(new) > table.layout.padding.stop:
             table.check_all()
         layout = table.layout
@@ -109,11 +109,11 @@ class TreeEditor:
             self.version += 1
             self._changes.note(TREE)
             shift = plan.move.shift if plan.move else 0
-            moved = after.with_text(header, text_start, size, shift, plan.new_size)
+            moved = after.with_text(checked.header, checked.start, size, shift, plan.new_size)
             table.update(moved if plan.move is None else moved.without_tail(plan.new_size))
 
         self._transaction.commit(plan, adopt)
-        return arrays
+        return checked.arrays
 
     def _plan(self, layout: Layout, old: bytes, padding: bytes, new: bytes) -> tuple[Plan, Layout]:
         """Return the plan for a new text, and the layout whose blocks are where they will be before ``plan.move``.

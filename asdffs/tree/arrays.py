@@ -6,7 +6,7 @@ One pass over the text checks it and finds the arrays.  If an array contains an 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from asdffs.dialects.base import Dialect
@@ -33,17 +33,19 @@ def look_at_arrays(
     *,
     unique: bool = False,
     anew: Callable[[], object],
-) -> None:
+) -> Sequence[Sequence[int]]:
     """Pass each ndarray of the tree to ``take``, so that a million of them need not be kept.  See ``find_arrays``.
 
-    ``anew`` is called before all of them are passed a second time, because one contains an alias.
+    ``anew`` is called before all of them are passed a second time, because one contains an alias.  Returns the
+    entries of large mappings (``events.Reading.mappings``).
     """
 
     def taken(found: Found) -> None:
         take(ndarray_of(found, dialect))
 
-    if not read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, take=taken).indirect:
-        return
+    reading = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, take=taken)
+    if not reading.indirect:
+        return reading.mappings
     from asdffs.tree.outline import read_outline
 
     anew()
@@ -51,3 +53,4 @@ def look_at_arrays(
     for branch in branches:
         if branch.array is not None and dialect.is_ndarray(branch.tag):
             take(branch.array)
+    return reading.mappings

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
+from asdffs.tree.chunked import is_chunked
 from asdffs.tree.paths import Path
 from asdffs.tree.syntax import too_deep
 
@@ -34,6 +36,11 @@ _DEEPEST = 240
 _TOO_DEEP = f"nested more than {_DEEPEST} deep; the asdf library could not read it"
 #: Characters of a wrong scalar that a message shows.
 _SHOWN = 60
+#: Number of keys of a large mapping, and how near to the root it must be for ``Reading.mappings``.
+_MANY = 8
+_NEAR = 3
+#: The most values that are remembered to be right.
+_MOST_KNOWN = 4096
 _YAML = "tag:yaml.org,2002:"
 #: Tags of YAML 1.1, by the kind of node that they need.
 _SCALAR_TAGS = frozenset(_YAML + name for name in ("int", "float", "timestamp", "bool", "binary", "str", "null"))
@@ -66,36 +73,42 @@ class Found(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The collections found in a tree.  ``indirect``: whether one of them contains an alias or a merge key.
+    """The collections found in a tree.
 
-    Its value is None there; the outline (``outline``) resolves it.
+    ``indirect``: whether one of them contains an alias or a merge key.  Its value is None there; the outline
+    (``outline``) resolves it.  ``mappings``: for each large mapping near the root that is no array and has no anchor,
+    the offsets of its keys and of its end in bytes; only if keys were compared (``unique``).
     """
 
     found: list[Found]
     indirect: bool
+    mappings: Sequence[Sequence[int]]
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Frame:
     """A collection whose end was not read yet.
 
     ``value``: its content, None if it is not collected.  ``kind``: decides where an alias to it is allowed;
     ``mapping``, ``mappings`` (a sequence of mappings only) or ``sequence``.  ``plain``: any child is allowed next,
-    and is not collected.  ``keys``: its keys so far, with their lines from 0.
+    and is not collected.  ``keys``: its keys so far, with the offset of each in characters.
+
+    Most frames need only the defaults, so these are attributes of the class: an instance is made in half the time.
     """
 
-    mapping: bool
-    kind: str
     value: Any = None
-    plain: bool = True
+    plain = True
     key: str | None = None
-    merge: bool = False
-    count: int = 0
+    merge = False
+    count = 0
     tag: str | None = None
     anchor: str | None = None
-    line: int = 0
-    found: bool = False
+    line = 0
+    found = False
     keys: dict[object, int] | None = None
+
+    def __init__(self, kind: str) -> None:
+        self.mapping = kind == "mapping"
+        self.kind = kind
 
     @property
     def wants_key(self) -> bool:
@@ -107,13 +120,6 @@ class _Frame:
         """Whether any node may come next as a value or item that is not collected."""
         return self.plain and (self.key is not None or not self.mapping)
 
-    def pass_by(self, kind: str) -> None:
-        """Count a complete child of a plain collection."""
-        self.key = None
-        self.count += 1
-        if not self.mapping and kind != "mapping":
-            self.kind = "sequence"
-
     def step(self) -> str | int:
         """Return the path component of the current child."""
         return self.key or "" if self.mapping else self.count
@@ -121,8 +127,13 @@ class _Frame:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Reader:
-    """Checks the events.  ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars."""
+    """Checks the events of ``text``.
 
+    ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars.  ``known``: values that are
+    right, with or without quotes; ``texts``: keys that are text, with or without quotes.
+    """
+
+    text: bytes
     wanted: Callable[[str], bool]
     skip: frozenset[str]
     stack: list[_Frame] = field(default_factory=list)
@@ -134,6 +145,9 @@ class _Reader:
     indirect: bool = False
     named: dict[str, object] = field(default_factory=dict)
     take: Callable[[Found], object] = lambda _: None
+    mappings: list[Sequence[int]] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
 
     def follow(self, events: Iterable[Any]) -> None:
         """Handle all events.  Nine of ten are neither tagged nor collected, so handlers check for that first."""
@@ -165,17 +179,39 @@ class _Reader:
         if event.tag is not None or event.anchor is not None or not self.stack or value == "<<":
             self.special_scalar(event)
             return
-        if value[:1] in _NUMBERS_BEGIN or len(value) > _SHORT:
-            check_scalar(event)
         frame = self.stack[-1]
         if frame.mapping and frame.key is None:
             frame.key = value
-            if self.unique:
-                self.note_key(frame, _key_value(event), event)
-        elif frame.plain:
-            frame.pass_by("scalar")
+            self.plain_key(frame, event, value)
+            return
+        if value not in self.known:
+            self.check_value(event, value)
+        if frame.plain:
+            frame.key = None
+            frame.count += 1
+            if not frame.mapping:
+                frame.kind = "sequence"
         else:
             self.add(event, "scalar", plain_value(event) if frame.value is not None else None)
+
+    def check_value(self, event: Any, value: str) -> None:
+        """Raise ``InvalidTreeError`` as ``check_scalar``; remember what is right, because many values come again."""
+        if value[:1] in _NUMBERS_BEGIN or len(value) > _SHORT:
+            check_scalar(event)
+        if event.implicit[0] and len(value) < _SHOWN and len(self.known) < _MOST_KNOWN:
+            self.known.add(value)
+
+    def plain_key(self, frame: _Frame, event: Any, value: str) -> None:
+        """Take a key without tag and anchor."""
+        if value in self.texts:
+            found: object = value
+        else:
+            self.check_value(event, value)
+            found = _key_value(event)
+            if _is_text(value) and len(value) < _SHOWN and len(self.texts) < _MOST_KNOWN:
+                self.texts.add(value)
+        if self.unique:
+            self.note_key(frame, found, event)
 
     def special_scalar(self, event: Any) -> None:
         """Handle a scalar that has a tag or an anchor, is a merge key, or is the whole tree."""
@@ -208,20 +244,20 @@ class _Reader:
             if self.unique and kind == "scalar":
                 self.note_key(frame, self.named[event.anchor], event)
 
-    @staticmethod
-    def note_key(frame: _Frame, value: object, event: Any) -> None:
+    def note_key(self, frame: _Frame, value: object, event: Any) -> None:
         """Raise ``InvalidTreeError`` for a key that the mapping has already."""
-        if frame.keys is None:
-            frame.keys = {}
-        elif value in frame.keys:
-            first = frame.keys[value] + 1
+        keys = frame.keys
+        if keys is None:
+            keys = frame.keys = {}
+        elif value in keys:
+            first = self.text.decode(errors="replace").count("\n", 0, keys[value]) + 1
             shown = event.value if isinstance(event, yaml.ScalarEvent) else f"*{event.anchor}"
             raise _invalid(
                 f"the key {shown[:_SHOWN]!r} is in line {first} already; remove or rename one of the two, "
                 "because programs read only one",
                 event.start_mark,
             )
-        frame.keys[value] = event.start_mark.line
+        keys[value] = event.start_mark.index
 
     def key(self, event: Any, key: str, kind: str) -> None:
         """Take a key of the innermost mapping: a scalar with one of YAML's own tags, or the merge key."""
@@ -241,7 +277,7 @@ class _Reader:
         parent = self.stack[-1] if self.stack else None
         kind = "mapping" if mapping else "mappings"
         if tag is None and anchor is None and parent is not None and parent.takes_any and len(self.stack) < _DEEPEST:
-            self.stack.append(_Frame(mapping, kind))
+            self.stack.append(_Frame(kind))
             return
         self.anchor(event, "mapping" if mapping else "sequence")
         self.check_place(event, mapping=mapping)
@@ -250,7 +286,10 @@ class _Reader:
         value: Any = ({} if mapping else []) if collect else None
         line = event.start_mark.line + 1
         plain = not collect and tag not in _PAIR_TAGS
-        self.stack.append(_Frame(mapping, kind, value, plain, tag=tag, anchor=anchor, line=line, found=found))
+        frame = _Frame(kind)
+        frame.value, frame.plain, frame.tag, frame.anchor = value, plain, tag, anchor
+        frame.line, frame.found = line, found
+        self.stack.append(frame)
 
     def check_place(self, event: Any, *, mapping: bool) -> None:
         """Raise ``InvalidTreeError`` if a collection with this tag is not allowed here."""
@@ -270,18 +309,28 @@ class _Reader:
         frame = self.stack.pop()
         if frame.anchor:
             self.anchors[frame.anchor] = frame.kind
+        elif frame.keys is not None and len(self.stack) < _NEAR:
+            self.note_entries(frame, frame.keys, event)
         if frame.found:
             path = tuple(above.step() for above in self.stack)
             self.take(Found(path, frame.tag or "", frame.value, frame.line))
         if self.stack:
             above = self.stack[-1]
             if above.plain:
-                above.pass_by(frame.kind)
+                above.key = None
+                above.count += 1
+                if not above.mapping and frame.kind != "mapping":
+                    above.kind = "sequence"
                 return
             pair = above.tag in _PAIR_TAGS
             if pair and not (frame.mapping and frame.count == 1):
                 raise _invalid("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
             self.add(event, frame.kind, frame.value)
+
+    def note_entries(self, frame: _Frame, keys: dict[object, int], event: Any) -> None:
+        """Note where the entries of a large mapping begin, unless it is an array."""
+        if len(keys) >= _MANY and frame.value is None and not (frame.tag and is_chunked(frame.tag)):
+            self.mappings.append(array("Q", (*keys.values(), event.start_mark.index)))
 
     def anchor(self, event: Any, kind: str) -> None:
         if event.anchor and event.anchor in self.anchors:
@@ -332,7 +381,7 @@ def read_tree(
 
     Raises ``InvalidTreeError`` with line and column, ``StoppedError`` when ``go_on`` returns False.
     """
-    reader = _Reader(wanted, skip, unique=unique)
+    reader = _Reader(text, wanted, skip, unique=unique)
     reader.take = take or reader.found.append
     try:
         _follow(reader, text, go_on)
@@ -342,7 +391,19 @@ def read_tree(
     except yaml.reader.ReaderError as err:
         line = text.count(b"\n", 0, err.position) + 1
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
-    return Reading(reader.found, reader.indirect)
+    return Reading(reader.found, reader.indirect, _in_bytes(text, reader.mappings))
+
+
+def _in_bytes(text: bytes, mappings: list[Sequence[int]]) -> list[Sequence[int]]:
+    """Return ``mappings``, whose offsets are in characters, with offsets in bytes."""
+    if text.isascii() or not mappings:
+        return mappings
+    decoded, place, before = text.decode(), 0, 0
+    found: dict[int, int] = {}
+    for offset in sorted({offset for offsets in mappings for offset in offsets}):
+        place += len(decoded[before:offset].encode())
+        found[offset], before = place, offset
+    return [array("Q", map(found.__getitem__, offsets)) for offsets in mappings]
 
 
 def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:
@@ -381,10 +442,15 @@ def check_scalar(event: Any) -> None:
         _check_constructible(event, tag)
 
 
+def _is_text(value: str) -> bool:
+    """Return whether a scalar is text also without quotes."""
+    return value[:1] not in _NUMBERS_BEGIN and value.lower() not in _WORDS
+
+
 def _key_value(event: Any) -> object:
     """Return the value of a scalar as a key, equal for scalars that are the same key, as 1 and 0x1, or a and "a"."""
     value, tag = event.value, event.tag
-    if tag is None and (not event.implicit[0] or (value[:1] not in _NUMBERS_BEGIN and value.lower() not in _WORDS)):
+    if tag is None and (not event.implicit[0] or _is_text(value)):
         return value
     resolved = tag if tag and tag != "!" else _RESOLVER.resolve(yaml.ScalarNode, value, (True, False))
     if resolved not in _SCALAR_TAGS - {_YAML + "str"} or len(value) > _SHORT:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
 from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
-from asdffs.tree.arrays import find_arrays
+from asdffs.tree.arrays import look_at_arrays
 from asdffs.tree.ndarrays import Ndarray
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
@@ -24,10 +26,20 @@ _DECODED_AT_ONCE = 1 << 20
 MISSING_END = "end marker missing: the save may be incomplete; a tree ends with a line '...'"
 
 
-def check_text(
-    text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes = b""
-) -> tuple[Header, int, tuple[Ndarray, ...]]:
-    """Check a draft; return its header, the offset where its tree begins (in bytes), and its arrays.
+class CheckedText(NamedTuple):
+    """A text that may become the tree of a file.
+
+    ``start``: the offset where its tree begins in bytes.  ``mappings``: see ``events.Reading``.
+    """
+
+    header: Header
+    start: int
+    arrays: tuple[Ndarray, ...]
+    mappings: Sequence[Sequence[int]]
+
+
+def check_text(text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes = b"") -> CheckedText:
+    """Check a draft.
 
     A draft without a tree is accepted only if the file had none (``had_tree`` is false); otherwise the save was cut
     off.  ``before``: the text that it replaces, whose versions it may keep.  Raises ``InvalidTreeError``.
@@ -39,9 +51,11 @@ def check_text(
     if start is None:
         if had_tree or not text.endswith(b"\n"):
             raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
-        return header, len(text), ()
+        return CheckedText(header, len(text), (), ())
     _check_extent(text, start)
-    return header, start, find_arrays(text, dialect, unique=True)
+    arrays: list[Ndarray] = []
+    mappings = look_at_arrays(text, dialect, arrays.append, unique=True, anew=arrays.clear)
+    return CheckedText(header, start, tuple(arrays), mappings)
 
 
 def _check_utf8(text: bytes) -> None:

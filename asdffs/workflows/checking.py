@@ -89,10 +89,12 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         return
     try:
         text = document.tree.text()
-        _, _, arrays = check_text(text, document.dialect, had_tree=True, before=text)
+        checked = check_text(text, document.dialect, had_tree=True, before=text)
     except InvalidTreeError as err:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return
+    arrays = checked.arrays
+    document.outlines.skip_plain_entries(checked.mappings)
     yield from (Finding(Level.ERROR, str(fault)) for fault in find_faults(document))
     yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())
     for external in find_externals(document, arrays):
