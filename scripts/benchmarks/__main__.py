@@ -23,6 +23,8 @@ SECTIONS = {
     "footprint": "memory of the daemon",
     "decode": "read compressed blocks through the mount, compared with their libraries",
     "pieces": "read the end of a compressed block, compared with the whole block and the asdf library",
+    "commands": "explode, implode, repack and others, compared with cp and asdftool",
+    "daf": "pack, read and change FilesDaf stores, compared with directories",
     "costs": "bytes and seconds for a mount and an edit as files grow",
     "views": "read an array as .npy, and list many arrays",
     "remote": "read a file on a slow web server, compared with asdf over fsspec, rclone mount and obstore",
@@ -38,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
         description=f"Compares asdffs with its peers.  Sections (default: all):\n{sections}",
-        epilog="Other benchmarks, with their own options: scripts/bench commands, tiles, daf.",
+        epilog="Another benchmark, with its own options: scripts/bench tiles.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="section to run")

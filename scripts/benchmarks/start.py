@@ -1,4 +1,7 @@
-"""Measures the time from the command to a usable mount: small files, many blocks, and a large file."""
+"""Measures the start of commands on a small file, and the time from the command to a usable mount.
+
+The mounts are of small files, many blocks, and a large file.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,15 @@ FILES = {
     "mount, 100 GB, s": (1, 100 * 10**9),
 }
 MANY = "mount, 100,000 blocks, s"
-TARGETS = tuple(
-    Target(row, f"imports for {name}", most=1.3, plus=0.15 if row == MANY else 0.05, of=(name,))
-    for row in FILES
-    for name in MODULES
+#: Commands on a small file.
+COMMANDS = {"get, s": ("get", "value"), "info, s": ("info",)}
+TARGETS = (
+    *(Target(row, "import yaml", most=85 / 40, of=("asdffs",)) for row in COMMANDS),
+    *(
+        Target(row, f"imports for {name}", most=1, plus=0.15 if row == MANY else 0.05, of=(name,))
+        for row in FILES
+        for name in MODULES
+    ),
 )
 
 
@@ -31,7 +39,11 @@ def measure(place: Place, figures: Figures) -> None:
     files = {row: make_file(place.folder / f"{n}.asdf", *shape) for n, (row, shape) in enumerate(FILES.items())}
     point = place.folder / "mnt"
     point.mkdir()
+    small = files["mount, 1 block, s"]
     for _ in range(place.rounds):
+        for row, words in COMMANDS.items():
+            figures.add(row, "import yaml", timed(_run_alone, [sys.executable, "-c", "import yaml"]))
+            figures.add(row, "asdffs", timed(run, BIN / "asdffs", *words, small))
         for row, file in files.items():
             for name in place.bindings:
                 imports = [sys.executable, "-c", f"import yaml, {MODULES[name]}"]
