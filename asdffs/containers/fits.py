@@ -24,7 +24,8 @@ from asdffs.containers.base import Embedded, Read, Region
 from asdffs.containers.fits_parts.cards import sum_of, with_integer, with_sums, with_text
 from asdffs.containers.fits_parts.hdus import RECORD, Hdu, filled, read_hdus
 from asdffs.errors import DamagedFileError, InvalidArrayError, NoRoomError, NotAsdfError
-from asdffs.format.plan import Move, Plan, Write, difference
+from asdffs.format.difference import difference
+from asdffs.format.plan import Move, Plan, Write
 
 _NAME: Final = "ASDF"
 _PREFIX: Final = "fits:"

@@ -20,7 +20,9 @@ from asdffs.format.tree_extent import complete_last_line
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.tree.arrays import find_arrays
+from asdffs.tree.events import Entries
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.rechecking import CheckedBefore
 from asdffs.tree.validation import check_text
 
 _PADDING_SAMPLE = 4096
@@ -49,6 +51,7 @@ class TreeEditor:
         self._table = table
         self._dialect = dialect
         self._policy = policy
+        self._root: Entries | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -79,6 +82,13 @@ class TreeEditor:
         """Return the ndarrays of the committed tree.  Raises ``InvalidTreeError`` if it is not valid YAML."""
         return find_arrays(self.text(), self._dialect)
 
+    def note_entries(self, root: Entries | None) -> None:
+        """Remember the entries of the committed tree, which was checked, so that the next commit reads only changes.
+
+        None: they are not known.
+        """
+        self._root = root
+
     def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None]) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, atomically and durably, and return the arrays of the new tree.
 
@@ -88,12 +98,13 @@ class TreeEditor:
         table = self._table
         new = complete_last_line(draft)
         head = self._transaction.backend.read_at(0, table.layout.text_start)
+        old = self.text()
+        known = CheckedBefore(old, self._root) if self._root is not None else None
         with self._scheduler.waiting():
-            checked = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head)
+            checked = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head, checked=known)
         check(checked.arrays)
         self._transaction.mode.check_healthy()
         self._transaction.check_unchanged()
-        old = self.text()
         if old == new:
             return checked.arrays
         if len(new) > table.layout.padding.stop:
@@ -103,10 +114,11 @@ class TreeEditor:
         with self._scheduler.waiting():  # comparing large texts takes a while
             plan, after = self._plan(layout, old, padding, new)
         size = len(new)
-        del old, new, draft  # they may have many megabytes, and the plan has its own copy
+        del old, new, draft, known  # they may have many megabytes, and the plan has its own copy
 
         def adopt() -> None:
             self.version += 1
+            self.note_entries(checked.root)
             self._changes.note(TREE)
             shift = plan.move.shift if plan.move else 0
             moved = after.with_text(checked.header, checked.start, size, shift, plan.new_size)

@@ -13,12 +13,11 @@ from typing import NamedTuple
 from asdffs.errors import NoRoomError, Remedy
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
+from asdffs.format.difference import common_prefix, difference
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.format.tree_extent import ends_with_tree
 
-#: Bytes compared at once to find where two texts differ.
-_COMPARE = 1 << 16
 #: How often the size of an index is made to fit.
 _ROUNDS = 8
 
@@ -77,19 +76,6 @@ class Plan(NamedTuple):
         return sum(len(write.payload) for write in self.writes)
 
 
-def difference(old: bytes, new: bytes) -> tuple[int, bytes] | None:
-    """Return the offset of the first differing byte, and the new bytes from there to the last differing one.
-
-    None if ``old`` and ``new`` are equal.  Raises ``ValueError`` if their lengths differ.
-    """
-    if len(old) != len(new):
-        raise ValueError(f"lengths differ: {len(old)} and {len(new)}")
-    if old == new:
-        return None
-    start = _common_prefix(old, new)
-    return start, new[start : _last_difference(old, new) + 1]
-
-
 def _changes_of_text(old: bytes, new: bytes) -> tuple[Write, ...]:
     """Return the write from the first to the last differing byte, or to the end of a longer ``new``.
 
@@ -98,32 +84,8 @@ def _changes_of_text(old: bytes, new: bytes) -> tuple[Write, ...]:
     if len(new) == len(old):
         changed = difference(old, new)
         return (Write(*changed),) if changed else ()
-    start = _common_prefix(old, new)
+    start = common_prefix(old, new)
     return (Write(start, new[start:]),)
-
-
-def _common_prefix(old: bytes, new: bytes) -> int:
-    """Return the length of the common prefix; ``new`` is not shorter than ``old``."""
-    start = 0
-    while start < len(old) and old[start : start + _COMPARE] == new[start : min(start + _COMPARE, len(old))]:
-        start += _COMPARE
-    low, high = start, min(start + _COMPARE, len(old))
-    while high - low > 1:  # the first difference is in between
-        middle = (low + high) // 2
-        low, high = (middle, high) if old[low:middle] == new[low:middle] else (low, middle)
-    return min(low, len(old))
-
-
-def _last_difference(old: bytes, new: bytes) -> int:
-    """Return the offset of the last differing byte of two different texts of equal length."""
-    stop = len(old)
-    while old[max(0, stop - _COMPARE) : stop] == new[max(0, stop - _COMPARE) : stop]:
-        stop -= _COMPARE
-    low, high = max(0, stop - _COMPARE), stop
-    while high - low > 1:  # the last difference is in between
-        middle = (low + high) // 2
-        low, high = (low, middle) if old[middle:high] == new[middle:high] else (middle, high)
-    return low
 
 
 def plan_text(layout: Layout, old_text: bytes, padding_byte: bytes, new_text: bytes, policy: Padding) -> Plan:

@@ -6,11 +6,11 @@ One pass over the text checks it and finds the arrays.  If an array contains an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from asdffs.dialects.base import Dialect
-from asdffs.tree.events import Found, read_tree
+from asdffs.tree.events import Found, Reading, read_tree
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
 
 _SKIP: Final = frozenset({"data"})
@@ -32,20 +32,21 @@ def look_at_arrays(
     go_on: Callable[[], bool] = lambda: True,
     *,
     unique: bool = False,
+    compares: bool = False,
     anew: Callable[[], object],
-) -> Sequence[Sequence[int]]:
+) -> Reading:
     """Pass each ndarray of the tree to ``take``, so that a million of them need not be kept.  See ``find_arrays``.
 
-    ``anew`` is called before all of them are passed a second time, because one contains an alias.  Returns the
-    entries of large mappings (``events.Reading.mappings``).
+    ``anew`` is called before all of them are passed a second time, because one contains an alias.  The reading has
+    the entries of large mappings; for them and for ``compares`` see ``read_tree``.
     """
 
     def taken(found: Found) -> None:
         take(ndarray_of(found, dialect))
 
-    reading = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, take=taken)
+    reading = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, compares=compares, take=taken)
     if not reading.indirect:
-        return reading.mappings
+        return reading
     from asdffs.tree.outline import read_outline
 
     anew()
@@ -53,4 +54,4 @@ def look_at_arrays(
     for branch in branches:
         if branch.array is not None and dialect.is_ndarray(branch.tag):
             take(branch.array)
-    return reading.mappings
+    return reading

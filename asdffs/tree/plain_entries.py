@@ -7,7 +7,7 @@ array and leads to none.  Lines stay the same.  Pure.  All offsets are in bytes.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -18,19 +18,18 @@ _OTHER_BREAKS: Final = tuple(end.encode() for end in ("\x85", "\u2028", "\u2029"
 
 
 class Shortened(NamedTuple):
-    """A text without some entries.
+    """A text without some parts.
 
-    ``cuts``: for each entry that was left out, the offset behind it in the whole text, and how many bytes fewer are
-    before that place now.
+    ``cuts``: where each of these began and ended in the whole text, and how many bytes are missing from there on.
     """
 
     text: bytes
-    cuts: Sequence[tuple[int, int]]
+    cuts: Sequence[tuple[int, int, int]]
 
-    def offset(self, place: int) -> int:
-        """Return the offset in this text of the byte at ``place`` of the whole text, which was not left out."""
-        found = bisect_left(self.cuts, (place + 1, 0)) - 1
-        return place - self.cuts[found][1] if found >= 0 else place
+    def missing(self, place: int) -> int:
+        """Return how many bytes are missing before the byte at ``place`` of the whole text, which is not cut."""
+        found = bisect_left(self.cuts, (place,)) - 1
+        return self.cuts[found][2] if found >= 0 else 0
 
 
 def without_plain_entries(text: bytes, mappings: Sequence[Sequence[int]]) -> bytes:
@@ -39,29 +38,49 @@ def without_plain_entries(text: bytes, mappings: Sequence[Sequence[int]]) -> byt
     ``mappings``: for each of some mappings, the offsets where its entries begin, and that of its end.  The first
     entry of each is kept, so that it stays a mapping.
     """
-    entries = itertools.chain.from_iterable(itertools.pairwise(offsets[1:]) for offsets in mappings)
-    return without(text, sorted(entries)).text
+    leading = find_leading(text)
+    runs = (plain_runs(offsets[1:], leading) for offsets in mappings)
+    return without(text, sorted(itertools.chain.from_iterable(runs))).text
 
 
-def without(text: bytes, entries: Iterable[tuple[int, int]]) -> Shortened:
-    """Return ``text`` without those of ``entries`` that have no array and lead to none.
+def find_leading(text: bytes) -> list[int]:
+    """Return the places of all that may be a tag, an anchor, an alias or a ``$ref``, in ascending order."""
+    return sorted(place for what in _LEADS for place in _places(text, what))
 
-    ``entries``: where each begins and ends, in ascending order, and the outer ones before those inside.
+
+def plain_runs(offsets: Sequence[int], leading: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield where each run of entries without ``leading`` places begins and ends.
+
+    ``offsets``: where the entries begin, and the end of the last one.
+    """
+    low, last = 0, len(offsets) - 1
+    while low < last:
+        found = bisect_left(leading, offsets[low])
+        if found == len(leading) or leading[found] >= offsets[last]:
+            yield offsets[low], offsets[last]
+            return
+        kept = bisect_right(offsets, leading[found]) - 1
+        if kept > low:
+            yield offsets[low], offsets[kept]
+        low = kept + 1
+
+
+def without(text: bytes, runs: Iterable[tuple[int, int]]) -> Shortened:
+    """Return ``text`` without the entries in ``runs``, unless other text is in their lines.
+
+    ``runs``: where each begins and ends, in ascending order.  A run inside of one before it is ignored.
     """
     if text.count(b"\r") != text.count(b"\r\n") or any(end in text for end in _OTHER_BREAKS):
         return Shortened(text, ())
-    leading = sorted(place for what in _LEADS for place in _places(text, what))
     pieces: list[bytes] = []
-    cuts: list[tuple[int, int]] = []
+    cuts: list[tuple[int, int, int]] = []
     place = missing = 0
-    for start, stop in entries:
-        if start < place or _any_within(leading, start, stop):
-            continue
-        left = _emptied(text, start, stop)
+    for start, stop in runs:
+        left = _emptied(text, start, stop) if start >= place else None
         if left is not None:
             pieces += [text[place:start], left]
             place, missing = stop, missing + stop - start - len(left)
-            cuts.append((stop, missing))
+            cuts.append((start, stop, missing))
     return Shortened(b"".join([*pieces, text[place:]]), cuts)
 
 
@@ -70,11 +89,6 @@ def _places(text: bytes, what: bytes) -> Iterator[int]:
     while place >= 0:
         yield place
         place = text.find(what, place + 1)
-
-
-def _any_within(places: list[int], start: int, stop: int) -> bool:
-    found = bisect_left(places, start)
-    return found < len(places) and places[found] < stop
 
 
 def _emptied(text: bytes, start: int, stop: int) -> bytes | None:

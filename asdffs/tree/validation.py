@@ -18,7 +18,9 @@ from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
 from asdffs.tree.arrays import look_at_arrays
+from asdffs.tree.events import Entries, Reading
 from asdffs.tree.ndarrays import Ndarray
+from asdffs.tree.rechecking import CheckedBefore, rest_to_read
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
 _DECODED_AT_ONCE = 1 << 20
@@ -29,20 +31,25 @@ MISSING_END = "end marker missing: the save may be incomplete; a tree ends with 
 class CheckedText(NamedTuple):
     """A text that may become the tree of a file.
 
-    ``start``: the offset where its tree begins in bytes.  ``mappings``: see ``events.Reading``.
+    ``start``: the offset where its tree begins in bytes.  ``mappings`` and ``root``: see ``events.Reading``;
+    ``mappings`` is empty if only a part of the text was read.
     """
 
     header: Header
     start: int
-    arrays: tuple[Ndarray, ...]
-    mappings: Sequence[Sequence[int]]
+    arrays: tuple[Ndarray, ...] = ()
+    mappings: Sequence[Sequence[int]] = ()
+    root: Entries | None = None
 
 
-def check_text(text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes = b"") -> CheckedText:
+def check_text(
+    text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes = b"", checked: CheckedBefore | None = None
+) -> CheckedText:
     """Check a draft.
 
     A draft without a tree is accepted only if the file had none (``had_tree`` is false); otherwise the save was cut
-    off.  ``before``: the text that it replaces, whose versions it may keep.  Raises ``InvalidTreeError``.
+    off.  ``before``: the text that it replaces, whose versions it may keep.  ``checked``: a text whose entries need
+    not be read again where they are the same.  Raises ``InvalidTreeError``.
     """
     _check_utf8(text)
     header = _check_header(text, dialect, before)
@@ -51,11 +58,34 @@ def check_text(text: bytes, dialect: Dialect, *, had_tree: bool, before: bytes =
     if start is None:
         if had_tree or not text.endswith(b"\n"):
             raise InvalidTreeError(MISSING_END, line=text.count(b"\n") + 1)
-        return CheckedText(header, len(text), (), ())
+        return CheckedText(header, len(text))
     _check_extent(text, start)
+    found = _read_changes(text, dialect, checked) if checked is not None else None
+    if found is None:
+        arrays, reading = _read(text, dialect)
+        return CheckedText(header, start, arrays, reading.mappings, reading.root)
+    return CheckedText(header, start, found[0], root=found[1])
+
+
+def _read(text: bytes, dialect: Dialect) -> tuple[tuple[Ndarray, ...], Reading]:
     arrays: list[Ndarray] = []
-    mappings = look_at_arrays(text, dialect, arrays.append, unique=True, anew=arrays.clear)
-    return CheckedText(header, start, tuple(arrays), mappings)
+    reading = look_at_arrays(text, dialect, arrays.append, unique=True, anew=arrays.clear)
+    return tuple(arrays), reading
+
+
+def _read_changes(
+    text: bytes, dialect: Dialect, checked: CheckedBefore
+) -> tuple[tuple[Ndarray, ...], Entries] | None:
+    """Return the arrays and the entries of the tree; None if all of the text must be read."""
+    rest = rest_to_read(text, checked)
+    if rest is None:
+        return None
+    try:
+        arrays, reading = _read(rest.shortened.text, dialect)
+    except InvalidTreeError:  # the whole text has the same error, which then names the place
+        return None
+    root = rest.join(reading.root)
+    return None if root is None else (arrays, root)
 
 
 def _check_utf8(text: bytes) -> None:

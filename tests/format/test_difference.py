@@ -6,13 +6,14 @@ import random
 
 import pytest
 
+from asdffs.format import difference as differences
 from asdffs.format import plan
-from asdffs.format.plan import difference
+from asdffs.format.difference import common_prefix, common_suffix, difference
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 17, 100])
 def test_as_byte_by_byte(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(plan, "_COMPARE", 8)
+    monkeypatch.setattr(differences, "_COMPARE", 8)
     rng = random.Random(size)
     for _ in range(300):
         old = bytes(rng.choices(b"ab", k=size))
@@ -26,3 +27,17 @@ def test_as_byte_by_byte(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
         (write,) = plan._changes_of_text(old, more)
         start = places[0] if places else size
         assert (write.offset, write.payload) == (start, more[start:])
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 9, 40])
+def test_what_is_the_same_at_both_ends(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(differences, "_COMPARE", 8)
+    rng = random.Random(size)
+    for _ in range(300):
+        same, end = bytes(rng.choices(b"ab", k=size)), bytes(rng.choices(b"ab", k=rng.randrange(20)))
+        one, other = (same + bytes(rng.choices(b"abc", k=rng.randrange(3))) + end for _ in range(2))
+        least = min(len(one), len(other))
+        assert common_prefix(one, other) == next((n for n in range(least) if one[n] != other[n]), least)
+        most = rng.randrange(least + 1)
+        wanted = next((n for n in range(most) if one[-1 - n] != other[-1 - n]), most)
+        assert common_suffix(one, other, most) == wanted

@@ -13,7 +13,7 @@ from asdffs.codecs.seeking.slots import Rewritable, Slot
 from asdffs.document.blocks.checksums import new_digest
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.plan import difference
+from asdffs.format.difference import difference
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.payload import Payload
 

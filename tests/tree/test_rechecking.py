@@ -1,0 +1,103 @@
+"""A changed text is checked as if all of it was read.  Oracle: the same check without the text before."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from support.yaml_trees import HEAD, TreeWriter
+
+from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
+from asdffs.errors import InvalidTreeError
+from asdffs.tree import validation
+from asdffs.tree.rechecking import CheckedBefore
+from asdffs.tree.validation import check_text
+
+#: What an editor may leave in a text: ends and beginnings of all that has both, and more.
+SNIPPETS = (
+    *['"', "'", "|", ">", "[", "]", "{", "}", "@", "`", ":", "#", "&", "*", "!", "%", "\\", "-", "?"],
+    *("- ", "- a", "? ", ": ", "# ", "&x ", "*first", "*x", "!t ", "...\n", "---\n", "%TAG ! x:\n"),
+    *("\n", "\r\n", "\x85", "\t", " ", "  ", "\u00b5", "\ufeff", "  more: 1\n", "x: 1\n", "x: 2\n"),
+    *("k3: again\n", "'k3': 1\n", "0x1: 1\n", "1: 1\n", "x: 08\n", "x: 2020-99-99\n", "x: \u00b5\n", "x:\n"),
+    *('x: "open\n', "x: 'open\n", "x: [1,\n", "x: {a: 1\n", "x: |\n", "x: >-\n  text\n", "x: 1 # [\n", 'x: # "\n'),
+    *(
+        "x: &x {a: 1}\n",
+        "x: &y\n",
+        "x: *first\n",
+        "<<: *first\n",
+        "? x\n",
+        "? x\n: 1\n",
+        "x: !core/ndarray-1.1.0 [1]\n",
+    ),
+)
+
+
+def checked(text: str, before: CheckedBefore | None = None) -> Any:
+    """What the check says, without what only describes how it was read."""
+    try:
+        found = check_text(text.encode("utf-8", "surrogatepass"), ASDF1, had_tree=True, checked=before)
+    except InvalidTreeError as err:
+        return str(err)
+    root = None if found.root is None else ([*found.root.offsets], [*found.root.hashes])
+    return found.header, found.start, found.arrays, root
+
+
+def edited(text: str, rng: random.Random) -> str:
+    """``text`` with a random change in one place: an insertion, a removal, a replacement, or lines moved."""
+    at = rng.randrange(len(text))
+    if rng.random() < 0.5:
+        at = text.rfind("\n", 0, at) + 1
+    length = rng.choice((0, 0, 0, 1, 3, 20, 200))
+    if rng.random() < 0.3:
+        length = max(0, text.find("\n", at + length) + 1 - at)
+    return text[:at] + "".join(rng.choices(SNIPPETS, k=rng.choice((0, 1, 1, 2, 4)))) + text[at + length :]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_it_says_the_same_as_without_the_text_before(seed: int) -> None:
+    rng = random.Random(seed)
+    text = TreeWriter(seed).text()
+    for number in range(12):
+        before = check_text(text.encode(), ASDF1, had_tree=True)
+        assert before.root is not None
+        new = edited(text, rng)
+        known = CheckedBefore(text.encode(), before.root)
+        assert checked(new, known) == checked(new), (seed, number)
+        if not isinstance(checked(new), str) and len(new) < 100_000:
+            text = new
+
+
+@pytest.mark.parametrize("mark", [" ", "  ", "\ufeff"])
+def test_regression_the_indentation_of_the_tree_counts(mark: str) -> None:
+    """The first entry was moved, and the others were taken for entries of the same mapping."""
+    text = f"{HEAD}first: 1\nsecond: 2\n...\n"
+    root = check_text(text.encode(), ASDF1, had_tree=True).root
+    assert root is not None
+    changed = text.replace("first", f"{mark}first")
+    assert isinstance(checked(changed), str)
+    assert checked(changed, CheckedBefore(text.encode(), root)) == checked(changed)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("k500: [1, ", "k500: [2, "), ("k500: [1", "x: 1\nk500: [1"), ("k0: [1", "k0: [2"), ("k999: [1", "z: [1")],
+)
+def test_only_what_changed_is_read(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HEAD + "".join(f"k{n}: [1, {{a: {n}}}, \u00b5]\n" for n in range(1000)) + "...\n"
+    root = check_text(text.encode(), ASDF1, had_tree=True).root
+    assert root is not None
+    changed = text.replace(old, new)
+    assert changed != text
+    expected = checked(changed)
+    lengths: list[int] = []
+    look = validation.look_at_arrays
+
+    def looked(text: bytes, *more: Any, **named: Any) -> Any:
+        lengths.append(len(text.split()))
+        return look(text, *more, **named)
+
+    monkeypatch.setattr(validation, "look_at_arrays", looked)
+    assert checked(changed, CheckedBefore(text.encode(), root)) == expected
+    assert len(lengths) == 1
+    assert lengths[0] < 40
