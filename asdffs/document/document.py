@@ -195,14 +195,13 @@ class Document(ForPrograms):
         text = tree.text()
         with self.report.progress.over("looking at the tree", len(text)), self.scheduler.waiting():
             try:
-                warnings, root = self.fit.look_at(
+                warnings = self.fit.look_at(
                     text, lambda: self.tree.version == version and not self.scheduler.stopping
                 )
             except StoppedError:
                 return
         if self.tree.version == version:
             self.fit.note(warnings)
-            tree.note_entries(root)
 
     def check_shrunk(self) -> None:
         """Check the tree again if blocks were made smaller since the last check, and note arrays that do not fit.

@@ -82,13 +82,6 @@ class TreeEditor:
         """Return the ndarrays of the committed tree.  Raises ``InvalidTreeError`` if it is not valid YAML."""
         return find_arrays(self.text(), self._dialect)
 
-    def note_entries(self, root: Entries | None) -> None:
-        """Remember the entries of the committed tree, which was checked, so that the next commit reads only changes.
-
-        None: they are not known.
-        """
-        self._root = root
-
     def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None]) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, atomically and durably, and return the arrays of the new tree.
 
@@ -98,13 +91,13 @@ class TreeEditor:
         table = self._table
         new = complete_last_line(draft)
         head = self._transaction.backend.read_at(0, table.layout.text_start)
-        old = self.text()
-        known = CheckedBefore(old, self._root) if self._root is not None else None
+        known = CheckedBefore(self.text(), self._root) if self._root is not None else None
         with self._scheduler.waiting():
             checked = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head, checked=known)
         check(checked.arrays)
         self._transaction.mode.check_healthy()
         self._transaction.check_unchanged()
+        old = known.text if known is not None else self.text()
         if old == new:
             return checked.arrays
         if len(new) > table.layout.padding.stop:
@@ -118,7 +111,7 @@ class TreeEditor:
 
         def adopt() -> None:
             self.version += 1
-            self.note_entries(checked.root)
+            self._root = checked.root
             self._changes.note(TREE)
             shift = plan.move.shift if plan.move else 0
             moved = after.with_text(checked.header, checked.start, size, shift, plan.new_size)

@@ -32,19 +32,18 @@ def look_at_arrays(
     go_on: Callable[[], bool] = lambda: True,
     *,
     unique: bool = False,
-    compares: bool = False,
     anew: Callable[[], object],
 ) -> Reading:
     """Pass each ndarray of the tree to ``take``, so that a million of them need not be kept.  See ``find_arrays``.
 
     ``anew`` is called before all of them are passed a second time, because one contains an alias.  The reading has
-    the entries of large mappings; for them and for ``compares`` see ``read_tree``.
+    the entries of large mappings; see ``read_tree``.
     """
 
     def taken(found: Found) -> None:
         take(ndarray_of(found, dialect))
 
-    reading = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, compares=compares, take=taken)
+    reading = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, take=taken)
     if not reading.indirect:
         return reading
     from asdffs.tree.outline import read_outline

@@ -85,7 +85,7 @@ class Reading(NamedTuple):
     ``indirect``: whether one of them contains an alias or a merge key.  Its value is None there; the outline
     (``outline``) resolves it.  ``mappings``: for each large mapping near the root that is no array and has no anchor,
     the offsets of its keys and of its end in bytes; ``root``: the entries of the tree itself, None if it has an
-    anchor, or if any mapping has a key twice.  Without comparing keys, both are empty.
+    anchor.  Without comparing keys (``unique``), both are empty.
     """
 
     found: list[Found]
@@ -138,8 +138,7 @@ class _Frame:
 class _Reader:
     """Checks the events of ``text``.
 
-    ``compares``: whether keys are compared; ``unique``: whether a key that a mapping has twice is an error;
-    ``repeated``: whether there was one.
+    ``unique``: whether keys are compared, and a key that a mapping has twice is an error.
 
     ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars.  ``known``: values that are
     right, with or without quotes; ``texts``: keys that are text, with or without quotes.
@@ -153,9 +152,7 @@ class _Reader:
     found: list[Found] = field(default_factory=list)
     documents: int = 0
     ended: bool = False
-    compares: bool = False
     unique: bool = False
-    repeated: bool = False
     indirect: bool = False
     named: dict[str, object] = field(default_factory=dict)
     take: Callable[[Found], object] = lambda _: None
@@ -225,7 +222,7 @@ class _Reader:
             found = _key_value(event)
             if _is_text(value) and len(value) < _SHOWN and len(self.texts) < _MOST_KNOWN:
                 self.texts.add(value)
-        if self.compares:
+        if self.unique:
             self.note_key(frame, found, event)
 
     def special_scalar(self, event: Any) -> None:
@@ -236,11 +233,11 @@ class _Reader:
         if frame is None and event.value:
             raise _invalid("the tree must be a mapping, and this is a scalar", event.start_mark)
         check_scalar(event)
-        if event.anchor and self.compares:
+        if event.anchor and self.unique:
             self.named[event.anchor] = _key_value(event)
         if frame is not None and frame.wants_key:
             self.key(event, event.value, kind)
-            if self.compares and kind == "scalar":
+            if self.unique and kind == "scalar":
                 self.note_key(frame, _key_value(event), event)
             return
         value = plain_value(event) if frame is not None and frame.value is not None else None
@@ -256,18 +253,15 @@ class _Reader:
             self.add(event, kind, None)
         else:
             self.key(event, f"*{event.anchor}", kind)
-            if self.compares and kind == "scalar":
+            if self.unique and kind == "scalar":
                 self.note_key(frame, self.named[event.anchor], event)
 
     def note_key(self, frame: _Frame, value: object, event: Any) -> None:
-        """Note a key; raise ``InvalidTreeError`` if the mapping has it already and must not."""
+        """Note a key; raise ``InvalidTreeError`` if the mapping has it already."""
         keys = frame.keys
         if keys is None:
             keys = frame.keys = {}
         elif value in keys:
-            self.repeated = True
-            if not self.unique:
-                return
             first = self.text.decode(errors="replace").count("\n", 0, keys[value]) + 1
             shown = event.value if isinstance(event, yaml.ScalarEvent) else f"*{event.anchor}"
             raise _invalid(
@@ -391,7 +385,6 @@ def read_tree(
     go_on: Callable[[], bool] = lambda: True,
     *,
     unique: bool = False,
-    compares: bool = False,
     take: Callable[[Found], object] | None = None,
 ) -> Reading:
     """Check ``text`` and return its collections whose tag is ``wanted``, in the order of their ends.
@@ -399,13 +392,12 @@ def read_tree(
     ``text`` begins with the header line, which is a YAML comment, so line numbers are those of the file.
 
     ``go_on`` is called every few thousand events.  ``unique``: refuse a mapping that has a key twice (YAML 1.1,
-    section 3.2.1.3), because every reader drops one of the two.  ``compares``: look for such keys without refusing
-    them, and note entries (``Reading``).  ``take`` is called with each collection; then none
-    is returned.
+    section 3.2.1.3), because every reader drops one of the two; and note entries (``Reading``).  ``take`` is called
+    with each collection; then none is returned.
 
     Raises ``InvalidTreeError`` with line and column, ``StoppedError`` when ``go_on`` returns False.
     """
-    reader = _Reader(text, wanted, skip, unique=unique, compares=unique or compares)
+    reader = _Reader(text, wanted, skip, unique=unique)
     reader.take = take or reader.found.append
     try:
         _follow(reader, text, go_on)
@@ -416,7 +408,7 @@ def read_tree(
         line = text.count(b"\n", 0, err.position) + 1
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
     mappings, hashes = _in_bytes(text, reader.mappings), reader.root_hashes
-    root = Entries(mappings[-1], hashes) if hashes is not None and not reader.repeated else None
+    root = Entries(mappings[-1], hashes) if hashes is not None else None
     return Reading(reader.found, reader.indirect, mappings, root)
 
 
