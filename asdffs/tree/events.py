@@ -7,7 +7,6 @@ mappings and sequences with a wanted tag, and memory is proportional to these.  
 from __future__ import annotations
 
 import itertools
-import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,44 +18,34 @@ from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.chunked import is_chunked
 from asdffs.tree.paths import Path
-from asdffs.tree.syntax import too_deep
+from asdffs.tree.scalar_rules import (
+    NO_MAPPING_TAGS,
+    NO_SEQUENCE_TAGS,
+    PAIR_TAGS,
+    SHOWN,
+    YAML_TAGS,
+    check_scalar,
+    is_text,
+    key_value,
+    kind_of_scalar,
+    needs_check,
+    plain_value,
+)
+from asdffs.tree.syntax import invalid_at, too_deep
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-#: Plain scalars that need no check: they cannot begin a number or date, or are plain numbers.
-_HARMLESS = re.compile(r"(?![-+.\d])|[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
-#: First characters of the other plain scalars.
-_NUMBERS_BEGIN = frozenset("-+.0123456789")
-#: Python refuses to parse integers of more than 4300 digits, so asdf could not read them.
-_SHORT = 4300
 #: Events between two calls of ``go_on``: about ten milliseconds.
 _AT_ONCE = 8192
 #: asdf and PyYAML build a tree recursively; a deeper one raises RecursionError there.
 _DEEPEST = 240
 _TOO_DEEP = f"nested more than {_DEEPEST} deep; the asdf library could not read it"
-#: Characters of a wrong scalar that a message shows.
-_SHOWN = 60
 #: Number of keys of a large mapping, and how near to the root it must be for ``Reading.mappings``.
 _MANY = 8
 _NEAR = 3
-#: The most values that are remembered to be right.
+#: The most values that are remembered to be right, and the length of the longest.
 _MOST_KNOWN = 4096
-_YAML = "tag:yaml.org,2002:"
-#: Tags of YAML 1.1, by the kind of node that they need.
-_SCALAR_TAGS = frozenset(_YAML + name for name in ("int", "float", "timestamp", "bool", "binary", "str", "null"))
-_CONSTRUCTED = _SCALAR_TAGS - {_YAML + "str", _YAML + "null"}
-_PAIR_TAGS = frozenset({_YAML + "omap", _YAML + "pairs"})
-_SEQUENCE_TAGS = _PAIR_TAGS | {_YAML + "seq"}
-_MAPPING_TAGS = frozenset({_YAML + "map", _YAML + "set"})
-_NO_MAPPING_TAGS = _SCALAR_TAGS | _SEQUENCE_TAGS
-_NO_SEQUENCE_TAGS = _SCALAR_TAGS | _MAPPING_TAGS
-_RESOLVER: Any = yaml.resolver.Resolver()
-_CONSTRUCTOR = yaml.constructor.SafeConstructor()
-#: Scalars (in lower case) that may not be text although they do not begin like a number.
-_WORDS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-#: Decimal integers; others in YAML 1.1 are octal (with a leading zero), binary, hexadecimal or sexagesimal.
-_DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)\Z")
-_NUMERIC = re.compile(r"[-+\d]")
+_LONGEST_KNOWN = 60
 
 
 class Found(NamedTuple):
@@ -181,7 +170,7 @@ class _Reader:
     def begin(self, event: Any) -> None:
         self.documents += 1
         if self.documents > 1:
-            raise _invalid("a second YAML document begins here; the tree must be one document", event.start_mark)
+            raise invalid_at("a second YAML document begins here; the tree must be one document", event.start_mark)
 
     def end(self, event: Any) -> None:
         self.ended = True
@@ -208,37 +197,35 @@ class _Reader:
 
     def check_value(self, event: Any, value: str) -> None:
         """Raise ``InvalidTreeError`` as ``check_scalar``; remember what is right, because many values come again."""
-        if value[:1] in _NUMBERS_BEGIN or len(value) > _SHORT:
+        if needs_check(value):
             check_scalar(event)
-        if event.implicit[0] and len(value) < _SHOWN and len(self.known) < _MOST_KNOWN:
+        if event.implicit[0] and len(value) < _LONGEST_KNOWN and len(self.known) < _MOST_KNOWN:
             self.known.add(value)
 
     def plain_key(self, frame: _Frame, event: Any, value: str) -> None:
         """Take a key without tag and anchor."""
-        if value in self.texts:
-            found: object = value
-        else:
+        known = value in self.texts
+        if not known:
             self.check_value(event, value)
-            found = _key_value(event)
-            if _is_text(value) and len(value) < _SHOWN and len(self.texts) < _MOST_KNOWN:
+            if is_text(value) and len(value) < _LONGEST_KNOWN and len(self.texts) < _MOST_KNOWN:
                 self.texts.add(value)
         if self.unique:
-            self.note_key(frame, found, event)
+            self.note_key(frame, value if known else key_value(event), event)
 
     def special_scalar(self, event: Any) -> None:
         """Handle a scalar that has a tag or an anchor, is a merge key, or is the whole tree."""
-        kind = _kind_of_scalar(event)
+        kind = kind_of_scalar(event)
         self.anchor(event, kind)
         frame = self.stack[-1] if self.stack else None
         if frame is None and event.value:
-            raise _invalid("the tree must be a mapping, and this is a scalar", event.start_mark)
+            raise invalid_at("the tree must be a mapping, and this is a scalar", event.start_mark)
         check_scalar(event)
         if event.anchor and self.unique:
-            self.named[event.anchor] = _key_value(event)
+            self.named[event.anchor] = key_value(event)
         if frame is not None and frame.wants_key:
             self.key(event, event.value, kind)
             if self.unique and kind == "scalar":
-                self.note_key(frame, _key_value(event), event)
+                self.note_key(frame, key_value(event), event)
             return
         value = plain_value(event) if frame is not None and frame.value is not None else None
         self.add(event, "scalar", value)
@@ -246,7 +233,7 @@ class _Reader:
     def alias(self, event: Any) -> None:
         kind = self.anchors.get(event.anchor)
         if kind is None:
-            raise _invalid(f"the alias '*{event.anchor}' has no anchor before it", event.start_mark)
+            raise invalid_at(f"the alias '*{event.anchor}' has no anchor before it", event.start_mark)
         frame = self.stack[-1] if self.stack else None
         self.indirect = self.indirect or (frame is not None and frame.value is not None)
         if frame is None or not frame.wants_key:
@@ -264,8 +251,8 @@ class _Reader:
         elif value in keys:
             first = self.text.decode(errors="replace").count("\n", 0, keys[value]) + 1
             shown = event.value if isinstance(event, yaml.ScalarEvent) else f"*{event.anchor}"
-            raise _invalid(
-                f"the key {shown[:_SHOWN]!r} is in line {first} already; remove or rename one of the two, "
+            raise invalid_at(
+                f"the key {shown[:SHOWN]!r} is in line {first} already; remove or rename one of the two, "
                 "because programs read only one",
                 event.start_mark,
             )
@@ -275,13 +262,13 @@ class _Reader:
         """Take a key of the innermost mapping: a scalar with one of YAML's own tags, or the merge key."""
         if kind not in ("scalar", "merge"):
             what = "a tagged scalar" if kind == "tagged" else "a mapping or sequence"
-            raise _invalid(f"{what} cannot be a key", event.start_mark)
+            raise invalid_at(f"{what} cannot be a key", event.start_mark)
         frame = self.stack[-1]
         frame.key = key
         if kind == "merge":
             frame.merge, frame.plain = True, False
-        if frame.merge and len(self.stack) > 1 and self.stack[-2].tag in _PAIR_TAGS:
-            raise _invalid("an ordered mapping cannot have a merge key", event.start_mark)
+        if frame.merge and len(self.stack) > 1 and self.stack[-2].tag in PAIR_TAGS:
+            raise invalid_at("an ordered mapping cannot have a merge key", event.start_mark)
 
     def open(self, event: Any) -> None:
         mapping = event.__class__ is yaml.MappingStartEvent
@@ -297,7 +284,7 @@ class _Reader:
         collect = found or (parent is not None and parent.value is not None and parent.key not in self.skip)
         value: Any = ({} if mapping else []) if collect else None
         line = event.start_mark.line + 1
-        plain = not collect and tag not in _PAIR_TAGS
+        plain = not collect and tag not in PAIR_TAGS
         frame = _Frame(kind)
         frame.value, frame.plain, frame.tag, frame.anchor = value, plain, tag, anchor
         frame.line, frame.found = line, found
@@ -308,14 +295,14 @@ class _Reader:
         mark = event.start_mark
         parent = self.stack[-1] if self.stack else None
         if parent is None and not mapping:
-            raise _invalid("the tree must be a mapping, and this is a sequence", mark)
+            raise invalid_at("the tree must be a mapping, and this is a sequence", mark)
         if parent is not None and parent.wants_key:
-            raise _invalid("a mapping or sequence cannot be a key", mark)
+            raise invalid_at("a mapping or sequence cannot be a key", mark)
         if len(self.stack) >= _DEEPEST:
-            raise _invalid(_TOO_DEEP, mark)
-        wrong = _NO_MAPPING_TAGS if mapping else _NO_SEQUENCE_TAGS
-        if event.tag in wrong or (parent is None and event.tag == _YAML + "set"):
-            raise _invalid(f"a {'mapping' if mapping else 'sequence'} cannot have the tag {event.tag}", mark)
+            raise invalid_at(_TOO_DEEP, mark)
+        wrong = NO_MAPPING_TAGS if mapping else NO_SEQUENCE_TAGS
+        if event.tag in wrong or (parent is None and event.tag == YAML_TAGS + "set"):
+            raise invalid_at(f"a {'mapping' if mapping else 'sequence'} cannot have the tag {event.tag}", mark)
 
     def close(self, event: Any) -> None:
         frame = self.stack.pop()
@@ -334,9 +321,9 @@ class _Reader:
                 if not above.mapping and frame.kind != "mapping":
                     above.kind = "sequence"
                 return
-            pair = above.tag in _PAIR_TAGS
+            pair = above.tag in PAIR_TAGS
             if pair and not (frame.mapping and frame.count == 1):
-                raise _invalid("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
+                raise invalid_at("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
             self.add(event, frame.kind, frame.value)
 
     def note_entries(self, frame: _Frame, keys: dict[object, int], event: Any) -> None:
@@ -350,7 +337,7 @@ class _Reader:
 
     def anchor(self, event: Any, kind: str) -> None:
         if event.anchor and event.anchor in self.anchors:
-            raise _invalid(f"the anchor '&{event.anchor}' already exists", event.start_mark)
+            raise invalid_at(f"the anchor '&{event.anchor}' already exists", event.start_mark)
         if event.anchor:
             self.anchors[event.anchor] = kind
 
@@ -360,9 +347,9 @@ class _Reader:
             return
         frame = self.stack[-1]
         if frame.merge and kind not in ("mapping", "mappings"):
-            raise _invalid("the value of a merge key '<<' must be a mapping", event.start_mark)
-        if frame.tag in _PAIR_TAGS and kind != "mapping":
-            raise _invalid("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
+            raise invalid_at("the value of a merge key '<<' must be a mapping", event.start_mark)
+        if frame.tag in PAIR_TAGS and kind != "mapping":
+            raise invalid_at("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
         if not frame.mapping and kind != "mapping":
             frame.kind = "sequence"
         if frame.mapping and frame.value is not None:
@@ -370,7 +357,7 @@ class _Reader:
         elif frame.value is not None:
             frame.value.append(value)
         frame.key, frame.merge = None, False
-        frame.plain = frame.value is None and frame.tag not in _PAIR_TAGS
+        frame.plain = frame.value is None and frame.tag not in PAIR_TAGS
         frame.count += 1
 
 
@@ -403,7 +390,7 @@ def read_tree(
         _follow(reader, text, go_on)
     except yaml.MarkedYAMLError as err:
         problem = _TOO_DEEP if too_deep(err) else err.problem or "not YAML"
-        raise _invalid(problem, err.problem_mark or err.context_mark) from err
+        raise invalid_at(problem, err.problem_mark or err.context_mark) from err
     except yaml.reader.ReaderError as err:
         line = text.count(b"\n", 0, err.position) + 1
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
@@ -435,90 +422,3 @@ def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:
             reader.follow(itertools.islice(events, _AT_ONCE))
     finally:
         loader.dispose()
-
-
-def _kind_of_scalar(event: Any) -> str:
-    """Return ``merge`` for ``<<``, ``tagged`` for a tag that is not YAML's own, else ``scalar``.
-
-    asdf cannot hash a tagged scalar, so it cannot be a key.
-    """
-    if event.tag == _YAML + "merge" or (event.implicit[0] and event.value == "<<"):
-        return "merge"
-    return "tagged" if event.tag and event.tag != "!" and not event.tag.startswith(_YAML) else "scalar"
-
-
-def check_scalar(event: Any) -> None:
-    """Refuse scalars that YAML takes for a number or a date but cannot construct: asdf could not open the file."""
-    tag = event.tag
-    if not tag and event.implicit[0]:
-        if len(event.value) <= _SHORT and _HARMLESS.match(event.value):
-            return
-        tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
-    if tag in _SEQUENCE_TAGS or tag in _MAPPING_TAGS:
-        raise _invalid(f"a scalar cannot have the tag {tag}", event.start_mark)
-    if tag in _CONSTRUCTED:
-        _check_constructible(event, tag)
-
-
-def _is_text(value: str) -> bool:
-    """Return whether a scalar is text also without quotes."""
-    return value[:1] not in _NUMBERS_BEGIN and value.lower() not in _WORDS
-
-
-def _key_value(event: Any) -> object:
-    """Return the value of a scalar as a key, equal for scalars that are the same key, as 1 and 0x1, or a and "a"."""
-    value, tag = event.value, event.tag
-    if tag is None and (not event.implicit[0] or _is_text(value)):
-        return value
-    resolved = tag if tag and tag != "!" else _RESOLVER.resolve(yaml.ScalarNode, value, (True, False))
-    if resolved not in _SCALAR_TAGS - {_YAML + "str"} or len(value) > _SHORT:
-        return value
-    return _constructed(event, resolved)
-
-
-def _constructed(event: Any, tag: str) -> object:
-    """Return the Python object that PyYAML makes of a scalar of ``tag``.  Raises any error of PyYAML."""
-    node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
-    try:
-        return _CONSTRUCTOR.construct_object(node)
-    finally:
-        _CONSTRUCTOR.constructed_objects.clear()
-        _CONSTRUCTOR.recursive_objects.clear()
-
-
-def _check_constructible(event: Any, tag: str) -> None:
-    try:
-        str(_constructed(event, tag))  # str: Python also limits the length of integers that it converts to text
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, yaml.YAMLError) as err:
-        shown = event.value if len(event.value) <= _SHOWN else event.value[:_SHOWN] + "..."
-        kind = tag.removeprefix(_YAML)
-        raise _invalid(f"{shown!r} is not a valid {kind}; quote it if it is text", event.start_mark) from err
-
-
-def plain_value(event: Any) -> str | int:
-    """Return an int for an integer (unquoted, or with the tag of one), and the text of any other scalar."""
-    if len(event.value) > _SHORT or not (event.implicit[0] or event.tag == _YAML + "int"):
-        return str(event.value)
-    if event.tag == _YAML + "int" and not event.implicit[0]:
-        return _tagged_integer(event)
-    if _DECIMAL.match(event.value):
-        return int(event.value)
-    if (
-        _NUMERIC.match(event.value)
-        and _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)) == _YAML + "int"
-    ):
-        return int(_CONSTRUCTOR.construct_yaml_int(yaml.ScalarNode(_YAML + "int", event.value)))
-    return str(event.value)
-
-
-def _tagged_integer(event: Any) -> str | int:
-    try:
-        return int(_CONSTRUCTOR.construct_yaml_int(yaml.ScalarNode(_YAML + "int", event.value)))
-    except (ValueError, IndexError):
-        return str(event.value)
-
-
-def _invalid(problem: str, mark: Any) -> InvalidTreeError:
-    if mark is None:
-        return InvalidTreeError(problem)
-    return InvalidTreeError(problem, line=mark.line + 1, column=mark.column + 1)

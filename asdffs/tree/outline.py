@@ -24,11 +24,12 @@ from asdffs.format.header import as_yaml
 from asdffs.tree.branch import Branch, Outline, Scalar
 from asdffs.tree.chunked import is_chunked
 from asdffs.tree.columns import COLUMNS, name_columns
-from asdffs.tree.events import Found, plain_value
+from asdffs.tree.events import Found
 from asdffs.tree.merges import Merges
 from asdffs.tree.ndarrays import Ndarray, chunked_of, ndarray_of
 from asdffs.tree.paths import Path
 from asdffs.tree.references import Reference, References
+from asdffs.tree.scalar_rules import plain_value
 from asdffs.tree.syntax import MAX_NESTING, nested_too_deep, syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from asdffs.errors import InvalidTreeError, UsageError, ValueRefusedError
-from asdffs.tree.events import check_scalar
+from asdffs.tree.scalar_rules import check_scalar
 from asdffs.tree.values import ValueNode, key_name, read_events, scalar_node
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

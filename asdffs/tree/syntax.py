@@ -35,3 +35,10 @@ def nested_too_deep(line: int | None) -> InvalidTreeError:
 def too_deep(err: Any) -> bool:
     """Return whether the parser refused the text because of its nesting alone."""
     return getattr(err, "problem", None) == _TOO_DEEP
+
+
+def invalid_at(problem: str, mark: Any) -> InvalidTreeError:
+    """Return the error for a ``problem`` at a mark of PyYAML, which may be None."""
+    if mark is None:
+        return InvalidTreeError(problem)
+    return InvalidTreeError(problem, line=mark.line + 1, column=mark.column + 1)
