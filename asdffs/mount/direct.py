@@ -1,7 +1,7 @@
 """Answers the most frequent requests without libfuse.
 
-These are reads, writes that affect no other view or request, flushes of files without changes, extended attributes
-that no file here has, and opens by the helper processes of ``dropper``, which concern only the kernel's pages.
+These are reads; writes that affect no other view or request; flushes of files without changes; questions for extended
+attributes outside of the namespace ``user``, which no file has; and opens by the helper processes of ``dropper``.
 
 libfuse and its bindings take three quarters of the time of a small read, and a third of that of a small write.  And
 libfuse 2 cannot answer with an extent.  These requests name an open file by our own number, so we need no state of

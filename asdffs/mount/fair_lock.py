@@ -9,7 +9,7 @@ from collections import deque
 class FairLock:
     """A first-in, first-out lock: no thread starves.  It takes one call in C if no other thread wants it.
 
-    A thread that must wait does so at a lock of its own, which whoever leaves releases for the first in the queue.
+    Each thread that waits has a lock of its own.  A thread that leaves releases the lock of the first in the queue.
     Only the thread that holds ``_lock`` takes from the queue.
     """
 
@@ -35,7 +35,7 @@ class FairLock:
             self._wake_first()
 
     def _wake_first(self) -> None:
-        """Let the first thread of the queue have the lock, unless a thread has it, which will do that."""
+        """Give the lock to the first thread of the queue if it is free.  Else whoever has it will do that."""
         while self._queue and self._lock.acquire(blocking=False):
             if self._queue:
                 self._queue.popleft().release()

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Final, Protocol
+
+logger = logging.getLogger(__name__)
 
 #: Offset that means "only attributes" (fuse_lowlevel.h, fuse_lowlevel_notify_inval_inode).
 _NO_PAGES: Final = -1
@@ -26,8 +29,8 @@ _HEADER_ROOM: Final = 4096
 #: The kernel says EINVAL if the memory is too small for the writes that it agreed upon with libfuse.  At most, those
 #: have 65,535 pages (/proc/sys/fs/fuse/max_pages_limit).
 _LARGEST: Final = 65_535 * os.sysconf("SC_PAGESIZE")
-#: Errors of a read of /dev/fuse that mean: there is no request (fuse_dev_do_read: ENOENT for one that was withdrawn);
-#: the mount is gone.
+#: Errors of a read of /dev/fuse.  The first mean that there is no request; ENOENT is for one that was withdrawn.  The
+#: others mean that the mount is gone.
 _NOTHING: Final = (errno.EAGAIN, errno.EINTR, errno.ENOENT)
 _GONE: Final = (errno.ENODEV, errno.ECONNABORTED)
 
@@ -94,7 +97,7 @@ class RequestBuffer:
 
 
 class _Device:
-    """Receives the requests from /dev/fuse.  ``os.readv`` takes a third of the time of libfuse's function."""
+    """Receives the requests from /dev/fuse itself, without a call of libfuse by way of ctypes."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -107,10 +110,13 @@ class _Device:
         except OSError as err:
             if err.errno in _NOTHING:
                 return False
-            if err.errno not in _GONE:
+            if err.errno == errno.EINVAL:
                 buffer.grow()
                 return self.receive(buffer)
-            self._gone = True
+            if err.errno in _GONE:
+                self._gone = True
+            else:
+                logger.error("a request cannot be received: %s", err.strerror)
             return False
         return True
 
