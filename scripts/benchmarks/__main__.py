@@ -18,7 +18,7 @@ SECTIONS = {
     "transfer": "reads, writes, names and attributes through the mount, compared with bindfs and ratarmount",
     "start": "time from the command to a usable mount",
     "edit": "change one value in the tree of a large file, compared with the asdf library and asdftool",
-    "values": "set one value in 2,000 files, compared with loops over asdffs.open and asdf update()",
+    "values": "set, get and check a value in 1,000 files, compared with a parse, asdffs.open and asdf update()",
     "growth": "a tree and a block grow in a file of 8 GiB, on ext4 and XFS, compared with cp",
     "footprint": "memory of the daemon",
     "decode": "read compressed blocks through the mount, compared with their libraries",

@@ -18,12 +18,12 @@ SET = "set a value, per file, ms"
 CPU = "{}, CPU per file, ms"
 #: Commands on all files whose processor time is compared with a parse.
 COMMANDS = {"get a value": ("get", "meta.value"), "check": ("check",), "set a value": ("set", "meta.value={}a")}
-SETTER = "asdffs"
+COMMAND = "asdffs"
 LOOP = "asdffs.open, replace"
 TARGETS = (
-    Target(SET, LOOP, most=0.33, of=(SETTER,)),
-    Target(SET, "asdf update()", most=0.07, of=(SETTER,)),
-    *(Target(CPU.format(name), "parse", most=2.0, of=(SETTER,)) for name in COMMANDS),
+    Target(SET, LOOP, most=0.33, of=(COMMAND,)),
+    Target(SET, "asdf update()", most=0.07, of=(COMMAND,)),
+    *(Target(CPU.format(name), "parse", most=2.0, of=(COMMAND,)) for name in COMMANDS),
 )
 #: Number of files, and of keys in each tree.  A tree has 50 KB, as in a file of Roman.
 FILES = 1000
@@ -34,11 +34,20 @@ def measure(place: Place, figures: Figures) -> None:
     files = _make(place.folder, max(20, FILES // place.scale))
     for number in range(place.rounds):
         for name, (command, *words) in COMMANDS.items():
-            figures.add(CPU.format(name), "parse", _parse(files[0]))
-            chosen = [word.format(number) for word in words]
-            _per_file(figures, SETTER, files, [*ASDFFS, command, *chosen, *files], cpu_row=CPU.format(name))
-        _per_file(figures, LOOP, files, [sys.executable, "-c", _LOOP, str(number), *files])
-        _per_file(figures, "asdf update()", files, [sys.executable, "-c", _UPDATE, str(number), *files])
+            _measure_command(figures, name, [*ASDFFS, command, *(word.format(number) for word in words)], files)
+        for peer, code in ((LOOP, _LOOP), ("asdf update()", _UPDATE)):
+            seconds, _ = _run([sys.executable, "-c", code, str(number), *files])
+            figures.add(SET, peer, 1000 * seconds / len(files))
+
+
+def _measure_command(figures: Figures, name: str, words: list[object], files: list[Path]) -> None:
+    """Measure the processor time of a command for each file, without that of its start."""
+    figures.add(CPU.format(name), "parse", _parse(files[0]))
+    _, start = _run([*words, files[0]])
+    seconds, used = _run([*words, *files[1:]])
+    figures.add(CPU.format(name), COMMAND, 1000 * (used - start) / (len(files) - 2))
+    if words[3] == "set":
+        figures.add(SET, COMMAND, 1000 * seconds / (len(files) - 1))
 
 
 _LOOP = """
@@ -67,23 +76,12 @@ def _make(folder: Path, count: int) -> list[Path]:
     return files
 
 
-def _per_file(figures: Figures, peer: str, files: list[Path], words: list[object], cpu_row: str = "") -> None:
-    """Measure wall time per file of a command; and its CPU time, without that of its start, in ``cpu_row``."""
+def _run(words: list[object]) -> tuple[float, float]:
+    """Run a command; return its time and its processor time in seconds."""
     os.sync()
-    start = _cpu(words[: -len(files) + 1]) if cpu_row else 0.0
-    before = time.monotonic()
-    used = _cpu(words)
-    if not cpu_row or "set" in cpu_row:
-        figures.add(SET, peer, 1000 * (time.monotonic() - before) / len(files))
-    if cpu_row:
-        figures.add(cpu_row, peer, 1000 * (used - start) / (len(files) - 1))
-
-
-def _cpu(words: list[object]) -> float:
-    """Run a command, and return its CPU time in seconds."""
-    before = _children()
+    before, used = time.monotonic(), _children()
     subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return _children() - before
+    return time.monotonic() - before, _children() - used
 
 
 def _children() -> float:
