@@ -59,11 +59,17 @@ class Hidden(NamedTuple):
         return f"objects of {self.tags[0]}, which asdffs does not know, may refer to it" if self.tags else ""
 
 
-def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler) -> Hidden:
-    """Return the hidden references of the committed tree.  Raises ``InvalidTreeError``, ``OSError``."""
+def find_hidden(tree: TreeEditor, contents: Contents, scheduler: Scheduler, *, was_checked: bool = False) -> Hidden:
+    """Return the hidden references of the committed tree.  Raises ``InvalidTreeError``, ``OSError``.
+
+    ``was_checked``: the tree is valid, so it need not be parsed if its text has known tags only.
+    """
     text = tree.text()
-    if has_only_tags(text, _KNOWN):
-        return Hidden(frozenset(), (), ())
+    if was_checked:
+        with scheduler.waiting():
+            nothing = has_only_tags(text, _KNOWN)
+        if nothing:
+            return Hidden(frozenset(), (), ())
     tags: dict[str, None] = {}
 
     def wanted(tag: str) -> bool:

@@ -8,8 +8,9 @@ The caller holds the main lock; other requests are served while the tree is read
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from asdffs.document.changes import TREE, Changes
@@ -42,7 +43,7 @@ class Outlines:
         self._reading = RankedLock(scheduler, Rank.OUTLINE)
         self._version = -1
         self._outline = _EMPTY
-        self._skipped: tuple[int, Sequence[Sequence[int]]] = (-1, ())
+        self._plain: Sequence[Sequence[int]] = ()
 
     def outline(self) -> Outline:
         """Return the outline of the committed tree; an empty one if it is not valid YAML.  Raises ``OSError``."""
@@ -52,13 +53,18 @@ class Outlines:
                     self._read()
         return self._outline
 
-    def skip_plain_entries(self, mappings: Sequence[Sequence[int]]) -> None:
-        """Read only those entries of ``mappings`` that have arrays, as long as the tree does not change.
+    @contextlib.contextmanager
+    def only_arrays(self, mappings: Sequence[Sequence[int]]) -> Iterator[None]:
+        """Read less inside the block: all arrays, but not all scalars beside them.
 
-        The outline then has all arrays and references, but not all scalars beside these.  ``mappings``: those of the
-        committed tree (``validation.CheckedText``).
+        ``mappings``: those of the committed tree (``validation.CheckedText``), which must not change meanwhile.
         """
-        self._skipped = self._tree().version, mappings
+        self._plain = mappings
+        try:
+            yield
+        finally:
+            self._plain = ()
+            self._version = -1
 
     def branch(self, path: Path) -> Branch:
         """Return the mapping or sequence at ``path``.  Raises ``KeyError``, ``OSError``."""
@@ -87,8 +93,8 @@ class Outlines:
             text, version = tree.text(), tree.version
         try:
             with self._scheduler.waiting():
-                if self._skipped[0] == version:
-                    text = without_plain_entries(text, self._skipped[1])
+                if self._plain:
+                    text = without_plain_entries(text, self._plain)
                 outline = read_outline(text, tree.dialect, spans=False)
                 _stamp(outline, self._outline, self._changes.stamp(TREE))
         except InvalidTreeError as err:

@@ -91,13 +91,13 @@ class TreeEditor:
         table = self._table
         new = complete_last_line(draft)
         head = self._transaction.backend.read_at(0, table.layout.text_start)
-        known = CheckedBefore(self.text(), self._root) if self._root is not None else None
+        known = CheckedBefore(self._text_again, self._root) if self._root is not None else None
         with self._scheduler.waiting():
             checked = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head, checked=known)
         check(checked.arrays)
         self._transaction.mode.check_healthy()
         self._transaction.check_unchanged()
-        old = known.text if known is not None else self.text()
+        old = self.text()
         if old == new:
             return checked.arrays
         if len(new) > table.layout.padding.stop:
@@ -107,7 +107,7 @@ class TreeEditor:
         with self._scheduler.waiting():  # comparing large texts takes a while
             plan, after = self._plan(layout, old, padding, new)
         size = len(new)
-        del old, new, draft, known  # they may have many megabytes, and the plan has its own copy
+        del old, new, draft  # they may have many megabytes, and the plan has its own copy
 
         def adopt() -> None:
             self.version += 1
@@ -119,6 +119,11 @@ class TreeEditor:
 
         self._transaction.commit(plan, adopt)
         return checked.arrays
+
+    def _text_again(self) -> bytes:
+        """Return the whole text, for a thread that does not hold the main lock."""
+        with self._scheduler.resumed():
+            return self.text()
 
     def _plan(self, layout: Layout, old: bytes, padding: bytes, new: bytes) -> tuple[Plan, Layout]:
         """Return the plan for a new text, and the layout whose blocks are where they will be before ``plan.move``.

@@ -16,6 +16,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
+from asdffs.tree.byte_offsets import ByteOffsets
 from asdffs.tree.chunked import is_chunked
 from asdffs.tree.paths import Path
 from asdffs.tree.scalar_rules import (
@@ -394,21 +395,11 @@ def read_tree(
     except yaml.reader.ReaderError as err:
         line = text.count(b"\n", 0, err.position) + 1
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
-    mappings, hashes = _in_bytes(text, reader.mappings), reader.root_hashes
+    in_bytes = ByteOffsets(text) if reader.mappings else None
+    mappings = [in_bytes.convert(offsets) for offsets in reader.mappings] if in_bytes is not None else []
+    hashes = reader.root_hashes
     root = Entries(mappings[-1], hashes) if hashes is not None else None
     return Reading(reader.found, reader.indirect, mappings, root)
-
-
-def _in_bytes(text: bytes, mappings: list[array[int]]) -> list[array[int]]:
-    """Return ``mappings``, whose offsets are in characters, with offsets in bytes."""
-    if text.isascii() or not mappings:
-        return mappings
-    decoded, place, before = text.decode(), 0, 0
-    found: dict[int, int] = {}
-    for offset in sorted({offset for offsets in mappings for offset in offsets}):
-        place += len(decoded[before:offset].encode())
-        found[offset], before = place, offset
-    return [array("Q", map(found.__getitem__, offsets)) for offsets in mappings]
 
 
 def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:

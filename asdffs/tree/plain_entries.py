@@ -1,7 +1,8 @@
-"""Leaves out the parts of a tree that have no arrays, so that a second look at a large tree reads less.
+"""Removes the entries of a tree that have no arrays, so that a second pass over a large tree is short.
 
 ``events`` notes where the entries of large mappings begin.  An entry without tag, anchor, alias and ``$ref`` has no
-array and leads to none.  Lines stay the same.  Pure.  All offsets are in bytes.
+array and leads to none.  Its lines stay, without content, so that line numbers stay the same.  All offsets are in
+bytes.  Pure.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-#: What an entry needs to have an array or to lead to one.  A backslash may be a part of an escaped ``$ref``.
-_LEADS: Final = (b"!", b"&", b"*", b"\\", b"$ref")
+#: What an entry needs to have an array or to lead to one: YAML's indicators of tags, anchors and aliases, and
+#: ``$ref``, which may be escaped by a backslash.
+_INDICATORS: Final = (b"!", b"&", b"*", b"\\", b"$ref")
 #: Ends of lines besides LF and CR LF (YAML 1.1, section 4.1.4).
 _OTHER_BREAKS: Final = tuple(end.encode() for end in ("\x85", "\u2028", "\u2029"))
 
@@ -38,28 +40,28 @@ def without_plain_entries(text: bytes, mappings: Sequence[Sequence[int]]) -> byt
     ``mappings``: for each of some mappings, the offsets where its entries begin, and that of its end.  The first
     entry of each is kept, so that it stays a mapping.
     """
-    leading = find_leading(text)
-    runs = (plain_runs(offsets[1:], leading) for offsets in mappings)
+    indicators = find_indicators(text)
+    runs = (plain_runs(offsets[1:], indicators) for offsets in mappings)
     return without(text, sorted(itertools.chain.from_iterable(runs))).text
 
 
-def find_leading(text: bytes) -> list[int]:
+def find_indicators(text: bytes) -> list[int]:
     """Return the places of all that may be a tag, an anchor, an alias or a ``$ref``, in ascending order."""
-    return sorted(place for what in _LEADS for place in _places(text, what))
+    return sorted(place for what in _INDICATORS for place in _places(text, what))
 
 
-def plain_runs(offsets: Sequence[int], leading: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield where each run of entries without ``leading`` places begins and ends.
+def plain_runs(offsets: Sequence[int], indicators: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield where each run of entries without any of ``indicators`` begins and ends.
 
-    ``offsets``: where the entries begin, and the end of the last one.
+    ``offsets``: where the entries begin, and the end of the last one.  ``indicators``: see ``find_indicators``.
     """
     low, last = 0, len(offsets) - 1
     while low < last:
-        found = bisect_left(leading, offsets[low])
-        if found == len(leading) or leading[found] >= offsets[last]:
+        found = bisect_left(indicators, offsets[low])
+        if found == len(indicators) or indicators[found] >= offsets[last]:
             yield offsets[low], offsets[last]
             return
-        kept = bisect_right(offsets, leading[found]) - 1
+        kept = bisect_right(offsets, indicators[found]) - 1
         if kept > low:
             yield offsets[low], offsets[kept]
         low = kept + 1

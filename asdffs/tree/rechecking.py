@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from asdffs.format.difference import common_prefix, common_suffix
 from asdffs.tree.events import Entries
-from asdffs.tree.plain_entries import Shortened, find_leading, plain_runs, without
+from asdffs.tree.plain_entries import Shortened, find_indicators, plain_runs, without
 
 
 class CheckedBefore(NamedTuple):
-    """A text that was checked, and the entries of its tree."""
+    """A text that was checked, which ``read()`` returns, and the entries of its tree.
 
-    text: bytes
+    It is read only when it is needed, so that it is not in memory while a whole new text is parsed.
+    """
+
+    read: Callable[[], bytes]
     root: Entries
 
 
@@ -74,19 +77,19 @@ class Rest(NamedTuple):
 
 def rest_to_read(text: bytes, before: CheckedBefore) -> Rest | None:
     """Return what is to be read of ``text``; None if it is too different from the text before."""
-    offsets = before.root.offsets
-    same = common_prefix(before.text, text)
-    same_end = common_suffix(before.text, text, min(len(text), len(before.text)) - same)
+    offsets, old = before.root.offsets, before.read()
+    same = common_prefix(old, text) if old != text else offsets[0]
+    same_end = common_suffix(old, text, min(len(text), len(old)) - same)
     first = bisect_right(offsets, same) - 1  # the entries before this one end before the change
-    last = bisect_left(offsets, len(before.text) - same_end)
-    shift = len(text) - len(before.text)
+    last = bisect_left(offsets, len(old) - same_end)
+    shift = len(text) - len(old)
     if first < 0 or last == len(offsets):
         return None
-    if _column(before.text, offsets[last]) != _column(text, offsets[last] + shift):
+    if _column(old, offsets[last]) != _column(text, offsets[last] + shift):
         return None
-    leading = find_leading(text)
-    heads = plain_runs(offsets[1:first], leading)
-    tails = plain_runs(array("Q", (place + shift for place in offsets[last + 1 :])), leading)
+    indicators = find_indicators(text)
+    heads = plain_runs(offsets[1:first], indicators)
+    tails = plain_runs(array("Q", (place + shift for place in offsets[last + 1 :])), indicators)
     shortened = without(text, chain(heads, tails))
     return Rest(shortened, before.root, first, last, shift) if shortened.cuts else None
 

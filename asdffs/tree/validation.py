@@ -48,8 +48,8 @@ def check_text(
     """Check a draft.
 
     A draft without a tree is accepted only if the file had none (``had_tree`` is false); otherwise the save was cut
-    off.  ``before``: the text that it replaces, whose versions it may keep.  ``checked``: a text whose entries need
-    not be read again where they are the same.  Raises ``InvalidTreeError``.
+    off.  ``before``: the text that it replaces, whose versions it may keep.  ``checked``: what is known of that text:
+    entries that are the same are not read again.  Raises ``InvalidTreeError``.
     """
     _check_utf8(text)
     header = _check_header(text, dialect, before)

@@ -94,8 +94,9 @@ def _check_tree(document: Document) -> Iterator[Finding]:
         yield Finding(Level.ERROR, f"the tree is not valid: {err}")
         return
     arrays = checked.arrays
-    document.outlines.skip_plain_entries(checked.mappings)
-    yield from (Finding(Level.ERROR, str(fault)) for fault in find_faults(document))
+    with document.outlines.only_arrays(checked.mappings):
+        faults = list(find_faults(document))
+    yield from (Finding(Level.ERROR, str(fault)) for fault in faults)
     yield from (Finding(Level.WARNING, doubt) for doubt in document.doubts())
     for external in find_externals(document, arrays):
         level = Level.NOTE if external.path is None else Level.ERROR
@@ -110,7 +111,8 @@ def _check_tree(document: Document) -> Iterator[Finding]:
 
 def _check_extensions(document: Document, arrays: Sequence[Ndarray]) -> Iterator[Finding]:
     """Report blocks without an array in a file whose other objects may use them."""
-    hidden, count = find_hidden(document.tree, document.contents, document.scheduler), len(document.blocks)
+    hidden = find_hidden(document.tree, document.contents, document.scheduler, was_checked=True)
+    count = len(document.blocks)
     yield from (Finding(Level.ERROR, trouble) for trouble in hidden.troubles)
     unseen = hidden.unseen(arrays, count)
     if hidden.tags and unseen:

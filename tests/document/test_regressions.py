@@ -7,11 +7,13 @@ import hashlib
 import os
 import resource
 import struct
+from contextlib import closing
 from pathlib import Path
 
 import asdf
 import numpy as np
 import pytest
+from support.arrays import tree_file
 from support.crashes import record
 from support.plans import scan
 from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, odd_file
@@ -347,3 +349,18 @@ def test_regression_an_array_with_a_colon_in_a_name() -> None:
     _, document = opened(whole)
     assert document.arrays["t"][...]["a:b"].tolist() == [1, 2]
     document.close()
+
+
+def test_regression_a_check_leaves_the_outline_whole(tmp_path: Path) -> None:
+    """It reads only the entries with arrays, and other users of the same document need the scalars beside them."""
+    lines = "".join(f"k{number}: {{a: 1}}\n" for number in range(20))
+    path = tmp_path / "a.asdf"
+    path.write_bytes(tree_file(f"{lines}meta: {{telescope: ROMAN}}\na: !core/ndarray-1.1.0 [1]\n", []))
+    with closing(open_document(str(path), writable=False)) as document:
+        whole = document.outlines.outline().root
+        assert whole is not None
+        assert [finding.sentence for finding in check_document(document, deep=False)] == []
+        again = document.outlines.outline().root
+        assert again is not None
+        assert [*again.children] == [*whole.children] == ["meta", "a"]
+        assert again.children["meta"].scalars == whole.children["meta"].scalars

@@ -121,10 +121,11 @@ def memory(mount: Mounted, field: str) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
 
 
-def test_a_large_tree_takes_its_own_size_a_few_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize("letter", ["e", "\u00e9"])
+def test_a_large_tree_takes_its_own_size_a_few_times(letter: str, tmp_path: Path) -> None:
     """Every byte of it moves by one: the new text, the old one, and both in the journal."""
     size = 12 * MIB
-    text = b"".join(b"item%07d: [1, 2.5, three]  # of many\n" % n for n in range(size // 38))
+    text = b"".join(b"item%07d: [1, 2.5, thr%se]  # of many\n" % (n, letter.encode()) for n in range(size // 38))
     with mounted(make_file(tmp_path / "data.asdf", 1, 8, text=text, padding=64)) as mount:
         idle = memory(mount, "VmRSS")
         whole = mount.tree.read_bytes()
