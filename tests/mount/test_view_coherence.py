@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from support.arrays import tree_file
 from support.mounts import Mounted, lazily_unmount, mounted, run
+from support.processes import children_of
 from support.samples import block_bytes, opened
 
 pytestmark = [pytest.mark.mount, pytest.mark.alone]
@@ -232,19 +233,13 @@ def test_a_daemon_that_ends_in_a_crowd_takes_nobody_along(tmp_path: Path, number
     with mounted(path, code=None) as mount:
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         crowd = subprocess.Popen([sys.executable, script, mount.point], env=environment, stderr=subprocess.DEVNULL)
-        assert within(20, lambda: bool(helpers_of(mount.pid))), "two views are open, and there is no helper"
-        helpers = helpers_of(mount.pid)
+        assert within(20, lambda: bool(children_of(mount.pid))), "two views are open, and there is no helper"
+        helpers = children_of(mount.pid)
         os.kill(mount.pid, number)
         crowd.wait(60)  # by an error or by SIGBUS in a map
         lazily_unmount(mount.point)
         for pid in (mount.pid, *helpers):
             assert within(20, lambda pid=pid: not Path(f"/proc/{pid}").exists()), f"{pid} is there still"
-
-
-def helpers_of(pid: int) -> list[int]:
-    """Processes that any thread of the daemon started."""
-    files = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for file in files for child in file.read_text().split()]
 
 
 def within(seconds: float, is_so: Callable[[], bool]) -> bool:

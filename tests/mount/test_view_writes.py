@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from support.arrays import tree_file
 from support.mounts import Mounted, asdffs, mounted, run
+from support.processes import children_of
 from support.samples import block_bytes, header_bytes, zlib_block
 
 pytestmark = pytest.mark.mount
@@ -171,19 +172,14 @@ def test_regression_a_new_block_took_over_sources_that_count_from_the_end(tmp_pa
     assert asdffs("check", path, environment=mount.environment).returncode == 0
 
 
-def helpers_of(mount: Mounted) -> list[int]:
-    files = Path(f"/proc/{mount.pid}/task").glob("*/children")
-    return [int(pid) for file in files for pid in file.read_text().split()]
-
-
 def test_a_helper_that_is_killed_is_replaced(tmp_path: Path) -> None:
     with two_arrays(tmp_path) as mount, mapped(mount.point / "arrays/a.npy") as view:
         for number in range(1, 5):
             with open(mount.block(0), "r+b", buffering=0) as file:
                 os.pwrite(file.fileno(), value(number), 0)
             assert soon(lambda number=number: view[HEADER : HEADER + 8] == value(number))
-            assert helpers_of(mount)
-            for pid in helpers_of(mount):
+            assert children_of(mount.pid)
+            for pid in children_of(mount.pid):
                 os.kill(pid, signal.SIGKILL)
 
 

@@ -23,6 +23,15 @@ def pids_with(mark: str) -> list[int]:
     return found
 
 
+def children_of(pid: int) -> list[int]:
+    """Processes that any thread of ``pid`` started and that still run. A thread may end while this looks."""
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, file.read_text().split())
+    return found
+
+
 def wait_for(pid: int) -> None:
     """Until that process is gone."""
     try:
