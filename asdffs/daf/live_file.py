@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from asdffs.daf.files import Content
+from asdffs.daf.files import Bytes, Content
 from asdffs.daf.loose import Loose
 from asdffs.daf.stored import Stored
-from asdffs.document.changes import Subject, content
+from asdffs.document.changes import STORE, TREE, Subject, content
 from asdffs.document.document import Document
 from asdffs.errors import NotSupportedError
 from asdffs.scheduling import RankedLock
@@ -89,16 +89,22 @@ class LiveFile(ViewFile):
         self.content = content
         self._base = self._changed()
         self._stamp = version if same else max(time.time_ns(), version + 1)
+        if not same:
+            self._store.document.changes.note(STORE)
 
     # -- as ``ViewFile`` ------------------------------------------------------
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """Return the block that the content depends on; None for a file without a window or with several names.
+        """Return what the content depends on; None for a loose or converted file, or one with several names.
 
-        The kernel caches nothing of the latter, because the next commit may make another file of a name.
+        The kernel caches nothing of the last, because the next commit may make another file of a name.
         """
+        if len(self.names) > 1:
+            return None
+        if isinstance(self.content, Bytes):
+            return (TREE, STORE)
         window = self.window()
-        return None if window is None or len(self.names) > 1 else (content(window[0]),)
+        return None if window is None else (content(window[0]),)
 
     def version(self) -> int:
         """Return the time in ns of the last change.  A commit of the same bytes is not a change."""

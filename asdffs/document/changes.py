@@ -1,8 +1,9 @@
 """Records which parts of a document changed since it was opened, and when.
 
 Views take their file times and the validity of their caches from it.  A *subject* is a part that a view may depend
-on: the tree, the number of blocks, the content of one block, or its stored bytes (header and content as they are in
-the file).  Each change of a subject gets a stamp: the time in ns, never the same twice.
+on: the tree, the number of blocks, the content of one block, its stored bytes (header and content as they are in the
+file), or the files of the FilesDaf store.  Each change of a subject gets a stamp: the time in ns, never the same
+twice.
 
 The caller holds the main lock.
 """
@@ -17,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 class Subject(NamedTuple):
     """A part of the document that may change.  ``number``: the number of the block, if it is a part of one."""
 
-    kind: Literal["tree", "blocks", "contents", "content", "stored"]
+    kind: Literal["tree", "blocks", "contents", "content", "stored", "store"]
     number: int = 0
 
 
@@ -26,6 +27,8 @@ TREE: Final = Subject("tree")
 BLOCKS: Final = Subject("blocks")
 #: The decoded content of any block, for what depends on many of them.
 CONTENTS: Final = Subject("contents")
+#: The bytes of any file of the FilesDaf store that the tree has, other than those in blocks.
+STORE: Final = Subject("store")
 
 
 @functools.cache

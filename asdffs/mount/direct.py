@@ -1,7 +1,8 @@
 """Answers the most frequent requests without libfuse.
 
 These are reads; writes that affect no other view or request; flushes of files without changes; questions for extended
-attributes outside of the namespace ``user``, which no file has; and opens by the helper processes of ``dropper``.
+attributes outside of the namespace ``user``, which no file has; ioctl(2), which no file answers; and opens by the
+helper processes of ``dropper``.
 
 libfuse and its bindings take three quarters of the time of a small read, and a third of that of a small write.  And
 libfuse 2 cannot answer with an extent.  These requests name an open file by our own number, so we need no state of
@@ -23,6 +24,7 @@ from typing import Final, Protocol
 from asdffs.mount.request import (
     FUSE_FLUSH,
     FUSE_GETXATTR,
+    FUSE_IOCTL,
     FUSE_OPEN,
     FUSE_READ,
     FUSE_RELEASE,
@@ -95,6 +97,8 @@ class Direct:
             return not how & WRITE_CACHE and self._write(unique, handle, offset, payload_of(request, size))
         if opcode == FUSE_GETXATTR:  # the kernel asks for security.capability before each write
             return not asks_for_user_attribute(request) and self._reply(unique, errno.ENOTSUP)
+        if opcode == FUSE_IOCTL:  # open() of Python asks each file whether it is a terminal
+            return self._reply(unique, errno.ENOTTY)
         if opcode == FUSE_OPEN:
             return self._files.is_helper(process_of(request)) and self._open(unique, open_flags_of(request))
         if (opcode in (FUSE_FLUSH, FUSE_RELEASE) and handle == _HELPERS) or (

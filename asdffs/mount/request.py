@@ -18,6 +18,7 @@ FUSE_WRITE: Final = 16
 FUSE_RELEASE: Final = 18
 FUSE_GETXATTR: Final = 22
 FUSE_FLUSH: Final = 25
+FUSE_IOCTL: Final = 39
 FUSE_RENAME2: Final = 45
 #: Requests that carry the inode of the file in question.  Requests about a name carry that of the directory.
 _ABOUT_FILES: Final = (FUSE_GETATTR, FUSE_SETATTR, FUSE_OPEN)

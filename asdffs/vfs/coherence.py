@@ -7,20 +7,25 @@ that one up to date itself.  ``mount/invalidate`` notifies the kernel of stale n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
 from weakref import ref
 
-from asdffs.document.changes import Subject
+from asdffs.document.changes import BLOCKS, CONTENTS, STORE, TREE, Subject
 from asdffs.vfs.namespace import Node
+
+#: Subjects on which many files depend.
+_WIDE: Final = frozenset({TREE, BLOCKS, STORE, CONTENTS})
 
 
 class Coherence:
-    """The nodes of one document that the kernel may have cached.
+    """The nodes of one document that the kernel may have cached.  ``opened``: returns its open nodes.
 
-    ``stale``: those of them that changed; only this class changes it.
+    ``stale``: nodes that changed; only this class changes it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, opened: Callable[[], Iterable[Node]]) -> None:
+        self._opened = opened
         self._known: dict[Subject, dict[ref[Node], None]] = {}
         self.stale: dict[Node, bool] = {}
         self._author: Node | None = None
@@ -66,8 +71,16 @@ class Coherence:
                 self._known[subject] = {each: None for each in known if (node := each()) is not None and node.opens}
 
     def has_open_sibling(self, node: Node) -> bool:
-        """Return whether another open node shows some of the same bytes."""
-        for subject in node.subjects() or ():
+        """Return whether another open node shows some of the same bytes.
+
+        Much of what the kernel knows depends on a subject such as the tree, and little of that is open.  So for
+        these subjects, this looks through the open nodes.
+        """
+        subjects = frozenset(node.subjects() or ())
+        wide = subjects & _WIDE
+        if wide and any(not wide.isdisjoint(other.subjects() or ()) for other in self._opened() if other is not node):
+            return True
+        for subject in subjects - wide:
             for each in self._known.get(subject, ()):
                 other = each()
                 if other is not None and other.opens and other is not node:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from asdffs.vfs.fast_paths import FastPath
-from asdffs.vfs.namespace import DirectoryNode, FileNode
+from asdffs.vfs.namespace import DirectoryNode, FileNode, Node
 
 #: The numbers of handles, of all documents of the process.
 _numbers: Final = itertools.count(1)
@@ -105,6 +105,10 @@ class Handles:
             handle.node.mappers -= handle.mappable
             handle.node.file.closed(write=handle.writable)
         return handle
+
+    def nodes(self) -> Iterator[Node]:
+        """Return the node of each open file and directory."""
+        return (handle.node for handle in self._open.values())
 
     def of(self, node: FileNode) -> Iterator[Handle]:
         """Return all handles on ``node``."""

@@ -64,7 +64,8 @@ class Vfs:
         chosen = shown or Shown()
         owner = owner_of(document, chosen)
         self._spool = Spool(places.spool, document.scheduler)
-        self._coherence = Coherence()
+        self._handles = Handles()
+        self._coherence = Coherence(self._handles.nodes)
         self._kernel = kernel or NoKernel()
         self._pages = SharedPages(self._coherence, document.scheduler, self._kernel)
         shown_tree = SpoolFile(self._spool, TREE, CommittedTree(document))
@@ -85,7 +86,6 @@ class Vfs:
         )
         self.metadata = Metadata(self.names, self.staging, self._changeable)
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
-        self._handles = Handles()
 
     def refuse(self, error: Exception) -> None:
         """Note in the report of the document why a request was refused."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.archive import FILES, SAMPLE, make_archive
 from benchmarks.figures import Figures, Target
-from benchmarks.peers import mounted
+from benchmarks.peers import mounted, mounted_by_bindfs
 from benchmarks.place import Place, memory, run, timed
 
 TOUCHED = 10_000
@@ -42,7 +39,7 @@ def measure_mount(archive: Path, place: Place, figures: Figures) -> None:
         copy.touch()
     for _ in range(place.rounds):
         for name, folder in ((PLAIN, archive), (SHAPE, shape)):
-            with _bindfs(folder, point):
+            with mounted_by_bindfs(folder, point):
                 figures.add(FIND, name, timed(_find, point))
         for binding in place.bindings:
             begin = time.perf_counter()
@@ -69,16 +66,3 @@ def _touch(point: Path, files: list[Path]) -> None:
         (inside / "tree.yaml").read_bytes()
         with open(inside / "blocks/0000.bin", "rb") as block:
             block.read(4096)
-
-
-@contextmanager
-def _bindfs(folder: Path, point: Path) -> Iterator[None]:
-    point.mkdir(exist_ok=True)
-    process = subprocess.Popen(["bindfs", "-f", "-r", folder, point], stderr=subprocess.DEVNULL)
-    while not os.path.ismount(point):
-        time.sleep(0.01)
-    try:
-        yield
-    finally:
-        run("umount", point)
-        process.wait()

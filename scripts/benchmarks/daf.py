@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 from benchmarks.figures import Figures, Target
-from benchmarks.peers import mounted
+from benchmarks.peers import mounted, mounted_by_bindfs
 from benchmarks.place import ASDFFS, PIECE, Place, run, timed
 
 PLAIN, DAF = "directory", "asdffs"
@@ -39,6 +39,9 @@ def measure(place: Place, figures: Figures) -> None:
         _measure_packing(place.folder, figures)
         _measure_reading(packed, place.folder / "mnt", large, figures)
         _measure_client(small, PLAIN, figures)
+        if shutil.which("bindfs"):
+            with mounted_by_bindfs(small, place.folder / "mnt"):
+                _measure_client(place.folder / "mnt", "bindfs", figures)
         for binding in place.bindings:
             run(*ASDFFS, "daf", "pack", "--force", small, place.folder / "small.asdf")
             with mounted(place.folder / "small.asdf", place.folder / "mnt", binding, "--layout", "daf"):

@@ -156,6 +156,20 @@ def mounted(file: Path, point: Path, binding: str, *options: str, source: str = 
         run(*ASDFFS, "umount", point, **environment)
 
 
+@contextmanager
+def mounted_by_bindfs(folder: Path, point: Path) -> Iterator[None]:
+    """Mount a directory by bindfs inside the block."""
+    point.mkdir(exist_ok=True)
+    process = subprocess.Popen(["bindfs", "-f", folder, point], stderr=subprocess.DEVNULL)
+    while not os.path.ismount(point):
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        run("umount", point)
+        process.wait()
+
+
 def make_sources(folder: Path, size: int, count: int) -> None:
     """Make the same content for each peer: a file of ``size`` bytes, and ``count`` files of 8 bytes each."""
     import asdf

@@ -24,6 +24,8 @@ from support.processes import wait_for
 pytestmark = pytest.mark.mount
 
 STORE = ("--layout", "daf")
+#: Properties of the test that counts requests.
+COUNT = 50
 
 
 @pytest.fixture
@@ -387,6 +389,54 @@ def test_other_views_see_the_same_bytes(empty: Path) -> None:
         written.flush()
         del written
         assert (daf / "vectors/cell/x.data").read_bytes() == np.array([9, 2, 7], "<i4").tobytes()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_edit_of_the_tree_shows_at_once(seed: int, empty: Path) -> None:
+    """The kernel keeps attributes and pages of descriptors, but none that are old: by name, and by descriptor."""
+    rng, value = random.Random(seed), 1
+    with mounted(empty) as mount:
+        scalar = mount.point / "daf/scalars/n.json"
+        text = '{"type":"Int64","value":%d}\n'
+        scalar.write_text(text % value)
+        until_committed(mount)
+        for _ in range(40):
+            with scalar.open("rb", buffering=0) as opened:
+                assert opened.read() == (text % value).encode()
+                old, value = value, value * 10 if value < 10**9 else 1
+                if rng.random() < 0.7:
+                    run("sed", "-i", f"s/value: {old}}}/value: {value}}}/", mount.tree)
+                else:
+                    scalar.unlink()
+                    scalar.write_text(text % value)
+                    opened.close()
+                assert scalar.stat().st_size == len(text % value)
+                assert scalar.read_text() == text % value
+                if not opened.closed and mount.status["binding"] == "mfusepy":
+                    assert os.fstat(opened.fileno()).st_size == len(text % value)
+                    assert os.pread(opened.fileno(), 100, 0) == (text % value).encode()
+            until_committed(mount)  # else sed(1) would not find the value
+
+
+def test_a_small_file_takes_few_requests(empty: Path) -> None:
+    """Look it up, open, read, close, and "is it a terminal?": the kernel need not ask for attributes as well."""
+    with mounted(empty, *STORE) as mount:
+        julia = Julia(mount.point)
+        julia.add_axis("cell", ["a", "b", "c"])
+        for number in range(COUNT):
+            julia.set_dense(f"vectors/cell/x{number}", "Int32", [1, 2, 3])
+        until_committed(mount)
+        before = answers(mount)
+        for number in range(COUNT):
+            (mount.point / f"vectors/cell/x{number}.json").read_bytes()
+            (mount.point / f"vectors/cell/x{number}.data").read_bytes()
+        each = (answers(mount) - before) / (2 * COUNT)
+        assert each < 5.5 or mount.status["binding"] == "fusepy", "libfuse 2: the kernel keeps no attributes"
+
+
+def answers(mount: Mounted) -> int:
+    """How often the daemon has written anything."""
+    return int(Path(f"/proc/{mount.pid}/io").read_text().split("syscw: ")[1].split()[0])
 
 
 def test_what_only_a_directory_has(empty: Path) -> None:

@@ -16,6 +16,7 @@ from asdffs.mount.request import (
     FUSE_FLUSH,
     FUSE_GETATTR,
     FUSE_GETXATTR,
+    FUSE_IOCTL,
     FUSE_OPEN,
     FUSE_READ,
     FUSE_RELEASE,
@@ -170,6 +171,13 @@ def test_attributes_that_no_file_has_are_refused_here(kernel: Kernel, name: byte
 def test_attributes_of_users_are_for_libfuse(kernel: Kernel) -> None:
     asked = struct.pack("=II", 64, 0) + b"user.asdf.compression\0"
     assert kernel.answer(request(FUSE_GETXATTR, asked)) is None
+
+
+def test_no_file_is_a_terminal(kernel: Kernel) -> None:
+    """open() of Python asks each file."""
+    tcgets = 0x5401
+    asked = struct.pack("=QIIQII", 1, 0, tcgets, 0, 0, 60)
+    assert kernel.answer(request(FUSE_IOCTL, asked)) == (errno.ENOTTY, 77, b"")
 
 
 def test_what_requests_say() -> None:
