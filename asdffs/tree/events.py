@@ -20,16 +20,17 @@ from asdffs.tree.byte_offsets import ByteOffsets
 from asdffs.tree.chunked import is_chunked
 from asdffs.tree.paths import Path
 from asdffs.tree.scalar_rules import (
+    LONGEST_UNCHECKED,
     NO_MAPPING_TAGS,
     NO_SEQUENCE_TAGS,
+    NUMBERS_BEGIN,
     PAIR_TAGS,
     SHOWN,
+    WORDS,
     YAML_TAGS,
     check_scalar,
-    is_text,
     key_value,
     kind_of_scalar,
-    needs_check,
     plain_value,
 )
 from asdffs.tree.syntax import invalid_at, too_deep
@@ -131,7 +132,7 @@ class _Reader:
     ``unique``: whether keys are compared, and a key that a mapping has twice is an error.
 
     ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars.  ``known``: values that are
-    right, with or without quotes; ``texts``: keys that are text, with or without quotes.
+    right, with or without quotes.
     """
 
     text: bytes
@@ -149,7 +150,6 @@ class _Reader:
     mappings: list[array[int]] = field(default_factory=list)
     root_hashes: array[int] | None = None
     known: set[str] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
 
     def follow(self, events: Iterable[Any]) -> None:
         """Handle all events.  Nine of ten are neither tagged nor collected, so handlers check for that first."""
@@ -186,7 +186,7 @@ class _Reader:
             frame.key = value
             self.plain_key(frame, event, value)
             return
-        if value not in self.known:
+        if value[:1] in NUMBERS_BEGIN or len(value) > LONGEST_UNCHECKED:
             self.check_value(event, value)
         if frame.plain:
             frame.key = None
@@ -198,20 +198,25 @@ class _Reader:
 
     def check_value(self, event: Any, value: str) -> None:
         """Raise ``InvalidTreeError`` as ``check_scalar``; remember what is right, because many values come again."""
-        if needs_check(value):
-            check_scalar(event)
+        if value in self.known:
+            return
+        check_scalar(event)
         if event.implicit[0] and len(value) < _LONGEST_KNOWN and len(self.known) < _MOST_KNOWN:
             self.known.add(value)
 
     def plain_key(self, frame: _Frame, event: Any, value: str) -> None:
-        """Take a key without tag and anchor."""
-        known = value in self.texts
-        if not known:
+        """Take a key without tag and anchor.  Nearly all are text, with or without quotes."""
+        key: object = value
+        if value[:1] in NUMBERS_BEGIN or value.lower() in WORDS or len(value) > LONGEST_UNCHECKED:
             self.check_value(event, value)
-            if is_text(value) and len(value) < _LONGEST_KNOWN and len(self.texts) < _MOST_KNOWN:
-                self.texts.add(value)
-        if self.unique:
-            self.note_key(frame, value if known else key_value(event), event)
+            key = key_value(event) if self.unique else value
+        if not self.unique:
+            return
+        keys = frame.keys
+        if keys is not None and key not in keys:
+            keys[key] = event.start_mark.index
+        else:
+            self.note_key(frame, key, event)
 
     def special_scalar(self, event: Any) -> None:
         """Handle a scalar that has a tag or an anchor, is a merge key, or is the whole tree."""

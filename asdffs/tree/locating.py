@@ -7,7 +7,7 @@ anchor may share the value.  Aliases and merge keys on the way are followed.  Of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -214,27 +214,33 @@ class _Locator:
         box = self._container(event)
         merged: list[Any] = []
         wanted = str(self._path[depth])
-        while not isinstance(name := self._next(), _MappingEnd):
-            self._note_child(box, name)
+        while (name := next(self._events)).__class__ is not _MappingEnd:
+            if box.first < 0:
+                self._note_child(box, name)
             self._note_leaf(name)
-            if not isinstance(name, _Scalar):
+            if name.__class__ is not _Scalar:
                 self._skip(name)
             elif name.value == wanted:
                 self._path[depth] = wanted
                 key = (name.start_mark.index, name.end_mark.index)
                 return self._child(self._next(), depth, box, key)
-            value = self._next()
-            if isinstance(name, _Scalar) and name.value == "<<" and name.implicit[0]:
-                merged += self._merged(value)
-            else:
-                self._note_leaf(value)
-                self._skip(value)
+            merged += self._pass_value(name)
             box.count += 1
             box.last_end = self._leaf_end
         box.end = name.end_mark.index
         return self._in_merged(merged, depth) or Location(
             (), tuple(self._path[depth:]), kind="mapping", container=box, line=box.line
         )
+
+    def _pass_value(self, name: Any) -> Sequence[Any]:
+        """Read the value of the key ``name``; if that is a merge key, return the aliases in the value."""
+        value = next(self._events)
+        if name.__class__ is _Scalar and name.value == "<<" and name.implicit[0]:
+            return self._merged(value)
+        self._note_leaf(value)
+        if value.__class__ is not _Scalar:
+            self._skip(value)
+        return ()
 
     def _items(self, event: Any, depth: int) -> Location:
         box = self._container(event)
@@ -326,6 +332,9 @@ class _Locator:
 
     def _note_leaf(self, event: Any) -> None:
         """Remember anchors, aliases, and where the last scalar, alias or closing brace ends."""
+        if event.__class__ is _Scalar and event.anchor is None:  # nearly all
+            self._leaf_end = event.end_mark.index
+            return
         if isinstance(event, _Alias):
             self._note_alias(event)
         elif isinstance(event, _Node) and event.anchor:

@@ -11,10 +11,10 @@ from asdffs.tree.syntax import invalid_at
 
 #: Plain scalars that need no check: they cannot begin a number or date, or are plain numbers.
 _HARMLESS = re.compile(r"(?![-+.\d])|[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
-#: First characters of the other plain scalars.
-_NUMBERS_BEGIN = frozenset("-+.0123456789")
+#: First characters of scalars that may be numbers or dates; of all others, ``check_scalar`` refuses only long ones.
+NUMBERS_BEGIN = frozenset("-+.0123456789")
 #: Python refuses to parse integers of more than 4300 digits, so asdf could not read them.
-_SHORT = 4300
+LONGEST_UNCHECKED = 4300
 #: Characters of a wrong scalar that a message shows.
 SHOWN = 60
 #: Prefix of the tags of YAML 1.1.
@@ -30,15 +30,10 @@ NO_SEQUENCE_TAGS = _SCALAR_TAGS | _MAPPING_TAGS
 _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 #: Scalars (in lower case) that may not be text although they do not begin like a number.
-_WORDS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+WORDS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 #: Decimal integers; others in YAML 1.1 are octal (with a leading zero), binary, hexadecimal or sexagesimal.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)\Z")
 _NUMERIC = re.compile(r"[-+\d]")
-
-
-def needs_check(value: str) -> bool:
-    """Return whether ``check_scalar`` may refuse a scalar without tag; false for nearly all texts."""
-    return value[:1] in _NUMBERS_BEGIN or len(value) > _SHORT
 
 
 def kind_of_scalar(event: Any) -> str:
@@ -55,7 +50,7 @@ def check_scalar(event: Any) -> None:
     """Refuse scalars that YAML takes for a number or a date but cannot construct: asdf could not open the file."""
     tag = event.tag
     if not tag and event.implicit[0]:
-        if len(event.value) <= _SHORT and _HARMLESS.match(event.value):
+        if len(event.value) <= LONGEST_UNCHECKED and _HARMLESS.match(event.value):
             return
         tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
     if tag in _SEQUENCE_TAGS or tag in _MAPPING_TAGS:
@@ -66,7 +61,7 @@ def check_scalar(event: Any) -> None:
 
 def is_text(value: str) -> bool:
     """Return whether a scalar is text also without quotes."""
-    return value[:1] not in _NUMBERS_BEGIN and value.lower() not in _WORDS
+    return value[:1] not in NUMBERS_BEGIN and value.lower() not in WORDS
 
 
 def key_value(event: Any) -> object:
@@ -75,7 +70,7 @@ def key_value(event: Any) -> object:
     if tag is None and (not event.implicit[0] or is_text(value)):
         return value
     resolved = tag if tag and tag != "!" else _RESOLVER.resolve(yaml.ScalarNode, value, (True, False))
-    if resolved not in _SCALAR_TAGS - {YAML_TAGS + "str"} or len(value) > _SHORT:
+    if resolved not in _SCALAR_TAGS - {YAML_TAGS + "str"} or len(value) > LONGEST_UNCHECKED:
         return value
     return _constructed(event, resolved)
 
@@ -101,7 +96,7 @@ def _check_constructible(event: Any, tag: str) -> None:
 
 def plain_value(event: Any) -> str | int:
     """Return an int for an integer (unquoted, or with the tag of one), and the text of any other scalar."""
-    if len(event.value) > _SHORT or not (event.implicit[0] or event.tag == YAML_TAGS + "int"):
+    if len(event.value) > LONGEST_UNCHECKED or not (event.implicit[0] or event.tag == YAML_TAGS + "int"):
         return str(event.value)
     if event.tag == YAML_TAGS + "int" and not event.implicit[0]:
         return _tagged_integer(event)
