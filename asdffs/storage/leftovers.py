@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from asdffs.errors import UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
@@ -13,6 +14,10 @@ from asdffs.storage.journal_name import journal_name
 from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.trust import check_name_trusted
 from asdffs.storage.unfinished import belongs
+
+#: What follows the name of a journal that was set aside, and the name of the file in names of what is kept beside it.
+_ORPHAN: Final = re.compile(r"\.orphan-\d+")
+_KEPT: Final = re.compile(r"\.(rejected-\d+\.yaml|(conflict|unsaved)-\d+\..*|leftover(-\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +35,22 @@ class Leftover:
 
 def find_leftovers(folder: Folder, backend: Backend) -> list[Leftover]:
     """Return everything that was left beside the file of ``backend``.  Raises ``OSError``."""
-    name, names = backend.name, sorted(folder.names())
+    name, journal = backend.name, journal_name(backend.name)
+    beside = (name, journal, temporary_prefix(name))
+    names = sorted(other for other in folder.names() if other.startswith(beside))
     found = [] if _is_mounted(folder, name) else _unfinished(folder, backend, names)
-    orphan = re.compile(re.escape(journal_name(name)) + r"\.orphan-\d+")
     found += [
         Leftover(f"{folder.path(other)} is a journal that did not match the file and was set aside", kept=True)
         for other in names
-        if orphan.fullmatch(other)
+        if other.startswith(journal) and _ORPHAN.fullmatch(other, len(journal))
     ]
-    kept = re.compile(re.escape(name) + r"\.(rejected-\d+\.yaml|(conflict|unsaved)-\d+\..*|leftover(-\d+)?)")
     found += [
         Leftover(
             f"{folder.path(other)} keeps {_kept_kind(other)}; remove it when you no longer need it",
             kept=True,
         )
         for other in names
-        if kept.fullmatch(other)
+        if other.startswith(name) and _KEPT.fullmatch(other, len(name))
     ]
     return found
 
