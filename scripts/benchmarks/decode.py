@@ -12,12 +12,10 @@ from benchmarks.peers import mounted, offset_of_block
 from benchmarks.place import Place, read_all, timed
 
 ROW = "decode {}, MiB/s"
-CODECS = ("zlib", "bzp2", "lz4", "zstd")
-TARGETS = tuple(
-    Target(ROW.format(name), other, least=0.8)
-    for name in ("zlib", "lz4", "zstd")
-    for other in ("the codec in memory", "asdf in memory")
-)
+CODECS = ("zlib", "bzp2", "lz4", "zstd", "blsc")
+#: With isal, zlib is faster than libz.
+LEAST = {"zlib": 1.5, "lz4": 0.9, "zstd": 0.9, "blsc": 0.9}
+TARGETS = tuple(Target(ROW.format(name), "the codec in memory", least=least) for name, least in LEAST.items())
 
 
 def measure(place: Place, figures: Figures) -> None:
@@ -79,4 +77,16 @@ def _zstd(stored: bytes, size: int) -> None:
     assert len(zstandard.ZstdDecompressor().decompressobj().decompress(stored)) == size
 
 
-DECODERS: dict[str, Callable[[bytes, int], None]] = {"zlib": _zlib, "bzp2": _bzp2, "lz4": _lz4, "zstd": _zstd}
+def _blsc(stored: bytes, size: int) -> None:
+    import blosc
+
+    assert len(blosc.decompress(stored)) == size
+
+
+DECODERS: dict[str, Callable[[bytes, int], None]] = {
+    "zlib": _zlib,
+    "bzp2": _bzp2,
+    "lz4": _lz4,
+    "zstd": _zstd,
+    "blsc": _blsc,
+}

@@ -7,9 +7,12 @@ is spliced is not.
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 from pathlib import Path
 
+import asdf
+import numpy as np
 import pytest
 from benchmarks.made import make_file
 from support.filesystems import inserts
@@ -113,6 +116,26 @@ def test_what_grows_costs_what_it_grows_by(size: int, tmp_path: Path) -> None:
     assert after_block[0] - after_tree[0] < 4 * MIB
     assert after_block[1] - after_tree[1] < 4 * MIB
     assert file.stat().st_size >= size + 2 * MIB - 3
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
+def test_decoding_uses_the_same_memory_again(tmp_path: Path) -> None:
+    """Of 128 MiB in parts of 4 MiB: each new page that the system must clear is a page fault."""
+    file, size, page = tmp_path / "data.asdf", 128 * MIB, 4096
+    asdf.AsdfFile({"a": np.zeros(size, np.uint8)}).write_to(file, all_array_compression="lz4")
+    with mounted(file) as mount:
+        idle, before = memory(mount, "VmRSS"), faults(mount)
+        assert mount.block(0).stat().st_size == size
+        with mount.block(0).open("rb") as block:
+            while block.read(MIB):
+                continue
+        assert faults(mount) - before < size // page // 3
+        assert memory(mount, "VmRSS") - idle < 16 * MIB
+
+
+def faults(mount: Mounted) -> int:
+    """Minor page faults of the daemon (proc(5), ``stat``)."""
+    return int(Path(f"/proc/{mount.pid}/stat").read_text().rpartition(")")[2].split()[7])
 
 
 def memory(mount: Mounted, field: str) -> int:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Final
 
+from asdffs.allocator import release_memory
 from asdffs.codecs.seeking.seeker import Remembering, Seeker
 from asdffs.codecs.seeking.slots import Rewritable, Slot, slots_within
 from asdffs.document.blocks.gathered import Gathered
@@ -424,6 +425,7 @@ class DecodedBlock:
             if self._position < self.size:
                 raise self._damaged(f"it decodes to {self._position} bytes instead of {self.size}")
             self.ended = True
+            release_memory()
         return piece or b""
 
     def stop_decoding(self) -> None:
