@@ -18,12 +18,10 @@ from asdffs.errors import LockedError
 from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
+from asdffs.storage.copying import copy_bytes, write_all
 
 #: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-#: Errors of copy_file_range if it cannot copy between these two files at all.
-_NO_COPY_RANGE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
-
 
 _make: Final[Any] = tuple.__new__
 
@@ -224,7 +222,7 @@ class FileFolder:
         offset = start
         while offset < stop and (found := _next_data(_fd(source), offset)) is not None:
             first, last = min(found[0], stop), min(found[1], stop)
-            _copy(_fd(source), first, _fd(target), to + first - start, last - first)
+            copy_bytes(_fd(source), first, _fd(target), to + first - start, last - first)
             offset = max(last, offset + 1)
         return None
 
@@ -302,14 +300,6 @@ class FileFolder:
             os.close(fd)
 
 
-def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:
-    """Write all of ``payload`` at ``offset`` of ``fd``; raises ``OSError``."""
-    rest = memoryview(payload)
-    while rest:
-        written = os.pwrite(fd, rest, offset)
-        offset, rest = offset + written, rest[written:]
-
-
 def _lock_directory(fd: int, path: str) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -343,17 +333,3 @@ def _next_data(fd: int, offset: int) -> tuple[int, int] | None:
         if err.errno == errno.ENXIO:
             return None
         raise
-
-
-def _copy(source: int, start: int, target: int, to: int, length: int) -> None:
-    while length > 0:
-        try:
-            copied = os.copy_file_range(source, target, length, start, to)
-        except (OSError, AttributeError) as err:  # not supported for these files, or on this system
-            if isinstance(err, OSError) and err.errno not in _NO_COPY_RANGE:
-                raise
-            piece = os.pread(source, min(length, CHUNK), start)
-            copied = os.pwrite(target, piece, to)
-        if copied == 0:
-            raise OSError(errno.EIO, "the file became shorter while it was copied")
-        start, to, length = start + copied, to + copied, length - copied

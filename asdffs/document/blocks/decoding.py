@@ -29,7 +29,7 @@ from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, AsdffsError, DamagedBlockError
 from asdffs.scheduling import CHUNK, Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent
-from asdffs.storage.file_backend import write_all
+from asdffs.storage.copying import write_all
 
 #: Bytes before the offset of the reader that a block larger than the room keeps, because requests may arrive out of
 #: order.
