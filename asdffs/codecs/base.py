@@ -16,8 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-from asdffs.allocator import release_memory
-
 #: Bytes to read or decode at a time if the format does not say.
 PIECE: Final = 1 << 20
 #: Most bytes of a part that can only be decoded as a whole.
@@ -267,4 +265,6 @@ def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable
             yield waiting.popleft()[1].result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        from asdffs.allocator import release_memory
+
         release_memory()

@@ -1,4 +1,4 @@
-"""Copies bytes between open files, and writes all of a payload.
+"""Copies bytes between open files.
 
 Between files on local disks, two threads copy more bytes at a time than the kernel alone (copy_file_range): one reads
 while the other writes.  A network file system may copy on the server, so there the kernel is asked first.
@@ -31,14 +31,6 @@ def copy_bytes(source: int, start: int, target: int, to: int, length: int) -> No
         _Copy(source, start, target, to, length).run()
     else:
         _copy_by_kernel(source, start, target, to, length)
-
-
-def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:
-    """Write all of ``payload`` at ``offset`` of ``fd``; raises ``OSError``."""
-    rest = memoryview(payload)
-    while rest:
-        written = os.pwrite(fd, rest, offset)
-        offset, rest = offset + written, rest[written:]
 
 
 def _on_disk(fd: int) -> bool:
@@ -86,13 +78,12 @@ class _Copy:
             self._failed = True
 
     def _copy_piece(self, place: int, piece: memoryview) -> None:
-        filled = 0
-        while filled < len(piece):
-            count = os.preadv(self._source, [piece[filled:]], self._start + place + filled)
+        done = 0
+        while done < len(piece):
+            count = os.preadv(self._source, [piece[done:]], self._start + place + done)
             if count == 0:
                 raise _shorter()
-            filled += count
-        write_all(self._target, piece, self._to + place)
+            done += os.pwrite(self._target, piece[done : done + count], self._to + place + done)
 
 
 def _copy_by_kernel(source: int, start: int, target: int, to: int, length: int) -> None:

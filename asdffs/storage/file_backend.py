@@ -18,7 +18,6 @@ from asdffs.errors import LockedError
 from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
-from asdffs.storage.copying import copy_bytes, write_all
 
 #: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -217,6 +216,8 @@ class FileFolder:
         """Copy only the extents with data, so that holes stay holes; raises ``OSError``."""
         if not isinstance(source, FileBackend):  # an overlay over a file with an unfinished change
             return _copy_read(source, start, target, to, length)
+        from asdffs.storage.copying import copy_bytes
+
         stop = start + length
         target.truncate(max(target.size(), to + length))
         offset = start
@@ -298,6 +299,14 @@ class FileFolder:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:
+    """Write all of ``payload`` at ``offset`` of ``fd``; raises ``OSError``."""
+    rest = memoryview(payload)
+    while rest:
+        written = os.pwrite(fd, rest, offset)
+        offset, rest = offset + written, rest[written:]
 
 
 def _lock_directory(fd: int, path: str) -> None:

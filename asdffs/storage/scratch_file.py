@@ -13,7 +13,7 @@ from typing import Final
 
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
-from asdffs.storage.copying import write_all
+from asdffs.storage.file_backend import write_all
 from asdffs.storage.linux_calls import KEEP_SIZE, PUNCH_HOLE, fallocate
 
 #: Largest number of open files.

@@ -11,11 +11,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
-from asdffs.storage import copying
 from asdffs.storage.copying import copy_bytes
 
 MIB = 1 << 20
@@ -57,16 +57,16 @@ def test_each_byte_arrives(seed: int, files: Files) -> None:
 
 
 def test_both_threads_copy(files: Files) -> None:
-    seen = set[int]()
+    real, seen = os.pwrite, set[int]()
     both = threading.Barrier(2, timeout=30)
 
-    def slowly(*arguments: object) -> int:
+    def met(*arguments: Any) -> int:
         if threading.get_ident() not in seen:
             seen.add(threading.get_ident())
             both.wait()
-        return os.pwrite(*arguments)  # type: ignore[arg-type]
+        return real(*arguments)
 
-    with mock.patch.object(copying, "write_all", slowly):
+    with mock.patch.object(os, "pwrite", met):
         copy_bytes(files.source, 0, files.target, 0, 16 * MIB)
     assert len(seen) == 2
     assert files.path.read_bytes() == CONTENT[: 16 * MIB]
@@ -74,21 +74,28 @@ def test_both_threads_copy(files: Files) -> None:
 
 def test_the_end_of_the_other_thread_is_awaited(files: Files) -> None:
     """One thread is stopped before its piece until the other has copied all others."""
-    real, first = copying.write_all, threading.Event()
+    real, first = os.pwrite, threading.Event()
     written = list[int]()
 
-    def held(fd: int, piece: memoryview, offset: int) -> None:
+    def held(fd: int, piece: memoryview, offset: int) -> int:
         if threading.current_thread().name == "copying" and not first.is_set():
             first.set()
             while len(written) < 15:
                 os.sched_yield()
-        real(fd, piece, offset)
         written.append(offset)
+        return real(fd, piece, offset)
 
-    with mock.patch.object(copying, "write_all", held):
+    with mock.patch.object(os, "pwrite", held):
         copy_bytes(files.source, 0, files.target, 0, 16 * MIB)
     assert sorted(written) == [n * MIB for n in range(16)]
     assert files.path.read_bytes() == CONTENT[: 16 * MIB]
+
+
+def test_short_writes(files: Files) -> None:
+    real = os.pwrite
+    with mock.patch.object(os, "pwrite", lambda fd, piece, offset: real(fd, piece[: 1 + len(piece) // 2], offset)):
+        copy_bytes(files.source, 3, files.target, 4, 9 * MIB)
+    assert files.path.read_bytes() == b"head" + CONTENT[3 : 3 + 9 * MIB]
 
 
 def test_a_source_that_became_shorter(files: Files) -> None:
@@ -114,14 +121,14 @@ def test_a_full_disk(files: Files) -> None:
 
 def test_an_interrupt_ends_both(files: Files) -> None:
     """Ctrl-C in the calling thread: when it has the error, the other one writes nothing any more."""
-    real = copying.write_all
+    real = os.pwrite
 
-    def interrupted(fd: int, piece: memoryview, offset: int) -> None:
+    def interrupted(fd: int, piece: memoryview, offset: int) -> int:
         if threading.current_thread() is threading.main_thread():
             raise KeyboardInterrupt
-        real(fd, piece, offset)
+        return real(fd, piece, offset)
 
-    with mock.patch.object(copying, "write_all", interrupted), contextlib.suppress(KeyboardInterrupt):
+    with mock.patch.object(os, "pwrite", interrupted), contextlib.suppress(KeyboardInterrupt):
         copy_bytes(files.source, 0, files.target, 0, 18 * MIB)
         pytest.fail("the interrupt was lost")
     assert [thread.name for thread in threading.enumerate()].count("copying") == 0

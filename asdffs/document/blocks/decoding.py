@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Final
 
-from asdffs.allocator import release_memory
 from asdffs.codecs.seeking.seeker import Remembering, Seeker
 from asdffs.codecs.seeking.slots import Rewritable, Slot, slots_within
 from asdffs.document.blocks.gathered import Gathered
@@ -29,7 +28,7 @@ from asdffs.document.progress import Progress
 from asdffs.errors import AbandonedError, AsdffsError, DamagedBlockError
 from asdffs.scheduling import CHUNK, Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent
-from asdffs.storage.copying import write_all
+from asdffs.storage.file_backend import write_all
 
 #: Bytes before the offset of the reader that a block larger than the room keeps, because requests may arrive out of
 #: order.
@@ -425,6 +424,8 @@ class DecodedBlock:
             if self._position < self.size:
                 raise self._damaged(f"it decodes to {self._position} bytes instead of {self.size}")
             self.ended = True
+            from asdffs.allocator import release_memory
+
             release_memory()
         return piece or b""
 
