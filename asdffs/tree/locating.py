@@ -204,10 +204,9 @@ class _Locator:
             return found
         found.kind = "mapping" if isinstance(event, _MappingStart) else "sequence"
         found.flow = bool(event.flow_style)
-        before = set(self._anchors)
         end = self._skip(event)
         found.end = end if found.flow else self._leaf_end
-        self._inside = self._anchors.keys() - before
+        self._inside = {name for name, (index, _) in self._anchors.items() if start < index < found.end}
         return found
 
     def _mapping(self, event: Any, depth: int) -> Location:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tree_texts import HEAD, NEW, load, parent_in, paths, step_in, texts
 
-from asdffs.errors import InvalidTreeError, MissingValueError, SharedValueError
+from asdffs.errors import InvalidTreeError, MissingValueError, SharedValueError, ValueRefusedError
 from asdffs.tree.snippets import parse_value, python_value
 from asdffs.tree.value_edits import rename_value, set_value, unset_value
 
@@ -81,6 +81,15 @@ def test_regression_every_parser_reads_it(value: Any) -> None:
     for loader in (yaml.CSafeLoader, yaml.SafeLoader):
         loaded = yaml.load(changed, Loader=loader)
         assert loaded == {"a": value}
+
+
+@pytest.mark.parametrize("path", [("a", "b"), ("e", "b")])
+def test_regression_an_anchor_inside_was_missed_through_an_alias(path: tuple[str, str]) -> None:
+    text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: &x\n  b: {c: &y 1}\n  d: 2\ne: *x\nf: *y\n...\n"
+    with pytest.raises(ValueRefusedError, match="has the anchor '&y' in it, and line 8 uses that"):
+        unset_value(text, path, shared=True)
+    with pytest.raises(ValueRefusedError, match="has the anchor '&y' in it, and line 8 uses that"):
+        set_value(text, path, python_value(3), shared=True)
 
 
 @settings(max_examples=EXAMPLES)
