@@ -21,6 +21,7 @@ from asdffs.tree.chunked import is_chunked
 from asdffs.tree.paths import Path
 from asdffs.tree.scalar_rules import (
     LONGEST_UNCHECKED,
+    LONGEST_WORD,
     NO_MAPPING_TAGS,
     NO_SEQUENCE_TAGS,
     NUMBERS_BEGIN,
@@ -186,7 +187,7 @@ class _Reader:
             frame.key = value
             self.plain_key(frame, event, value)
             return
-        if value[:1] in NUMBERS_BEGIN or len(value) > LONGEST_UNCHECKED:
+        if (value[:1] in NUMBERS_BEGIN and value not in self.known) or len(value) > LONGEST_UNCHECKED:
             self.check_value(event, value)
         if frame.plain:
             frame.key = None
@@ -198,8 +199,6 @@ class _Reader:
 
     def check_value(self, event: Any, value: str) -> None:
         """Raise ``InvalidTreeError`` as ``check_scalar``; remember what is right, because many values come again."""
-        if value in self.known:
-            return
         check_scalar(event)
         if event.implicit[0] and len(value) < _LONGEST_KNOWN and len(self.known) < _MOST_KNOWN:
             self.known.add(value)
@@ -207,7 +206,12 @@ class _Reader:
     def plain_key(self, frame: _Frame, event: Any, value: str) -> None:
         """Take a key without tag and anchor.  Nearly all are text, with or without quotes."""
         key: object = value
-        if value[:1] in NUMBERS_BEGIN or value.lower() in WORDS or len(value) > LONGEST_UNCHECKED:
+        length = len(value)
+        if (
+            value[:1] in NUMBERS_BEGIN
+            or (length <= LONGEST_WORD and value.lower() in WORDS)
+            or length > LONGEST_UNCHECKED
+        ):
             self.check_value(event, value)
             key = key_value(event) if self.unique else value
         if not self.unique:

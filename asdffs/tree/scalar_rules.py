@@ -31,6 +31,7 @@ _RESOLVER: Any = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 #: Scalars (in lower case) that may not be text although they do not begin like a number.
 WORDS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+LONGEST_WORD = max(map(len, WORDS))
 #: Decimal integers; others in YAML 1.1 are octal (with a leading zero), binary, hexadecimal or sexagesimal.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)\Z")
 _NUMERIC = re.compile(r"[-+\d]")
