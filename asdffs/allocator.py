@@ -8,6 +8,7 @@ of fast codecs.  For glibc only (mallopt(3), malloc_trim(3)); elsewhere, nothing
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any, Final
 
 # malloc.h
@@ -19,27 +20,32 @@ _LARGEST: Final = 32 << 20
 _FREE: Final = 64 << 20
 
 
-class _Kept:
-    """The C library, once the memory is kept."""
+class _Allocator:
+    """That of the process.  ``library``: the C library, if the process is ours."""
 
     library: Any = None
 
 
-def keep_large_buffers() -> None:
-    """Keep freed memory until ``release_memory``.  For a process of our own: it affects all libraries in it."""
+def own_process() -> None:
+    """Allow this module to tell the allocator of the process anything: it affects all libraries in the process."""
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
+        library.malloc_trim.argtypes = [ctypes.c_size_t]
+        library.mallopt(_ARENA_MAX, 1)  # malloc_trim does not free the ends of others, which threads would get
+        _Allocator.library = library
+
+
+@contextlib.contextmanager
+def reused_memory() -> Iterator[None]:
+    """Keep freed memory inside the block, if the process is ours.  To give it back takes up to some milliseconds."""
+    library = _Allocator.library
+    if library is not None:
         library.mallopt(_MMAP_THRESHOLD, _LARGEST)
         library.mallopt(_TRIM_THRESHOLD, _FREE)
-        library.mallopt(_ARENA_MAX, 1)  # malloc_trim does not free the ends of others, which threads would get
-        library.malloc_trim.argtypes = [ctypes.c_size_t]
-        _Kept.library = library
-
-
-def release_memory() -> None:
-    """Give free memory back to the system, if the process keeps it.  Takes some milliseconds."""
-    if _Kept.library is not None:
-        with contextlib.suppress(AttributeError):
-            _Kept.library.malloc_trim(0)
+    try:
+        yield
+    finally:
+        if library is not None:
+            library.malloc_trim(0)

@@ -247,24 +247,24 @@ def in_parallel(work: Callable[[T], bytes], parts: Iterable[T], weight: Callable
     """
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    from asdffs.allocator import reused_memory
+
     workers = min(_MOST_WORKERS, os.cpu_count() or 1)
     waiting: deque[tuple[int, Future[bytes]]] = deque()
     pool = ThreadPoolExecutor(workers)
-    try:
-        for part in parts:
-            if not waiting and weight(part) < _TOO_SMALL:
-                yield work(part)
-                continue
-            waiting.append((weight(part), pool.submit(work, part)))
-            del part  # a large part stays in memory only as long as its worker needs it
-            while len(waiting) > workers or sum(w for w, _ in waiting) > IN_WORK:
+    with reused_memory():
+        try:
+            for part in parts:
+                if not waiting and weight(part) < _TOO_SMALL:
+                    yield work(part)
+                    continue
+                waiting.append((weight(part), pool.submit(work, part)))
+                del part  # a large part stays in memory only as long as its worker needs it
+                while len(waiting) > workers or sum(w for w, _ in waiting) > IN_WORK:
+                    yield waiting.popleft()[1].result()
+                    if not waiting:
+                        break
+            while waiting:
                 yield waiting.popleft()[1].result()
-                if not waiting:
-                    break
-        while waiting:
-            yield waiting.popleft()[1].result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        from asdffs.allocator import release_memory
-
-        release_memory()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -13,6 +13,7 @@ memory use does not grow with the size of the buffer, and the library decodes th
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import struct
 from collections.abc import Iterator
@@ -164,14 +165,25 @@ def _decoded(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], firs
     """Yield the content from the block ``first`` on: that one alone, then a few at a time."""
     import blosc
 
+    from asdffs.allocator import reused_memory
+
     blosc.set_releasegil(True)
-    for start, stop in _groups(buffer, first):
-        length = min(stop * buffer.block, buffer.length) - start * buffer.block
-        blocks = [stored.read_at(place, end - place) for place, end in spans[start:stop]]
-        try:
-            yield blosc.decompress(buffer.with_blocks(blocks, length))
-        except blosc.blosc_extension.error as err:
-            raise ValueError(f"the blosc library cannot decode a block: {err}") from err
+    groups = _groups(buffer, first)
+    yield from (_decoded_group(stored, buffer, spans, *group) for group in itertools.islice(groups, 1))
+    with reused_memory():
+        yield from (_decoded_group(stored, buffer, spans, *group) for group in groups)
+
+
+def _decoded_group(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], start: int, stop: int) -> bytes:
+    """Return the content of the blocks from ``start`` to before ``stop``."""
+    import blosc
+
+    length = min(stop * buffer.block, buffer.length) - start * buffer.block
+    blocks = [stored.read_at(place, end - place) for place, end in spans[start:stop]]
+    try:
+        return bytes(blosc.decompress(buffer.with_blocks(blocks, length)))
+    except blosc.blosc_extension.error as err:
+        raise ValueError(f"the blosc library cannot decode a block: {err}") from err
 
 
 def _groups(buffer: _Buffer, first: int) -> Iterator[tuple[int, int]]:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
-from asdffs.allocator import keep_large_buffers
+from asdffs.allocator import own_process
 from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.places import Places
 from asdffs.errors import MountError
@@ -61,7 +61,7 @@ def serve(
     """
     raise_descriptor_limit()
     gc.set_threshold(*_COLLECTIONS)
-    keep_large_buffers()
+    own_process()
     outcome: list[Outcome] = []
     if content.places.report:
         _reserve_report(content.places.report)

@@ -11,6 +11,7 @@ import os
 import threading
 from typing import Final
 
+from asdffs import interrupts
 from asdffs.scheduling import CHUNK
 
 #: Errors of copy_file_range if it cannot copy between these two files at all.
@@ -56,15 +57,20 @@ class _Copy:
         except RuntimeError:  # the system has no more threads: this one copies everything
             self._copy()
         else:
-            try:
-                self._copy()
-            except BaseException:  # an interrupt
-                self._failed = True
-                raise
-            finally:  # afterwards, nothing may write into the file any more
-                helper.join()
+            self._copy_beside(helper)
         if self._errors:
             raise self._errors[0]
+
+    def _copy_beside(self, helper: threading.Thread) -> None:
+        """Copy, and wait for the other thread: afterwards, nothing may write into the file any more."""
+        try:
+            self._copy()
+            helper.join()
+        except BaseException:  # an interrupt; another one must not end the wait, which is short
+            self._failed = True
+            with interrupts.cleaning():
+                helper.join()
+            raise
 
     def _copy(self) -> None:
         buffer = memoryview(bytearray(_PIECE))

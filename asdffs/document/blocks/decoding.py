@@ -424,9 +424,6 @@ class DecodedBlock:
             if self._position < self.size:
                 raise self._damaged(f"it decodes to {self._position} bytes instead of {self.size}")
             self.ended = True
-            from asdffs.allocator import release_memory
-
-            release_memory()
         return piece or b""
 
     def stop_decoding(self) -> None:
