@@ -8,6 +8,7 @@ of fast codecs.  For glibc only (mallopt(3), malloc_trim(3)); elsewhere, nothing
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -18,12 +19,18 @@ _ARENA_MAX: Final = -8
 #: The largest buffer that is kept, which is the most that glibc allows; and how much free memory is kept, in bytes.
 _LARGEST: Final = 32 << 20
 _FREE: Final = 64 << 20
+#: What glibc begins with for both.
+_DEFAULT: Final = 128 << 10
 
 
 class _Allocator:
-    """That of the process.  ``library``: the C library, if the process is ours."""
+    """That of the process.  ``library``: the C library, if the process is ours.  ``users``: of ``reused_memory``."""
 
     library: Any = None
+    users = 0
+
+
+_lock: Final = threading.Lock()
 
 
 def own_process() -> None:
@@ -39,13 +46,25 @@ def own_process() -> None:
 
 @contextlib.contextmanager
 def reused_memory() -> Iterator[None]:
-    """Keep freed memory inside the block, if the process is ours.  To give it back takes up to some milliseconds."""
-    library = _Allocator.library
-    if library is not None:
-        library.mallopt(_MMAP_THRESHOLD, _LARGEST)
-        library.mallopt(_TRIM_THRESHOLD, _FREE)
+    """Keep freed memory inside the block, if the process is ours.  Any thread may use it, at the same time as others.
+
+    At the end, the last one gives the memory back to the system, which takes up to some milliseconds.
+    """
+    _change_users(1)
     try:
         yield
     finally:
-        if library is not None:
+        _change_users(-1)
+
+
+def _change_users(change: int) -> None:
+    """Count who is inside of ``reused_memory``; tell the C library when the first comes and when the last goes."""
+    with _lock:
+        before, _Allocator.users = _Allocator.users, _Allocator.users + change
+        library = _Allocator.library
+        if library is None or (before and _Allocator.users):
+            return
+        library.mallopt(_MMAP_THRESHOLD, _LARGEST if _Allocator.users else _DEFAULT)
+        library.mallopt(_TRIM_THRESHOLD, _FREE if _Allocator.users else _DEFAULT)
+        if not _Allocator.users:
             library.malloc_trim(0)
