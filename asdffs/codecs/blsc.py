@@ -8,7 +8,7 @@ A buffer consists of
 * the blocks, in any order.
 
 The library decodes only whole buffers.  So this module cuts the big buffer into small ones of a few blocks each:
-memory use does not grow with the size of the buffer, and the library decodes the blocks in parallel.
+memory use does not grow with the size of the buffer, and they are decoded in parallel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from asdffs.codecs.base import Source, is_installed, pieces
+from asdffs.codecs.base import IN_WORK, Source, in_parallel, is_installed, pieces
 
 _HEADER = struct.Struct("<4B3I")
 _OFFSET = struct.Struct("<I")
@@ -78,8 +78,8 @@ class Blsc:
         return is_installed("blosc")
 
     def memory(self, stored: Source) -> int:
-        """Return the memory for a few blocks: one small buffer and its content."""
-        return 2 * _AT_ONCE
+        """Return the most memory that ``in_parallel`` uses for small buffers and their content."""
+        return IN_WORK
 
     def decode(self, stored: Source, size: int) -> Iterator[bytes]:
         """See ``Codec``."""
@@ -162,28 +162,34 @@ def _raw(stored: Source, buffer: _Buffer, start: int) -> Iterator[bytes]:
 
 
 def _decoded(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], first: int) -> Iterator[bytes]:
-    """Yield the content from the block ``first`` on: that one alone, then a few at a time."""
+    """Yield the content from the block ``first`` on: that one alone, then a few at a time, in parallel."""
     import blosc
-
-    from asdffs.allocator import reused_memory
 
     blosc.set_releasegil(True)
-    groups = _groups(buffer, first)
-    yield from (_decoded_group(stored, buffer, spans, *group) for group in itertools.islice(groups, 1))
-    with reused_memory():
-        yield from (_decoded_group(stored, buffer, spans, *group) for group in groups)
+    small_buffers = _small_buffers(stored, buffer, spans, first)
+    yield from map(_decompressed, itertools.islice(small_buffers, 1))
+    yield from in_parallel(_decompressed, small_buffers, lambda small: len(small) + _length(small))
 
 
-def _decoded_group(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], start: int, stop: int) -> bytes:
-    """Return the content of the blocks from ``start`` to before ``stop``."""
+def _small_buffers(stored: Source, buffer: _Buffer, spans: list[tuple[int, int]], first: int) -> Iterator[bytes]:
+    """Yield buffers of a few blocks each, from the block ``first`` on."""
+    for start, stop in _groups(buffer, first):
+        length = min(stop * buffer.block, buffer.length) - start * buffer.block
+        yield buffer.with_blocks([stored.read_at(place, end - place) for place, end in spans[start:stop]], length)
+
+
+def _decompressed(small: bytes) -> bytes:
     import blosc
 
-    length = min(stop * buffer.block, buffer.length) - start * buffer.block
-    blocks = [stored.read_at(place, end - place) for place, end in spans[start:stop]]
     try:
-        return bytes(blosc.decompress(buffer.with_blocks(blocks, length)))
+        return bytes(blosc.decompress(small))
     except blosc.blosc_extension.error as err:
         raise ValueError(f"the blosc library cannot decode a block: {err}") from err
+
+
+def _length(small: bytes) -> int:
+    """Return the bytes of content of a buffer."""
+    return int(_HEADER.unpack_from(small)[4])
 
 
 def _groups(buffer: _Buffer, first: int) -> Iterator[tuple[int, int]]:
