@@ -288,7 +288,12 @@ class DecodedBlock:
             self._needs_all = False
 
     def _provide(self, offset: int, stop: int) -> None:
-        """Decode until ``[offset, stop)`` is in the spool."""
+        """Decode until ``[offset, stop)`` is in the spool.
+
+        Another reader may have decoded it while this one waited for ``exclusive``.
+        """
+        if self._has(offset, stop):
+            return
         self._last = max(0, offset - self._behind), stop
         self._go_to(offset, stop)
         left = stop - self._position

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError, SpoolFullError
-from asdffs.scheduling import SingleThread
+from asdffs.scheduling import RankedLock, SingleThread
 from asdffs.storage.backend import read_bytes
 
 
@@ -95,3 +96,57 @@ def test_what_comes_before_an_error_is_there(tmp_path: Path, error: type[Excepti
 def test_empty_pieces_do_not_end_it(tmp_path: Path) -> None:
     with block(tmp_path, 2, iter([b"", b"", b"a", b"", b"b", b""])) as decoded:
         assert read_bytes(decoded.read(0, 5)) == b"ab"
+
+
+class Parts:
+    """A seeker with parts of ``PART`` bytes.  ``starts``: where its decoders began."""
+
+    PART = 1 << 16
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.starts: list[int] = []
+
+    def start_before(self, offset: int) -> int:
+        return offset // self.PART * self.PART
+
+    def decode_from(self, start: int) -> Iterator[bytes]:
+        self.starts.append(start)
+        for place in range(start, len(self.content), self.PART):
+            yield self.content[place : place + self.PART]
+
+
+class Behind:
+    """The lock of a block, which another reader takes first."""
+
+    def __init__(self, lock: RankedLock, other: Callable[[], object]) -> None:
+        self.lock = lock
+        self.others = [other]
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        while self.others:  # it enters the lock as well
+            self.others.pop()()
+        with self.lock.entered():
+            yield
+
+
+def test_regression_a_reader_behind_another_one_stopped_the_decoder(tmp_path: Path) -> None:
+    """It waited, and found its bytes decoded.  Then it sought the end of the block."""
+    content = bytes(range(256)) * (20 << 8)
+    parts = Parts(content)
+    decoded = DecodedBlock(
+        3,
+        len(content),
+        lambda: (0, parts),
+        SpoolRoom(str(tmp_path), 1 << 30),
+        scheduler=SingleThread(),
+        progress=Progress(),
+    )
+    lock, step = decoded.exclusive, 1 << 14
+    for offset in range(0, len(content), 2 * step):
+        decoded.exclusive = Behind(lock, partial(decoded.read, offset, step))  # type: ignore[assignment]
+        behind = offset + step
+        assert read_bytes(decoded.read(behind, step)) == content[behind : behind + step]
+    assert parts.starts == [0]
+    decoded.restart()
