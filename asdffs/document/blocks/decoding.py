@@ -292,9 +292,9 @@ class DecodedBlock:
 
         Another reader may have decoded it while this one waited for ``exclusive``.
         """
+        self._last = max(0, offset - self._behind), stop
         if self._has(offset, stop):
             return
-        self._last = max(0, offset - self._behind), stop
         self._go_to(offset, stop)
         left = stop - self._position
         with self._progress.over("decoding", left, self.number) if left > _LONG else nullcontext(_untold) as step:
