@@ -1,7 +1,7 @@
 """Copies bytes between open files.
 
 Between files on local disks, two threads copy more bytes at a time than the kernel alone (copy_file_range): one reads
-while the other writes.  A network file system may copy on the server, so there the kernel is asked first.
+while the other writes.  Elsewhere the kernel is asked first, because a network file system may copy on the server.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import threading
 from typing import Final
 
-from asdffs import interrupts
 from asdffs.scheduling import CHUNK
 
 #: Errors of copy_file_range if it cannot copy between these two files at all.
@@ -48,7 +47,7 @@ class _Copy:
         self._length = length
         self._places = iter(range(0, length, _PIECE))  # each piece goes to one thread: a step of it is atomic
         self._failed = False
-        self._errors: list[OSError] = []
+        self._errors: list[BaseException] = []
 
     def run(self) -> None:
         helper = threading.Thread(target=self._copy, name="copying", daemon=True)
@@ -57,31 +56,34 @@ class _Copy:
         except RuntimeError:  # the system has no more threads: this one copies everything
             self._copy()
         else:
-            self._copy_beside(helper)
+            self._copy()
+            self._await(helper)
         if self._errors:
             raise self._errors[0]
 
-    def _copy_beside(self, helper: threading.Thread) -> None:
-        """Copy, and wait for the other thread: afterwards, nothing may write into the file any more."""
-        try:
-            self._copy()
-            helper.join()
-        except BaseException:  # an interrupt; another one must not end the wait, which is short
-            self._failed = True
-            with interrupts.cleaning():
+    def _await(self, helper: threading.Thread) -> None:
+        """Wait for the other thread: afterwards, nothing may write into the file any more."""
+        while helper.is_alive():
+            try:
                 helper.join()
-            raise
+            # an interrupt, however many come: the other thread ends after its piece
+            except BaseException as err:  # noqa: BLE001
+                self._fail(err)
 
     def _copy(self) -> None:
-        buffer = memoryview(bytearray(_PIECE))
         try:
+            buffer = memoryview(bytearray(_PIECE))
             for place in self._places:
                 if self._failed:
                     return
                 self._copy_piece(place, buffer[: min(_PIECE, self._length - place)])
-        except OSError as err:
-            self._errors.append(err)
-            self._failed = True
+        # ``run`` raises it: a thread that ended silently would leave a piece out
+        except BaseException as err:  # noqa: BLE001
+            self._fail(err)
+
+    def _fail(self, error: BaseException) -> None:
+        self._errors.append(error)
+        self._failed = True
 
     def _copy_piece(self, place: int, piece: memoryview) -> None:
         done = 0

@@ -119,6 +119,24 @@ def test_a_full_disk(files: Files) -> None:
     assert [thread.name for thread in threading.enumerate()].count("copying") == 0
 
 
+def test_an_error_of_the_other_thread_is_not_lost(files: Files) -> None:
+    """Whatever it is: else its piece would be left out."""
+    real = os.pwrite
+
+    def short_of_memory(fd: int, piece: memoryview, offset: int) -> int:
+        if threading.current_thread().name == "copying":
+            raise MemoryError
+        while not helper_ended():
+            os.sched_yield()
+        return real(fd, piece, offset)
+
+    def helper_ended() -> bool:
+        return all(thread.name != "copying" for thread in threading.enumerate())
+
+    with mock.patch.object(os, "pwrite", short_of_memory), pytest.raises(MemoryError):
+        copy_bytes(files.source, 0, files.target, 0, 16 * MIB)
+
+
 def test_an_interrupt_ends_both(files: Files) -> None:
     """Ctrl-C in the calling thread: when it has the error, the other one writes nothing any more."""
     real = os.pwrite
