@@ -39,7 +39,7 @@ def measure_mount(archive: Path, place: Place, figures: Figures) -> None:
         copy.touch()
     for _ in range(place.rounds):
         for name, folder in ((PLAIN, archive), (SHAPE, shape)):
-            with mounted_by_bindfs(folder, point):
+            with mounted_by_bindfs(folder, point, "-r"):
                 figures.add(FIND, name, timed(_find, point))
         for binding in place.bindings:
             begin = time.perf_counter()

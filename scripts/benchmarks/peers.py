@@ -157,10 +157,10 @@ def mounted(file: Path, point: Path, binding: str, *options: str, source: str = 
 
 
 @contextmanager
-def mounted_by_bindfs(folder: Path, point: Path) -> Iterator[None]:
+def mounted_by_bindfs(folder: Path, point: Path, *options: str) -> Iterator[None]:
     """Mount a directory by bindfs inside the block."""
     point.mkdir(exist_ok=True)
-    process = subprocess.Popen(["bindfs", "-f", folder, point], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(["bindfs", "-f", *options, folder, point], stderr=subprocess.DEVNULL)
     while not os.path.ismount(point):
         time.sleep(0.01)
     try:
