@@ -16,15 +16,18 @@ from typing import Any, Final
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 _ARENA_MAX: Final = -8
-#: The largest buffer that is kept, which is the most that glibc allows; and how much free memory is kept, in bytes.
-_LARGEST: Final = 32 << 20
-_FREE: Final = 64 << 20
-#: What glibc begins with for both.
-_DEFAULT: Final = 128 << 10
+#: Buffers of fewer bytes than the first are kept when they are freed, as long as no more than the second are free.
+#: While something is decoded, the first is the most that glibc allows.
+_WHILE_DECODING: Final = (32 << 20, 64 << 20)
+#: Afterwards.  glibc chooses such figures itself once a buffer of 4 MiB was freed, but no longer after mallopt(3).
+_AFTERWARDS: Final = (4 << 20, 8 << 20)
 
 
 class _Allocator:
-    """That of the process.  ``library``: the C library, if the process is ours.  ``users``: of ``reused_memory``."""
+    """The state of the process.
+
+    ``library``: the C library, if the process is ours.  ``users``: how many are inside of ``reused_memory``.
+    """
 
     library: Any = None
     users = 0
@@ -34,7 +37,7 @@ _lock: Final = threading.Lock()
 
 
 def own_process() -> None:
-    """Allow this module to tell the allocator of the process anything: it affects all libraries in the process."""
+    """Say that the process is ours, as a daemon is: what the allocator is told affects all libraries in it."""
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
@@ -46,9 +49,9 @@ def own_process() -> None:
 
 @contextlib.contextmanager
 def reused_memory() -> Iterator[None]:
-    """Keep freed memory inside the block, if the process is ours.  Any thread may use it, at the same time as others.
+    """Keep freed memory inside the block, if the process is ours.  Several threads may do so at the same time.
 
-    At the end, the last one gives the memory back to the system, which takes up to some milliseconds.
+    The last of them gives the memory back to the system, which takes up to some milliseconds.
     """
     _change_users(1)
     try:
@@ -64,7 +67,8 @@ def _change_users(change: int) -> None:
         library = _Allocator.library
         if library is None or (before and _Allocator.users):
             return
-        library.mallopt(_MMAP_THRESHOLD, _LARGEST if _Allocator.users else _DEFAULT)
-        library.mallopt(_TRIM_THRESHOLD, _FREE if _Allocator.users else _DEFAULT)
+        largest, free = _WHILE_DECODING if _Allocator.users else _AFTERWARDS
+        library.mallopt(_MMAP_THRESHOLD, largest)
+        library.mallopt(_TRIM_THRESHOLD, free)
         if not _Allocator.users:
             library.malloc_trim(0)
