@@ -95,9 +95,10 @@ class LiveFile(ViewFile):
     # -- as ``ViewFile`` ------------------------------------------------------
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """Return what the content depends on; None for a loose or converted file, or one with several names.
+        """Return what the content depends on; None if the kernel must not cache the file.
 
-        The kernel caches nothing of the last, because the next commit may make another file of a name.
+        That is a loose or a converted file; and one with several names, because the next commit may make a file of
+        its own of each name.
         """
         if len(self.names) > 1:
             return None

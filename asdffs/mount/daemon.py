@@ -59,9 +59,7 @@ def serve(
     ``ready`` is called when programs can use the mount, ``leaving`` when they no longer can.  Raises ``MountError``
     if FUSE refuses the mount, and ``KeptEditsError`` or ``UnfinishedError`` if not all edits are in the file.
     """
-    raise_descriptor_limit()
-    gc.set_threshold(*_COLLECTIONS)
-    own_process()
+    _prepare_process()
     outcome: list[Outcome] = []
     if content.places.report:
         _reserve_report(content.places.report)
@@ -97,6 +95,13 @@ def serve(
     if not outcome:  # a signal came before libfuse had the first request, so it did not call ``destroy``
         outcome.append(content.end())
     _conclude(content, outcome[0])
+
+
+def _prepare_process() -> None:
+    """Raise the limit of open files, and tell the garbage collector and the allocator what suits a daemon."""
+    raise_descriptor_limit()
+    gc.set_threshold(*_COLLECTIONS)
+    own_process()
 
 
 def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Binding, loop: Loop) -> Site:

@@ -1,8 +1,10 @@
 """Answers the most frequent requests without libfuse.
 
-These are reads; writes that affect no other view or request; flushes of files without changes; questions for extended
-attributes outside of the namespace ``user``, which no file has; ioctl(2), which no file answers; and opens by the
-helper processes of ``dropper``.
+* Reads, and writes that affect no other view or request.
+* Flushes of files that did not change.
+* Questions for extended attributes outside of the namespace ``user``.  No file has these.
+* ioctl(2).  No file supports it.
+* Opens by the helper processes of ``dropper``.
 
 libfuse and its bindings take three quarters of the time of a small read, and a third of that of a small write.  And
 libfuse 2 cannot answer with an extent.  These requests name an open file by our own number, so we need no state of

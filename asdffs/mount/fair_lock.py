@@ -9,7 +9,7 @@ from collections import deque
 class FairLock:
     """A first-in, first-out lock: no thread starves.  It takes one call in C if no other thread wants it.
 
-    Each thread that waits has a lock of its own.  A thread that leaves releases the lock of the first in the queue.
+    Each waiting thread waits at a lock of its own.  Who leaves the fair lock releases that of the first in the queue.
     Only the thread that holds ``_lock`` takes from the queue.
     """
 
@@ -35,7 +35,7 @@ class FairLock:
             self._wake_first()
 
     def _wake_first(self) -> None:
-        """Give the lock to the first thread of the queue if it is free.  Else whoever has it will do that."""
+        """If the lock is free, give it to the first thread of the queue.  If not, its holder does that on leaving."""
         while self._queue and self._lock.acquire(blocking=False):
             if self._queue:
                 self._queue.popleft().release()

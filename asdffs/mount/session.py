@@ -29,9 +29,9 @@ _HEADER_ROOM: Final = 4096
 #: The kernel says EINVAL if the memory is too small for the writes that it agreed upon with libfuse.  At most, those
 #: have 65,535 pages (/proc/sys/fs/fuse/max_pages_limit).
 _LARGEST: Final = 65_535 * os.sysconf("SC_PAGESIZE")
-#: Errors of a read of /dev/fuse.  The first mean that there is no request; ENOENT is for one that was withdrawn.  The
-#: others mean that the mount is gone.
+#: Errors of a read of /dev/fuse if there is no request.  ENOENT: the program withdrew it.
 _NOTHING: Final = (errno.EAGAIN, errno.EINTR, errno.ENOENT)
+#: The same if the mount is gone.
 _GONE: Final = (errno.ENODEV, errno.ECONNABORTED)
 
 

@@ -15,8 +15,9 @@ from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.trust import check_name_trusted
 from asdffs.storage.unfinished import belongs
 
-#: What follows the name of a journal that was set aside, and the name of the file in names of what is kept beside it.
+#: A journal that was set aside: what follows the name of the journal.
 _ORPHAN: Final = re.compile(r"\.orphan-\d+")
+#: What is kept for the user: what follows the name of the file.
 _KEPT: Final = re.compile(r"\.(rejected-\d+\.yaml|(conflict|unsaved)-\d+\..*|leftover(-\d+)?)")
 
 

@@ -204,7 +204,7 @@ class _Reader:
             self.known.add(value)
 
     def plain_key(self, frame: _Frame, event: Any, value: str) -> None:
-        """Take a key without tag and anchor.  Nearly all are text, with or without quotes."""
+        """Take a key without tag and anchor.  The first test is that of ``is_text``, without the call."""
         key: object = value
         length = len(value)
         if (

@@ -1,4 +1,4 @@
-"""Removes the entries of a tree that have no arrays, so that a second pass over a large tree is short.
+"""Leaves out the entries of a tree without arrays, so that a large tree need not be read twice.
 
 ``events`` notes where the entries of large mappings begin.  An entry without tag, anchor, alias and ``$ref`` has no
 array and leads to none.  Its lines stay, without content, so that line numbers stay the same.  All offsets are in

@@ -21,9 +21,9 @@ from asdffs.tree.plain_entries import Shortened, find_indicators, plain_runs, wi
 
 
 class CheckedBefore(NamedTuple):
-    """A text that was checked, which ``read()`` returns, and the entries of its tree.
+    """A text that was checked.  ``read()`` returns it; ``root``: the entries of its tree.
 
-    It is read only when it is needed, so that it is not in memory while a whole new text is parsed.
+    The text is read when it is needed, so that it is not in memory while a whole new text is parsed.
     """
 
     read: Callable[[], bytes]

@@ -1,4 +1,4 @@
-"""Rules for the scalars of a tree: which values YAML can construct, and which keys are the same.  Pure."""
+"""Rules for the scalars of a tree: which of them asdf can read, and which are the same as keys.  Pure."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class Coherence:
     def has_open_sibling(self, node: Node) -> bool:
         """Return whether another open node shows some of the same bytes.
 
-        Much of what the kernel knows depends on a subject such as the tree, and little of that is open.  So for
-        these subjects, this looks through the open nodes.
+        Thousands of files depend on the tree, and few of them are open.  So for subjects like the tree, this looks
+        through the open nodes only.
         """
         subjects = frozenset(node.subjects() or ())
         wide = subjects & _WIDE
