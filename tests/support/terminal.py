@@ -29,8 +29,8 @@ class Terminal:
         self._status.unlink(missing_ok=True)
         self._output = self._open_output(folder / "terminal-output")
         status = f"echo $? > {self._status}.new; mv {self._status}.new {self._status}"
-        script = f"{command}; {status}; tmux -L {self._socket} wait-for -S ended"
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-c", str(folder), "-x", "200", "-y", "40", script)
+        size = ("-x", "200", "-y", "40")
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-c", str(folder), *size, f"{command}; {status}")
         self._tmux("pipe-pane", "-O", f"exec cat > {folder / 'terminal-output'}")
 
     def __enter__(self) -> Terminal:
@@ -79,8 +79,7 @@ class Terminal:
 
     def end(self) -> int:
         """Wait for the end of the program; its exit status."""
-        done = run("timeout", LIMIT, "tmux", "-L", self._socket, "wait-for", "ended", env=self._environment)
-        assert done.returncode == 0 or self._status.exists(), self.screen
+        self.until(self._status.exists)
         return int(self._status.read_text())
 
     def _open_output(self, path: Path) -> int:
