@@ -10,7 +10,8 @@
 The drafts do not define their checksum, so it is never verified.  When the content changes it becomes zeros,
 which means "none".
 
-Pure functions and immutable classes.
+Pure functions and immutable classes.  Each of these is two classes, because a named tuple cannot remember the values
+of its properties, and its subclass can.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.format.constants import BLOCK_MAGIC, ENCODED, STREAMED
 from asdffs.format.header import Header
@@ -27,19 +27,20 @@ from asdffs.format.header import Header
 _DATA_SIZE: Final = ("allocated_size", "used_size", "data_size")
 
 
-@dataclass(frozen=True)
-class HeaderForm:
+class _HeaderForm(NamedTuple):
+    packing: str
+    fields: tuple[str, ...]
+    flags: int = STREAMED
+    compressions: tuple[str, ...] | None = None
+
+
+class HeaderForm(_HeaderForm):
     """One form of a block header.
 
     ``packing``: the format for ``struct``.  ``fields``: fields of ``BlockHeader``, parallel to ``packing``.
     ``flags``: the bits that have a meaning.  ``compressions``: the compressions that a header can name, by
     their names for users; None if it can name any codec.
     """
-
-    packing: str
-    fields: tuple[str, ...]
-    flags: int = STREAMED
-    compressions: tuple[str, ...] | None = None
 
     @functools.cached_property
     def size(self) -> int:
@@ -86,18 +87,19 @@ def form_44(length: int) -> HeaderForm:
 FORM_44: Final = form_44(16)
 
 
-@dataclass(frozen=True)
-class BlockRules:
+class _BlockRules(NamedTuple):
+    magics: tuple[bytes, ...] = (BLOCK_MAGIC,)
+    forms: tuple[HeaderForm, ...] = (FORM_48,)
+    new: HeaderForm = FORM_48
+
+
+class BlockRules(_BlockRules):
     """How the blocks of a file are written.
 
     ``magics``: the magics with which a block may begin, the usual one first.  ``forms``: the possible forms of
     its headers.  A header of exactly the size of one form most likely has that form.  A padded header has the
     first form, in this order, that fits.  ``new``: the form of a file's first block.
     """
-
-    magics: tuple[bytes, ...] = (BLOCK_MAGIC,)
-    forms: tuple[HeaderForm, ...] = (FORM_48,)
-    new: HeaderForm = field(default=FORM_48)
 
     @functools.cached_property
     def least(self) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from asdffs.format.block_form import RULES_1, BlockRules
@@ -36,8 +35,7 @@ class Region(NamedTuple):
     block: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The regions of one file.  All offsets are in bytes from the start of the file.
 
     ``text_start``: end of header line and comments.  ``text_end``: end of the tree with its end marker; equal
@@ -57,7 +55,7 @@ class Layout:
     first_block: int | None
     offsets: Sequence[int]
     blocks_end: int
-    index: Span | None
+    index: Span | None  # type: ignore[assignment]  # hides tuple.index, which nobody calls
     removable: bool
     rules: BlockRules = RULES_1
 
@@ -101,17 +99,16 @@ class Layout:
 
     def without_tail(self, size: int) -> Layout:
         """Return this layout in a file cut to ``size`` bytes: no index follows the last block."""
-        return replace(self, size=size, index=None)
+        return self._replace(size=size, index=None)
 
     def with_index(self, size: int) -> Layout:
         """Return this layout after an index of ``size`` bytes was written after the last block."""
         end = self.blocks_end + size
-        return replace(self, size=end, index=Span(self.blocks_end, end), removable=True)
+        return self._replace(size=end, index=Span(self.blocks_end, end), removable=True)
 
     def with_text(self, header: Header, text_start: int, text_end: int, shift: int, size: int) -> Layout:
         """Return this layout with another text, and blocks moved by ``shift``, in a file of ``size`` bytes."""
-        return replace(
-            self,
+        return self._replace(
             size=size,
             header=header,
             text_start=text_start,
@@ -124,17 +121,17 @@ class Layout:
     def with_block(self, offset: int, size: int) -> Layout:
         """Return this layout with one more block at ``offset``, which ends the file of ``size`` bytes."""
         first = offset if self.first_block is None else self.first_block
-        return replace(
-            self, size=size, first_block=first, offsets=(*self.offsets, offset), blocks_end=size, index=None
+        return self._replace(
+            size=size, first_block=first, offsets=(*self.offsets, offset), blocks_end=size, index=None
         )
 
     def without_block(self) -> Layout:
         """Return this layout without its last block, in a file that ends before it."""
         *rest, end = self.offsets
         first = self.first_block if rest else None
-        return replace(self, size=end, first_block=first, offsets=tuple(rest), blocks_end=end, index=None)
+        return self._replace(size=end, first_block=first, offsets=tuple(rest), blocks_end=end, index=None)
 
     def with_gap(self, number: int, shift: int, size: int) -> Layout:
         """Return this layout with the blocks after block ``number`` moved by ``shift`` bytes, and no tail."""
         offsets = (*self.offsets[: number + 1], *(offset + shift for offset in self.offsets[number + 1 :]))
-        return replace(self, size=size, offsets=offsets, blocks_end=self.blocks_end + shift, index=None)
+        return self._replace(size=size, offsets=offsets, blocks_end=self.blocks_end + shift, index=None)

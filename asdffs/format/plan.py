@@ -7,7 +7,6 @@ bytes in this order: ``Move``, then ``Write``, then ``Truncate``.  Pure function
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from asdffs.errors import NoRoomError, Remedy
@@ -128,7 +127,7 @@ def plan_sized_text(
         size = size_for(len(new_text))
         wanted = new_text + b" " * (size - len(new_text))
         plan = Plan(layout.size, size, _changes_of_text(old_text.ljust(layout.size), wanted), steady=layout.size)
-        return plan, replace(layout, size=size, blocks_end=size)
+        return plan, layout._replace(size=size, blocks_end=size)
     if len(new_text) <= layout.first_block:
         return _plan_fitting_text(layout, old_text, padding_byte, new_text), layout
     if not layout.removable or layout.truncated:
@@ -152,7 +151,7 @@ def _with_blocks_behind(
         before, index = index, build_block_index(moved, newline=layout.header.newline) if layout.index else b""
         if len(index) == len(before):
             end = first + blocks_size
-            after = replace(layout, first_block=first, offsets=moved, blocks_end=end, size=size, index=None)
+            after = layout._replace(first_block=first, offsets=moved, blocks_end=end, size=size, index=None)
             return (after.with_index(len(index)) if index else after), index
     raise NoRoomError("no size of the ASDF file has room for the tree and for the index of its blocks")
 

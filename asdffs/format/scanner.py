@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from asdffs.errors import DamagedBlockError, DamagedFileError
@@ -298,12 +297,12 @@ def _find_magic(held: bytearray, start: int, rules: BlockRules) -> int:
     return min(places, default=-1)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Window:
     """The piece of the file in which a search looks: ``held`` begins at ``start``.  Bounded memory."""
 
-    start: int
-    held: bytearray
+    def __init__(self, start: int, held: bytearray) -> None:
+        self.start = start
+        self.held = held
 
     @property
     def stop(self) -> int:

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Final
 
 
-@dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes ``[start, stop)``, in bytes from the start of the file.
+    """Bytes ``[start, stop)``, in bytes from the start of the file.  Immutable.
 
     Raises ``ValueError`` unless ``0 <= start <= stop``.
     """
 
-    start: int
-    stop: int
+    __slots__ = ("start", "stop")
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.start <= self.stop:
-            raise ValueError(f"not a span: [{self.start}, {self.stop})")
+    def __init__(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop:
+            raise ValueError(f"not a span: [{start}, {stop})")
+        self.start: Final = start
+        self.stop: Final = stop
+
+    def __repr__(self) -> str:
+        return f"Span({self.start}, {self.stop})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Span) and (self.start, self.stop) == (other.start, other.stop)
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.stop))
 
     def __len__(self) -> int:
         return self.stop - self.start

@@ -10,7 +10,6 @@ One change at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.blocks.rewriting import NewSlot
@@ -60,7 +59,7 @@ class Allocation:
         end = table.offset(number) + header.full_size + header.allocated_size
         moved = header.allocated_size != old.allocated_size or end > table.layout.size
         plan = plan_block_header(table.layout, table.offset(number), old, header, resize_to=end if moved else None)
-        layout = replace(table.layout, size=plan.new_size, blocks_end=end) if moved else table.layout
+        layout = table.layout._replace(size=plan.new_size, blocks_end=end) if moved else table.layout
 
         def adopt() -> None:
             table.put(number, header)

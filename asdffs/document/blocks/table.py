@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from asdffs.document.changes import BLOCKS, Changes, stored
@@ -230,8 +229,8 @@ class BlockTable:
             return False
         logger.warning("the block index is wrong (%s); the blocks were found without it", reason)
         self.touch()
-        self.layout = replace(
-            self.layout, offsets=walk.offsets, blocks_end=walk.end, index=None, removable=walk.removable
+        self.layout = self.layout._replace(
+            offsets=walk.offsets, blocks_end=walk.end, index=None, removable=walk.removable
         )
         self._headers = {number: header for number, header in enumerate(walk.headers) if header is not None}
         return True
