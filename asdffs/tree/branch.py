@@ -8,7 +8,6 @@ several parents, but there are no cycles.  Branches do not change after the outl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -30,7 +29,6 @@ class Scalar(NamedTuple):
 _NO_CHILDREN: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Branch:
     """A mapping or a sequence.  Spans are in characters.
 
@@ -44,7 +42,8 @@ class Branch:
     than sources use that source; ``inline``, the span of values in the tree (its data or those of a mask);
     ``nulls``, whether some of these are null.
 
-    Of a reference: ``reference`` is the ``$ref``; ``elsewhere``, the URI if it refers to another file.
+    Of a reference: ``reference`` is the ``$ref``; ``elsewhere``, the URI if it refers to another file.  A branch that
+    is made with a ``reference`` is one to another file.
 
     Flags: ``holds``, it is or contains an array; ``leads``, it contains a ``$ref`` or metadata; ``metadata``, it is
     below a key of metadata.
@@ -55,27 +54,63 @@ class Branch:
     a view.
     """
 
-    tag: str
-    path: Path
-    line: int
-    span: tuple[int, int] = (0, 0)
-    mapping: bool = True
-    above: Sequence[Branch] = ()
-    children: Mapping[str | int, Branch] = field(default_factory=lambda: _NO_CHILDREN)
-    scalars: Mapping[str, Scalar] = field(default_factory=lambda: _NO_CHILDREN)
-    array: Ndarray | None = None
-    source: tuple[int, int] | None = None
-    shared: bool = False
-    inline: tuple[int, int] | None = None
-    nulls: bool = False
-    reference: str | None = None
-    elsewhere: str | None = None
-    holds: bool = False
-    metadata: bool = False
-    leads: bool = False
-    stamp: int = 0
-    listing: Any = None
-    label: str | None = None
+    __slots__ = (
+        "above",
+        "array",
+        "children",
+        "elsewhere",
+        "holds",
+        "inline",
+        "label",
+        "leads",
+        "line",
+        "listing",
+        "mapping",
+        "metadata",
+        "nulls",
+        "path",
+        "reference",
+        "scalars",
+        "shared",
+        "source",
+        "span",
+        "stamp",
+        "tag",
+    )
+
+    def __init__(
+        self,
+        tag: str,
+        path: Path,
+        line: int,
+        span: tuple[int, int] = (0, 0),
+        *,
+        mapping: bool = True,
+        metadata: bool = False,
+        inline: tuple[int, int] | None = None,
+        reference: str | None = None,
+    ) -> None:
+        self.tag = tag
+        self.path = path
+        self.line = line
+        self.span = span
+        self.mapping = mapping
+        self.above: Sequence[Branch] = ()
+        self.children: Mapping[str | int, Branch] = _NO_CHILDREN
+        self.scalars: Mapping[str, Scalar] = _NO_CHILDREN
+        self.array: Ndarray | None = None
+        self.source: tuple[int, int] | None = None
+        self.shared = False
+        self.inline = inline
+        self.nulls = False
+        self.reference = reference
+        self.elsewhere = reference
+        self.holds = False
+        self.metadata = metadata
+        self.leads = reference is not None
+        self.stamp = 0
+        self.listing: Any = None
+        self.label: str | None = None
 
     @property
     def masked(self) -> bool:
@@ -175,7 +210,7 @@ def _beyond(branch: Branch, keys: list[str]) -> Branch:
     file, _, fragment = str(branch.elsewhere).partition("#")
     more = "/".join(quote(key.replace("~", "~0").replace("/", "~1"), safe="~") for key in keys)
     uri = f"{file}#{fragment.rstrip('/')}/{more}"
-    return Branch(branch.tag, branch.path, branch.line, reference=uri, elsewhere=uri, leads=True)
+    return Branch(branch.tag, branch.path, branch.line, reference=uri)
 
 
 def pointer_keys(fragment: str) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import yaml
@@ -126,7 +125,6 @@ class _Frame:
         return self.key or "" if self.mapping else self.count
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Reader:
     """Checks the events of ``text``.
 
@@ -136,21 +134,24 @@ class _Reader:
     right, with or without quotes.
     """
 
-    text: bytes
-    wanted: Callable[[str], bool]
-    skip: frozenset[str]
-    stack: list[_Frame] = field(default_factory=list)
-    anchors: dict[str, str] = field(default_factory=dict)
-    found: list[Found] = field(default_factory=list)
-    documents: int = 0
-    ended: bool = False
-    unique: bool = False
-    indirect: bool = False
-    named: dict[str, object] = field(default_factory=dict)
-    take: Callable[[Found], object] = lambda _: None
-    mappings: list[array[int]] = field(default_factory=list)
-    root_hashes: array[int] | None = None
-    known: set[str] = field(default_factory=set)
+    def __init__(
+        self, text: bytes, wanted: Callable[[str], bool], skip: frozenset[str], *, unique: bool = False
+    ) -> None:
+        self.text = text
+        self.wanted = wanted
+        self.skip = skip
+        self.unique = unique
+        self.stack: list[_Frame] = []
+        self.anchors: dict[str, str] = {}
+        self.found: list[Found] = []
+        self.documents = 0
+        self.ended = False
+        self.indirect = False
+        self.named: dict[str, object] = {}
+        self.take: Callable[[Found], object] = self.found.append
+        self.mappings: list[array[int]] = []
+        self.root_hashes: array[int] | None = None
+        self.known: set[str] = set()
 
     def follow(self, events: Iterable[Any]) -> None:
         """Handle all events.  Nine of ten are neither tagged nor collected, so handlers check for that first."""
@@ -395,7 +396,7 @@ def read_tree(
     Raises ``InvalidTreeError`` with line and column, ``StoppedError`` when ``go_on`` returns False.
     """
     reader = _Reader(text, wanted, skip, unique=unique)
-    reader.take = take or reader.found.append
+    reader.take = take or reader.take
     try:
         _follow(reader, text, go_on)
     except yaml.MarkedYAMLError as err:

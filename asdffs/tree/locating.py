@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 import yaml
@@ -42,7 +41,6 @@ class Through(NamedTuple):
     anchor_line: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Container:
     """The mapping or sequence that has the value, or would have it.
 
@@ -55,19 +53,20 @@ class Container:
     ``end``: behind the closing brace or bracket in flow style.
     """
 
-    mapping: bool
-    flow: bool
-    start: int
-    line: int
-    column: int = 0
     count: int = 0
     first: int = -1
     last_end: int = -1
     next_start: int | None = None
     end: int = -1
 
+    def __init__(self, *, mapping: bool, flow: bool, start: int, line: int, column: int) -> None:
+        self.mapping = mapping
+        self.flow = flow
+        self.start = start
+        self.line = line
+        self.column = column
 
-@dataclass(slots=True, eq=False, repr=False)
+
 class Location:
     """Where a value is.
 
@@ -80,9 +79,6 @@ class Location:
     ``aliases``: the lines of the aliases that share the value.  ``inner``: later aliases of anchors inside the value.
     """
 
-    path: Path
-    missing: Path = ()
-    kind: Literal["scalar", "mapping", "sequence", "alias"] = "scalar"
     start: int = 0
     end: int = 0
     content: int = 0
@@ -91,12 +87,24 @@ class Location:
     tag: str | None = None
     anchor: str | None = None
     key: tuple[int, int] | None = None
-    line: int = 0
     event: Any = None
-    container: Container | None = None
-    through: list[Through] = field(default_factory=list)
-    aliases: list[int] = field(default_factory=list)
-    inner: list[Through] = field(default_factory=list)
+
+    def __init__(
+        self,
+        kind: Literal["scalar", "mapping", "sequence", "alias"] = "scalar",
+        *,
+        missing: Path = (),
+        container: Container | None = None,
+        line: int = 0,
+    ) -> None:
+        self.path: Path = ()
+        self.kind = kind
+        self.missing = missing
+        self.container = container
+        self.line = line
+        self.through: list[Through] = []
+        self.aliases: list[int] = []
+        self.inner: list[Through] = []
 
 
 def locate(text: str, path: Path) -> Location:
@@ -137,7 +145,7 @@ class _Locator:
         """See the function ``locate``."""
         event = self._begin()
         if event is None:
-            return Location((), tuple(self._path))
+            return Location(missing=tuple(self._path))
         found = self._node(event, 0, None, None)
         return self._finished(found)
 
@@ -190,7 +198,8 @@ class _Locator:
 
     def _target(self, event: Any, container: Container | None, key: tuple[int, int] | None) -> Location:
         start, line = event.start_mark.index, event.start_mark.line + 1
-        found = Location((), (), start=start, key=key, line=line, container=container, event=event)
+        found = Location(container=container, line=line)
+        found.start, found.key, found.event = start, key, event
         if isinstance(event, _Alias):
             found.kind, found.anchor, found.end = "alias", event.anchor, event.end_mark.index
             found.content = start
@@ -228,7 +237,7 @@ class _Locator:
             box.last_end = self._leaf_end
         box.end = name.end_mark.index
         return self._in_merged(merged, depth) or Location(
-            (), tuple(self._path[depth:]), kind="mapping", container=box, line=box.line
+            "mapping", missing=tuple(self._path[depth:]), container=box, line=box.line
         )
 
     def _pass_value(self, name: Any) -> Sequence[Any]:
@@ -260,7 +269,7 @@ class _Locator:
             box.count += 1
             box.last_end = self._leaf_end
         box.end = item.end_mark.index
-        return Location((), tuple(self._path[depth:]), kind="sequence", container=box, line=box.line)
+        return Location("sequence", missing=tuple(self._path[depth:]), container=box, line=box.line)
 
     def _child(self, event: Any, depth: int, box: Container, key: tuple[int, int] | None) -> Location:
         last = depth + 1 == len(self._path)
@@ -307,7 +316,8 @@ class _Locator:
         start = self._behind_properties(event.start_mark.index)
         mapping = isinstance(event, _MappingStart)
         column = start - self._text.rfind("\n", 0, start) - 1
-        return Container(mapping, bool(event.flow_style), start, event.start_mark.line + 1, column)
+        line = event.start_mark.line + 1
+        return Container(mapping=mapping, flow=bool(event.flow_style), start=start, line=line, column=column)
 
     def _note_child(self, box: Container, event: Any) -> None:
         if box.first < 0:

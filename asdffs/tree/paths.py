@@ -14,7 +14,6 @@ the end.  In a sequence, a key of digits is the number of an item, as in a JSON 
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
@@ -82,9 +81,15 @@ def format_path(path: Path) -> str:
         if isinstance(step, int):
             parts.append(f"[{step}]")
             continue
-        key = step if _BARE.fullmatch(step) and not step.startswith("/") else json.dumps(step, ensure_ascii=False)
+        key = step if _BARE.fullmatch(step) and not step.startswith("/") else _quoted(step)
         parts.append(f".{key}" if parts else key)
     return "".join(parts) or "."
+
+
+def _quoted(key: str) -> str:
+    from json import dumps  # not above: most paths have no quotes
+
+    return dumps(key, ensure_ascii=False)
 
 
 def _step(text: str, start: int) -> tuple[str | int, int]:
@@ -104,8 +109,10 @@ def _step(text: str, start: int) -> tuple[str | int, int]:
 
 
 def _read_string(text: str, string: re.Match[str]) -> str:
+    from json import loads
+
     try:
-        return str(json.loads(string[0]))
+        return str(loads(string[0]))
     except ValueError as err:
         raise _wrong(text, string.start(), "this is not a JSON string") from err
 

@@ -10,8 +10,7 @@ import datetime
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -28,8 +27,7 @@ _LONGEST_ROW: Final = 100
 BLANKS: Final = " \t\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class NewValue:
+class NewValue(NamedTuple):
     """A value to write.
 
     ``node``: its meaning.  ``typed``: its text as the user typed it, if that is one line.
@@ -41,8 +39,7 @@ class NewValue:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a snippet is written.
 
     ``flow``: inside braces or brackets.  ``indent``: columns before the lines of a block.  ``newline``: of the file.

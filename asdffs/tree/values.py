@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
@@ -32,7 +31,6 @@ _CACHED: Final = 64
 _KINDS: Final = ("int", "float", "bool", "null", "timestamp")
 
 
-@dataclass(slots=True, eq=False)
 class ValueNode:
     """A node of the tree.  ``tag``: as written, else empty.
 
@@ -40,10 +38,16 @@ class ValueNode:
     or sequence, from 1.  ``text``: of a scalar, as it is written.
     """
 
-    tag: str
-    value: Any
-    line: int = 0
-    text: str = ""
+    __slots__ = ("line", "tag", "text", "value")
+
+    def __init__(self, tag: str, value: Any, line: int = 0, text: str = "") -> None:
+        self.tag = tag
+        self.value = value
+        self.line = line
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"ValueNode({self.tag!r}, {self.value!r}, {self.line}, {self.text!r})"
 
 
 def read_values(text: bytes, *, told_apart: bool = True) -> ValueNode:
