@@ -12,9 +12,9 @@ from typing import Final
 
 #: C0 and C1 controls except the tab, line separators, and characters that change the direction of text (Unicode TR 9,
 #: TR 36).
-_UNSAFE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_UNSAFE: Final = "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
 #: Bytes of names that are not UTF-8, as Python decodes them (``surrogateescape``).
-_UNDECODED: Final = re.compile("[\udc80-\udcff]")
+_UNDECODED: Final = "[\udc80-\udcff]"
 
 
 def printable(text: str, *, terminal: bool = False) -> str:
@@ -22,8 +22,10 @@ def printable(text: str, *, terminal: bool = False) -> str:
 
     ``terminal``: also replace bytes that are not UTF-8.  A pipe gets these bytes unchanged.
     """
-    safe = _UNSAFE.sub(_escape, text)
-    return _UNDECODED.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", safe) if terminal else safe
+    if text.isprintable():  # neither class has a printable character; and most commands compile none of them
+        return text
+    safe = re.sub(_UNSAFE, _escape, text)
+    return re.sub(_UNDECODED, lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", safe) if terminal else safe
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -109,6 +108,8 @@ def _missing(row: Row, paths: Sequence[Path], arguments: argparse.Namespace) -> 
 
 
 def _print_json(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:
+    import json
+
     names = [format_path(path) for path in paths]
     cells = [[None if cell is _MISSING else cell for cell in row.cells] for row in rows]
     objects = [row[0] if len(paths) == 1 else dict(zip(names, row, strict=True)) for row in cells]

@@ -82,7 +82,7 @@ def _parsers(command: str | None) -> tuple[argparse.ArgumentParser, Mapping[str,
     parser = make_parser(argparse.ArgumentParser, "asdffs", _DESCRIPTION, _EPILOG, add_help=False)
     parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     parser.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name in [command] if command in COMMANDS else COMMANDS:
         COMMANDS[name](commands).add_argument("-v", "--verbose", action="store_true", help="say what happens")
     return parser, commands.choices

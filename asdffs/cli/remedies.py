@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import shlex
 from typing import Final
 
 from asdffs.errors import AsdffsError, Remedy, reason_of
@@ -69,7 +68,9 @@ def with_remedy(sentence: str, remedy: Remedy | None, *, file: str, block: int |
 def _joined(remedy: Remedy | None, block: int | None, file: str | None) -> str:
     if remedy is None:
         return ""
+    from shlex import quote  # not above: every command imports this module
+
     words = WORDS[remedy].format(
-        file=printable(shlex.quote(file)) if file else "FILE", block="N" if block is None else block
+        file=printable(quote(file)) if file else "FILE", block="N" if block is None else block
     )
     return f", {words}" if words.startswith("or ") else f"; {words}"

@@ -7,7 +7,6 @@ the user and root can see.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Final
@@ -21,12 +20,16 @@ def hidden_words() -> list[str]:
     """Return the words of the command line; start the process again if they have secrets."""
     stated = os.environ.pop(_WORDS, None)
     if stated is not None:
-        words: list[str] = json.loads(stated)
+        from json import loads  # not above: every command comes here
+
+        words: list[str] = loads(stated)
         return words
     words = sys.argv[1:]
     shown = [shown_url(word) if is_remote(word) else word for word in words]
     count = len(sys.orig_argv) - len(words)
     if shown != words and sys.executable and sys.orig_argv[count:] == words:
         start = [sys.executable, *sys.orig_argv[1:count], *shown]
-        os.execve(sys.executable, start, {**os.environ, _WORDS: json.dumps(words)})
+        from json import dumps
+
+        os.execve(sys.executable, start, {**os.environ, _WORDS: dumps(words)})
     return words

@@ -6,7 +6,6 @@ New files go into a directory, which is the last operand, as with cp(1).
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -67,5 +66,7 @@ def for_each(
         else:
             answer.show()
     if as_json and facts:
+        import json
+
         print(json.dumps(facts if len(files) > 1 else facts[0], indent=2))
     return code

@@ -88,6 +88,14 @@ def test_what_is_safe_stays() -> None:
     assert printable(text, terminal=True) == "tab\tünï ☃ \\xff 'quoted' \\n"
 
 
+def test_no_unsafe_character_is_printable() -> None:
+    """``printable`` returns text as it is if ``str.isprintable`` says so."""
+    for number in range(sys.maxunicode + 1):
+        character = chr(number)
+        assert not character.isprintable() or printable(character, terminal=True) == character
+    assert printable("a\x1b\u202e\udcff", terminal=True) == r"a\x1b\u202e\xff"
+
+
 def test_check_in_a_pipe_keeps_names_that_are_not_utf8(folder: Path) -> None:
     """As a program would read them back."""
     name = b"\xff.asdf"

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import sys
 from typing import Any, Final
 
 #: Columns for the names of commands, also where no option is longer.
 _LEAST_COLUMN: Final = 12
+#: Columns of a terminal that does not tell.
+_USUAL_COLUMNS: Final = 80
 SCHEMA: Final = "check the tree against the schemas of its tags (needs the asdf library)"
 
 
@@ -26,6 +31,10 @@ def make_parser(make: Any, name: str, text: str, epilog: str, **options: Any) ->
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Shows the epilog as it is written, and commands and their help side by side."""
 
+    def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 24) -> None:
+        """Make a formatter.  argparse makes one for each argument, and would import ``shutil`` for it."""
+        super().__init__(prog, indent_increment, max_help_position, width=_columns() - 2)
+
     def _format_action(self, action: argparse.Action) -> str:
         """Leave out the line ``COMMAND``, which the usage has already."""
         text = super()._format_action(action)
@@ -35,6 +44,17 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         """See ``argparse.HelpFormatter``."""
         super().start_section(heading)
         self._action_max_length = max(self._action_max_length, _LEAST_COLUMN)
+
+
+def _columns() -> int:
+    """Return the width of the terminal, in columns: COLUMNS, as a shell may set it, or what the system says."""
+    with contextlib.suppress(ValueError):
+        if (stated := int(os.environ.get("COLUMNS", ""))) > 0:
+            return stated
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # there is no output, or it is no terminal
+        if (found := os.get_terminal_size(sys.__stdout__.fileno()).columns) > 0:  # type: ignore[union-attr]
+            return found
+    return _USUAL_COLUMNS
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,6 @@ Query and user may be secret: a presigned URL is a key.  Messages show a URL wit
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 from asdffs.errors import UsageError
@@ -14,13 +13,16 @@ from asdffs.errors import UsageError
 SCHEMES: Final = ("https", "http", "s3", "gs", "az")
 #: Schemes of web servers; those of object stores have a bucket instead of a host.
 WEB: Final = ("https", "http")
-_REMOTE: Final = re.compile(rf"({'|'.join(SCHEMES)})://", re.IGNORECASE)
 #: Parameters by which S3, CloudFront, Google and Azure sign URLs.  They do not tell which file it is.
-_SIGNATURE: Final = re.compile(
-    r"(?:X-(?:Amz|Goog)-[A-Za-z-]+|AWSAccessKeyId|GoogleAccessId|Signature|Expires|Policy|Key-Pair-Id"
-    r"|sig|sv|se|st|sp|spr|sr|ss|srt|skoid|sktid|skt|ske|sks|skv)="
+_SIGNING: Final = frozenset(
+    (
+        *("AWSAccessKeyId", "GoogleAccessId", "Signature", "Expires", "Policy", "Key-Pair-Id"),
+        *("sig", "sv", "se", "st", "sp", "spr", "sr", "ss", "srt", "skoid", "sktid", "skt", "ske", "sks", "skv"),
+    )
 )
-_FILE: Final = re.compile(r"file:", re.IGNORECASE)
+#: How the names of others begin.
+_SIGNING_PREFIXES: Final = ("X-Amz-", "X-Goog-")
+_FILE: Final = "file:"
 
 
 class Url(NamedTuple):
@@ -50,7 +52,8 @@ class Url(NamedTuple):
 
 def is_remote(path: str) -> bool:
     """Return whether ``path`` is the URL of a remote file."""
-    return _REMOTE.match(path) is not None
+    scheme, colon, _ = path.partition("://")
+    return bool(colon) and scheme.lower() in SCHEMES
 
 
 def shown_name(file: str) -> str:
@@ -86,8 +89,14 @@ def parse_url(text: str) -> Url:
 
 
 def _identity(shown: str, query: str) -> str:
-    words = [word for word in query.split("&") if word and not _SIGNATURE.match(word)]
+    words = [word for word in query.split("&") if word and not _signs(word)]
     return f"{shown}?{'&'.join(sorted(words))}"
+
+
+def _signs(parameter: str) -> bool:
+    """Return whether ``NAME=VALUE`` is a part of a signature."""
+    name, equals, _ = parameter.partition("=")
+    return bool(equals) and (name in _SIGNING or name.startswith(_SIGNING_PREFIXES))
 
 
 def _cut(text: str) -> str:
@@ -98,7 +107,7 @@ def _cut(text: str) -> str:
 
 def local_path(path: str) -> str:
     """Return the path of a ``file://`` URL, and other paths as they are.  Raises ``UsageError``."""
-    if not _FILE.match(path) or not path[5:].startswith("/"):
+    if path[: len(_FILE)].lower() != _FILE or not path[len(_FILE) :].startswith("/"):
         return path
     from urllib.parse import unquote, urlsplit
 
