@@ -27,18 +27,13 @@ from asdffs.storage.insert import insert
 from asdffs.storage.open_file import OpenFile
 from asdffs.storage.replace import clone, copy
 from asdffs.storage.shift import shift
-from asdffs.storage.strategy import Unsuitable
+from asdffs.storage.strategy import AUTO, STRATEGIES, Unsuitable
 
 logger = logging.getLogger(__name__)
 
-STRATEGIES: Final[dict[str, Callable[[OpenFile, Plan], Backend]]] = {
-    "clone": clone,
-    "insert": insert,
-    "copy": copy,
-    "shift": shift,
-}
-#: Value of ``growth`` that lets ``open_gap`` choose.
-AUTO: Final = "auto"
+_OPENING: Final[dict[str, Callable[[OpenFile, Plan], Backend]]] = dict(
+    zip(STRATEGIES, (clone, insert, copy, shift), strict=True)
+)
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -63,7 +58,7 @@ def open_gap(file: OpenFile, plan: Plan, growth: str = AUTO) -> Opened:
     shortage: OSError | None = None
     for name in STRATEGIES if growth == AUTO else (growth,):
         try:
-            backend = STRATEGIES[name](file, plan)
+            backend = _OPENING[name](file, plan)
         except Unsuitable as err:
             reasons.append(f"{name}: {err}")
         except OSError as err:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.errors import UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
@@ -21,8 +20,7 @@ _ORPHAN: Final = re.compile(r"\.orphan-\d+")
 _KEPT: Final = re.compile(r"\.(rejected-\d+\.yaml|(conflict|unsaved)-\d+\..*|leftover(-\d+)?)")
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(NamedTuple):
     """One file that was left behind.
 
     ``sentence``: describes it for messages.  ``repairable``: the next open for writing repairs or removes it.

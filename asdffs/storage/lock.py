@@ -8,7 +8,6 @@ Readers take no lock.
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from typing import Any
 
@@ -78,13 +77,15 @@ def _holder(owner: dict[str, Any]) -> str:
     if "command" in owner:
         who = f"'asdffs {owner['command']}' (process {owner.get('pid')})"
         return f"{who} is changing this file; wait until it ends, or end it"
+    from shlex import quote
+
     point = str(owner.get("directory", owner.get("mountpoint")))
     if "directory" in owner:
         return (
-            f"a program uses it in the mounted archive, in {shlex.quote(point)}; change it there, or close it there "
+            f"a program uses it in the mounted archive, in {quote(point)}; change it there, or close it there "
             "and try again"
         )
     return (
         f"already mounted for writing at {point} by process {owner.get('pid')} ({owner.get('state')}); "
-        f"change it there, in {shlex.quote(os.path.join(point, 'tree.yaml'))}"
+        f"change it there, in {quote(os.path.join(point, 'tree.yaml'))}"
     )

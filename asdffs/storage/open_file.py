@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from asdffs.errors import AsdffsError, FailedFileError, StaleFileError
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.file_mode import FileMode
-from asdffs.storage.journal import Journal
-from asdffs.storage.record import Record
+
+if TYPE_CHECKING:
+    from asdffs.storage.journal import Journal
+    from asdffs.storage.record import Record
 
 logger = logging.getLogger(__name__)
 

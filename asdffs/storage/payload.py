@@ -13,7 +13,6 @@ import os
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from asdffs.errors import UntrustedFileError
@@ -30,18 +29,18 @@ _PAYLOAD_NAME: Final = re.compile(rf"\.asdffs-[0-9a-f]{{16}}-\d{{1,20}}{re.escap
 _POURED_AT_ONCE: Final = 1 << 22
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Payload:
     """``size`` bytes in ``backend``, with the CRC-32 ``crc``; written from start to end.
 
     ``named``: whether recovery can find it.
     """
 
-    folder: Folder
-    backend: Backend
-    named: bool
-    size: int = 0
-    crc: int = 0
+    def __init__(self, folder: Folder, backend: Backend, *, named: bool) -> None:
+        self.folder = folder
+        self.backend = backend
+        self.named = named
+        self.size = 0
+        self.crc = 0
 
     def append(self, piece: bytes) -> None:
         """Write ``piece`` at the end.  Raises ``OSError``."""

@@ -1,10 +1,20 @@
-"""Checks that the strategies of ``gap`` share."""
+"""The names of the strategies of ``gap``, and checks that they share.  Light, because options have the names."""
 
 from __future__ import annotations
 
-from asdffs.format.plan import Plan
-from asdffs.storage.journal import Journal
-from asdffs.storage.open_file import OpenFile
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from asdffs.format.plan import Plan
+    from asdffs.storage.journal import Journal
+    from asdffs.storage.open_file import OpenFile
+
+#: In the order in which they are tried.
+STRATEGIES: Final = ("clone", "insert", "copy", "shift")
+#: Those that make a new file.
+REPLACING: Final = ("clone", "copy")
+#: Value of ``growth`` that lets ``gap`` choose.
+AUTO: Final = "auto"
 
 
 class Unsuitable(Exception):  # noqa: N818 - no error: the next strategy is tried
