@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from contextlib import closing
-from dataclasses import asdict
 from typing import Any
 
 from asdffs import interrupts
@@ -33,6 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
         check_available()
     results = [_check_or_say(path, arguments) for path in arguments.files]
     if arguments.json:
+        import json
+
         print(json.dumps([facts for facts, _ in results], indent=2))
     return max((code for _, code in results), key=_severity)
 
@@ -81,7 +81,7 @@ def _told(finding: Finding, path: str) -> str:
 
 def _facts(finding: Finding, path: str) -> dict[str, Any]:
     """For ``--json``."""
-    facts = asdict(finding) | {"level": finding.level.name.lower(), "sentence": _told(finding, path)}
+    facts = finding._asdict() | {"level": finding.level.name.lower(), "sentence": _told(finding, path)}
     del facts["remedy"]
     return facts
 

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from asdffs.cli.bars import shown
@@ -100,7 +99,7 @@ def _judge(arguments: argparse.Namespace, files: Files, known: list[Fault]) -> i
 
 
 def _shown(fault: Fault) -> dict[str, Any]:
-    return asdict(fault) | {"path": fault.path.encode(errors="surrogateescape").decode(errors="backslashreplace")}
+    return fault._asdict() | {"path": fault.path.encode(errors="surrogateescape").decode(errors="backslashreplace")}
 
 
 def _init(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from asdffs.errors import DamagedBlockError, InvalidTreeError
 from asdffs.format.header import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal import read_owner
+from asdffs.storage.journal_name import has_journal
 from asdffs.storage.remote.urls import shown_name
 from asdffs.tree.ndarrays import Ndarray
 
@@ -109,7 +109,12 @@ def _inside(document: Document) -> dict[str, Any] | None:
 def _mount(path: str) -> dict[str, Any] | None:
     """Who has the file mounted for writing, if anybody: process, mount point, state, how blocks were moved last."""
     directory, name = os.path.split(path)
-    return read_owner(FileFolder(directory), name) or None
+    folder = FileFolder(directory)
+    if not has_journal(folder, name):
+        return None
+    from asdffs.storage.journal import read_owner
+
+    return read_owner(folder, name) or None
 
 
 def _block(document: Document, number: int) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
 from asdffs import interrupts
 from asdffs.cli.identity import has_state, note_replacement
@@ -41,7 +40,7 @@ def opened_to_write(
 def _opened(
     real: str, command: str, settings: Settings, places: Places, *, typing: bool
 ) -> Iterator[tuple[Document, Held]]:
-    settings = replace(settings, replacing=lambda new: note_replacement(real, new), tell=told)
+    settings = settings._replace(replacing=lambda new: note_replacement(real, new), tell=told)
     document = open_document(real, writable=True, settings=settings)
     held = Held(places)
     try:

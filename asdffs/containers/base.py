@@ -6,9 +6,10 @@ Pure: a container reads through a function, and describes changes as plans, whic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from asdffs.format.plan import Plan
+if TYPE_CHECKING:  # every command reads a file, and few make a plan
+    from asdffs.format.plan import Plan
 
 #: ``read(offset, length)`` returns bytes of the whole file, fewer at its end.
 Read = Callable[[int, int], bytes]

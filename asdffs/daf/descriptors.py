@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
 
 from asdffs.daf.eltypes import BOOL, STRING, Eltype, eltype_of
 from asdffs.daf.places import is_text
@@ -30,8 +30,7 @@ class Number(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(NamedTuple):
     """The parsed JSON file of a vector or matrix.
 
     ``indtype``: type of the indices if it is sparse.  ``counts``: stated numbers of elements, by part.
@@ -41,12 +40,11 @@ class Descriptor:
     format: Literal["dense", "sparse"]
     eltype: Eltype
     indtype: Eltype | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = MappingProxyType({})
     valued: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DafScalar:
+class DafScalar(NamedTuple):
     """A scalar; ``value`` is a str, a bool, or a ``Number``."""
 
     eltype: Eltype

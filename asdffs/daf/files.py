@@ -10,7 +10,6 @@ import functools
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from asdffs.errors import InvalidStoreError, MissingFileError
@@ -73,16 +72,18 @@ class OnDisk(NamedTuple):
             raise InvalidStoreError("changed while it was read; nothing was written: try again", path=self.path)
 
 
-@dataclass(slots=True)
 class Files:
     """The files of a store.
 
     ``contents``: by path; ``directories``: paths of all except the root; ``name``: of the store, for messages.
     """
 
-    name: str
-    contents: dict[str, Content] = field(default_factory=dict)
-    directories: set[str] = field(default_factory=set)
+    def __init__(
+        self, name: str, contents: dict[str, Content] | None = None, directories: set[str] | None = None
+    ) -> None:
+        self.name = name
+        self.contents = {} if contents is None else contents
+        self.directories = set() if directories is None else directories
 
     def whole(self, path: str) -> bytes:
         """Read a whole file.  Raises ``AsdffsError``, ``OSError``."""

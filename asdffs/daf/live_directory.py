@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from asdffs.daf.live_file import FileOwner, LiveFile
 from asdffs.errors import (
     FileExpectedError,
     NameExistsError,
@@ -20,21 +19,8 @@ from asdffs.errors import (
 )
 from asdffs.views.base import ChangeableDirectory, ViewFile
 
-
-class NamedFiles(FileOwner, Protocol):
-    """The part of the mounted store that a directory needs; see ``LiveStore``."""
-
-    def refresh(self) -> None:
-        """Load the tree again if another commit changed it."""
-
-    def new_file(self, path: str) -> LiveFile:
-        """Return a new empty loose file for ``path``, and log it."""
-
-    def note(self, *operation: str) -> None:
-        """Log a change to names and schedule a commit."""
-
-    def unnamed(self, file: LiveFile) -> None:
-        """Hold a file that lost its last name while it is open; else forget it."""
+if TYPE_CHECKING:  # most mounts have no store
+    from asdffs.daf.live_file import LiveFile, NamedFiles
 
 
 class LiveDirectory(ChangeableDirectory):
@@ -117,13 +103,15 @@ class LiveDirectory(ChangeableDirectory):
         """Remove a name of a file; programs that have the file open can still use it."""
         with self._store.lock.entered():
             file = self._entry(name)
-            if not isinstance(file, LiveFile):
+            if isinstance(file, LiveDirectory):
                 raise FileExpectedError("is a directory", path=name)
             self._store.note("unlink", self.path + name)
             self._take(name)
 
     def link(self, file: ViewFile, name: str) -> None:
         """Add a name for a file of this store (a hard link)."""
+        from asdffs.daf.live_file import LiveFile
+
         if not isinstance(file, LiveFile) or not file.names:
             raise NotPermittedError("only a file of the store can be linked in it", path=name)
         with self._store.lock.entered():
@@ -185,7 +173,7 @@ class LiveDirectory(ChangeableDirectory):
 
     def _take(self, name: str) -> None:
         entry = self.entries.pop(name)
-        if isinstance(entry, LiveFile):
+        if not isinstance(entry, LiveDirectory):
             del entry.names[self, name]
             if not entry.names:
                 self._store.unnamed(entry)

@@ -46,6 +46,22 @@ class FileOwner(Protocol):
         """Make the log of changes to names durable."""
 
 
+class NamedFiles(FileOwner, Protocol):
+    """The part of the mounted store that a directory needs; see ``LiveStore``."""
+
+    def refresh(self) -> None:
+        """Load the tree again if another commit changed it."""
+
+    def new_file(self, path: str) -> LiveFile:
+        """Return a new empty loose file for ``path``, and log it."""
+
+    def note(self, *operation: str) -> None:
+        """Log a change to names and schedule a commit."""
+
+    def unnamed(self, file: LiveFile) -> None:
+        """Hold a file that lost its last name while it is open; else forget it."""
+
+
 class LiveFile(ViewFile):
     """One file.  ``content``: its bytes; ``names``: its hard links, each a directory and a name.
 

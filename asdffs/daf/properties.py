@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.daf.descriptors import (
     LARGEST,
@@ -30,8 +29,7 @@ from asdffs.errors import InvalidStoreError
 _ORDER: Final = ("scalar", "axis", "vector", "matrix")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A fault of the file ``path``.  ``kept``: only a note, for example on a packed file that is kept unread."""
 
     path: str
@@ -39,8 +37,7 @@ class Fault:
     kept: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayProperty:
+class ArrayProperty(NamedTuple):
     """A vector or matrix.  ``shape``: lengths of its axes; ``parts``: its files except the JSON, in order.
 
     ``nonzero``: number of stored elements if it is sparse.
@@ -66,16 +63,16 @@ class ArrayProperty:
         }
 
 
-@dataclass(slots=True)
 class Properties:
     """The properties of a store.  ``axes``: their lengths; ``unknown``: paths of files that belong to no property."""
 
-    version: Version | None = None
-    scalars: dict[Key, DafScalar] = field(default_factory=dict)
-    axes: dict[str, int] = field(default_factory=dict)
-    arrays: dict[Key, ArrayProperty] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.version: Version | None = None
+        self.scalars: dict[Key, DafScalar] = {}
+        self.axes: dict[str, int] = {}
+        self.arrays: dict[Key, ArrayProperty] = {}
+        self.unknown: list[str] = []
+        self.faults: list[Fault] = []
 
 
 def find_properties(files: Files) -> Properties:

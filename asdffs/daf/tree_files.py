@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -34,7 +33,6 @@ from asdffs.scheduling import yielding
 from asdffs.tree.values import ValueNode, read_values
 
 
-@dataclass(slots=True)
 class TreeStore:
     """A store as read from a tree.
 
@@ -47,17 +45,18 @@ class TreeStore:
     * ``generation``: of the tree (``TreeEditor.version``)
     """
 
-    files: Files
-    version: Version | None = None
-    faults: list[Fault] = field(default_factory=list)
-    nodes: set[tuple[str, ...]] = field(default_factory=set)
-    units: dict[Key, set[str]] = field(default_factory=dict)
-    kept: dict[str, str] = field(default_factory=dict)
-    spelled: dict[str, str] = field(default_factory=dict)
-    spellings: set[str] = field(default_factory=set)
-    directories: set[str] = field(default_factory=set)
-    absent: set[str] = field(default_factory=set)
-    generation: int = -1
+    def __init__(self, files: Files, generation: int = -1) -> None:
+        self.files = files
+        self.version: Version | None = None
+        self.faults: list[Fault] = []
+        self.nodes: set[tuple[str, ...]] = set()
+        self.units: dict[Key, set[str]] = {}
+        self.kept: dict[str, str] = {}
+        self.spelled: dict[str, str] = {}
+        self.spellings: set[str] = set()
+        self.directories: set[str] = set()
+        self.absent: set[str] = set()
+        self.generation = generation
 
     @classmethod
     def empty(cls, document: Document) -> TreeStore:

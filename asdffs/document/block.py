@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
-from asdffs.document.blocks.committing import Readable
 from asdffs.document.blocks.contents import Contents
 from asdffs.document.serialized import serialized
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, InUseError
 from asdffs.format.block_header import BlockHeader
 from asdffs.storage.backend import Extent, read_bytes, read_into
+
+if TYPE_CHECKING:
+    from asdffs.document.blocks.committing import Readable
 
 #: Bytes to read at a time.
 _READ_AT_ONCE: Final = 4 << 20
@@ -372,6 +374,8 @@ class Blocks(Sequence[Block]):
 
 def readable(content: bytes | memoryview | Readable) -> Readable:
     """Return ``content`` as a ``Readable``, which is read piece by piece.  Raises as ``_as_bytes``."""
+    from asdffs.document.blocks.committing import Readable
+
     if isinstance(content, Readable):
         return content
     view = _as_bytes(content)

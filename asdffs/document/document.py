@@ -26,7 +26,6 @@ from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChangedError
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
-from asdffs.format.plan import Plan, plan_cut_tail, plan_index
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.backend import Backend, Folder
 from asdffs.tree.events import StoppedError
@@ -34,6 +33,7 @@ from asdffs.tree.ndarrays import Ndarray
 
 if TYPE_CHECKING:
     from asdffs.document.values import TreeMapping
+    from asdffs.format.plan import Plan
 
 logger = logging.getLogger(__name__)
 
@@ -250,6 +250,8 @@ class Document(ForPrograms):
         return self.layout.index is None and tail == INDEX_TOKEN
 
     def _write_index(self) -> None:
+        from asdffs.format.plan import plan_cut_tail, plan_index
+
         cut = plan_cut_tail(self.layout)
         self._commit(cut, self.layout.without_tail(cut.new_size))
         plan = plan_index(self.layout)

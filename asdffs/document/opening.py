@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.contents import ChecksumPolicy
@@ -22,12 +21,12 @@ from asdffs.format.padding import Padding
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.gap import AUTO
-from asdffs.storage.journal import Journal
 from asdffs.storage.journal_name import journal_name
 from asdffs.storage.remote.urls import is_remote
+from asdffs.storage.strategy import AUTO
 
 if TYPE_CHECKING:
+    from asdffs.storage.journal import Journal
     from asdffs.storage.remote.options import RemoteOptions
 
 #: The largest block size of a file system by which blocks of the ASDF file are moved, in bytes.
@@ -40,8 +39,7 @@ _LEAST_RESERVE: Final = 1 << 14
 PATIENCE = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """Settings of an open document.
 
     ``spool``: directory for decoded blocks; None: the system's temporary directory.
@@ -57,10 +55,10 @@ class Settings:
     """
 
     spool: str | None = None
-    scheduler: Scheduler = field(default_factory=SingleThread)
-    padding: Padding = field(default_factory=Padding)
+    scheduler: Scheduler = SingleThread()
+    padding: Padding = Padding()
     spool_max: int | None = None
-    checksums: ChecksumPolicy = field(default_factory=ChecksumPolicy)
+    checksums: ChecksumPolicy = ChecksumPolicy()
     strict: bool = False
     schema: bool = False
     growth: str = AUTO
@@ -212,6 +210,7 @@ def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, creat
     """
     if not create and journal_name(backend.name) not in folder.names():
         return None
+    from asdffs.storage.journal import Journal
     from asdffs.storage.recovery import recover
 
     journal = Journal.open(folder, backend.name)

@@ -9,7 +9,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from asdffs import interrupts
@@ -21,7 +20,6 @@ _FIRST: Final = 1.0
 _AGAIN: Final = 5.0
 
 
-@dataclass(slots=True, eq=False)
 class Operation:
     """A running operation: ``done`` of ``total`` bytes.
 
@@ -29,12 +27,13 @@ class Operation:
     ``told``: seconds from there to the last log line, or 0.
     """
 
-    name: str
-    total: int
-    block: int | None = None
-    done: int = 0
-    started: float = field(default_factory=time.monotonic)
-    told: float = 0.0
+    def __init__(self, name: str, total: int, block: int | None = None) -> None:
+        self.name = name
+        self.total = total
+        self.block = block
+        self.done = 0
+        self.started = time.monotonic()
+        self.told = 0.0
 
     def step(self, count: int) -> None:
         """Add ``count`` bytes to those done.  Raises the noted signal that ends a command (``interrupts.check``)."""

@@ -10,7 +10,6 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from asdffs.document.progress import Progress
@@ -46,7 +45,6 @@ class Outcome(NamedTuple):
         return [note for note in (kept, _told_cut(self.cut)) if note]
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Report:
     """Messages for the directory ``.asdffs/`` and for the command that unmounts.
 
@@ -67,25 +65,33 @@ class Report:
     running operations.
     """
 
-    path: str = ""
-    tell: Callable[[Exception], str] = str
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    cut: tuple[str, ...] = ()
-    strict: bool = False
-    recovery: str = ""
-    draft: str = "clean"
-    conflict: list[str] = field(default_factory=list)
-    rejected: list[str] = field(default_factory=list)
-    history: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    correctable: set[str] = field(default_factory=set)
-    corrected: set[str] = field(default_factory=set)
-    superseded: list[str] = field(default_factory=list)
-    unkept: list[int] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    mount: dict[str, Any] = field(default_factory=dict)
-    progress: Progress = field(default_factory=Progress)
+    def __init__(
+        self,
+        path: str = "",
+        tell: Callable[[Exception], str] = str,
+        *,
+        recovery: str = "",
+        strict: bool = False,
+    ) -> None:
+        self.path = path
+        self.tell = tell
+        self.error = ""
+        self.warnings: tuple[str, ...] = ()
+        self.cut: tuple[str, ...] = ()
+        self.strict = strict
+        self.recovery = recovery
+        self.draft = "clean"
+        self.conflict: list[str] = []
+        self.rejected: list[str] = []
+        self.history: list[str] = []
+        self.kept: list[str] = []
+        self.correctable: set[str] = set()
+        self.corrected: set[str] = set()
+        self.superseded: list[str] = []
+        self.unkept: list[int] = []
+        self.failures: list[str] = []
+        self.mount: dict[str, Any] = {}
+        self.progress = Progress()
 
     def note_saved(self, corrected: Iterable[str]) -> None:
         """Note that a save succeeded, and clear the last refusal.  ``corrected``: refused drafts that it corrects."""

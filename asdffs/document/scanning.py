@@ -21,7 +21,7 @@ from asdffs.format.scanner import drive, scan_layout, scan_text_end
 from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.journal_name import journal_name
+from asdffs.storage.journal_name import has_journal
 from asdffs.storage.remote.urls import SCHEMES, is_remote, local_path, shown_url
 from asdffs.storage.window import WindowBackend
 
@@ -140,9 +140,7 @@ def with_pending_record(folder: Folder, backend: Backend) -> Backend:
 
     Without the lock, the journal must not be replayed into the file.
     """
-    try:
-        folder.signature(journal_name(backend.name))
-    except OSError:  # there is none
+    if not has_journal(folder, backend.name):
         return backend
     from asdffs.storage.journal import read_trusted
     from asdffs.storage.payload import open_payload

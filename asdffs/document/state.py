@@ -11,8 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.codecs.base import Codec
 from asdffs.containers.base import Embedded, Region
@@ -29,7 +28,6 @@ from asdffs.document.made_room import MadeRoom
 from asdffs.document.outlines import Outlines
 from asdffs.document.report import Report
 from asdffs.document.tree_editor import TreeEditor
-from asdffs.document.tree_fit import TreeFit
 from asdffs.errors import StaleFileError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
@@ -38,13 +36,15 @@ from asdffs.storage.backend import Extent, Signature
 from asdffs.storage.file_mode import FileMode
 from asdffs.storage.remote.urls import is_remote
 
+if TYPE_CHECKING:  # who only reads refuses no tree
+    from asdffs.document.tree_fit import TreeFit
+
 logger = logging.getLogger(__name__)
 
 _MEANWHILE: Final = "another program changed it while blocks were being written; open it again"
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Parts:
+class Parts(NamedTuple):
     """The parts that ``opening`` makes when the file is opened, and again after another program changed it."""
 
     transaction: Transaction
@@ -52,8 +52,7 @@ class Parts:
     dialect: Dialect
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Setup:
+class Setup(NamedTuple):
     """The settings for the parts of a file, which are made each time the file is read.
 
     ``codecs``: the codecs by their ids in block headers; ``room``: the spool room for decoded blocks; ``policy``: the
@@ -73,9 +72,9 @@ class Setup:
 class FileState:
     """One open file.  ``path`` is absolute, without symbolic links.
 
-    ``table``, ``contents``, ``tree`` and ``fit`` are its parts; ``read_again`` replaces them.  ``outlines``: the
-    outlines of its tree; ``linked_files``: the other files to which its tree refers; ``change``: the lock for changes
-    of the file; ``count_at_open``: the number of blocks when it was opened; ``made``: computed
+    ``table``, ``contents`` and ``tree`` are its parts, and ``fit`` compares them; ``read_again`` replaces them.
+    ``outlines``: the outlines of its tree; ``linked_files``: the other files to which its tree refers; ``change``:
+    the lock for changes of the file; ``count_at_open``: the number of blocks when it was opened; ``made``: computed
     elements of its arrays.
 
     Arguments: ``open_other`` opens a linked file; ``linked_files`` are those of the file that refers to this one, if
@@ -104,6 +103,7 @@ class FileState:
         self._generation = 0
         self._closed = False
         self._opener = os.getpid()
+        self._fit: TreeFit | None = None
         self._adopt(parts)
         self.count_at_open = len(self.table)
         self.outlines = Outlines(
@@ -132,6 +132,17 @@ class FileState:
     def pins(self) -> Pins:
         """The blocks that this program has mapped into memory."""
         return self._transaction.pins
+
+    @property
+    def fit(self) -> TreeFit:
+        """What compares the tree with the blocks."""
+        if self._fit is None:
+            from asdffs.document.tree_fit import TreeFit
+
+            self._fit = TreeFit(
+                self.path, self.tree, self.contents, table=self.table, report=self.report, scheduler=self.scheduler
+            )
+        return self._fit
 
     def read_text(self, offset: int, length: int) -> bytes | Extent:
         """Return bytes of the committed text, or their place; fewer at its end.
@@ -388,6 +399,4 @@ class FileState:
             version=self._generation,
             changes=self.changes,
         )
-        self.fit = TreeFit(
-            self.path, self.tree, self.contents, table=self.table, report=self.report, scheduler=self.scheduler
-        )
+        self._fit = None

@@ -7,6 +7,7 @@ holds the main lock.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from asdffs.dialects.base import Dialect
 from asdffs.document.blocks.table import BlockTable
@@ -15,15 +16,15 @@ from asdffs.document.changes import TREE, Changes
 from asdffs.errors import InvalidTreeError, NoRoomError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
-from asdffs.format.plan import Plan, plan_sized_text, plan_text
 from asdffs.format.tree_extent import complete_last_line
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.tree.arrays import find_arrays
-from asdffs.tree.events import Entries
 from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.rechecking import CheckedBefore
-from asdffs.tree.validation import check_text
+
+if TYPE_CHECKING:
+    from asdffs.format.plan import Plan
+    from asdffs.tree.events import Entries
 
 _PADDING_SAMPLE = 4096
 #: Blocks of an ASDF file inside another file that are written again when the tree grows, in bytes.
@@ -88,6 +89,9 @@ class TreeEditor:
         ``check(arrays)`` may raise to refuse the draft.  Raises ``InvalidTreeError`` if the draft is not a valid
         text, or as ``check``, ``BlockTable.check_all`` or ``Transaction.commit``.  Then the file is unchanged.
         """
+        from asdffs.tree.rechecking import CheckedBefore  # who only reads checks no draft
+        from asdffs.tree.validation import check_text
+
         table = self._table
         new = complete_last_line(draft)
         head = self._transaction.backend.read_at(0, table.layout.text_start)
@@ -130,6 +134,8 @@ class TreeEditor:
 
         Raises ``InUseError`` if a block that must move is mapped, ``NoRoomError``, ``OSError``.
         """
+        from asdffs.format.plan import plan_sized_text, plan_text
+
         embedded, backend = self._transaction.embedded, self._transaction.backend
         if embedded is None:
             return plan_text(layout, old, padding, new, self._policy), layout

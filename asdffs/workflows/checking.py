@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.document.arrays.judging import find_faults
 from asdffs.document.document import Document
@@ -40,8 +39,7 @@ class Level(enum.IntEnum):
     ERROR = 2  # something cannot be read, or is wrong
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One result of a validation.
 
     ``sentence``: the text of the finding.  ``block``: the number of the block, or None; ``offset``: the place in the

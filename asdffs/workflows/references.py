@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
@@ -37,8 +36,7 @@ class _TooFarError(_UnresolvedError):
     """A reference leads through too many others.  Seen from one of those, it may still lead to something."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unresolved:
+class Unresolved(NamedTuple):
     """A ``$ref`` that leads to nothing.
 
     ``reference``: its URI; ``line``: its line in the text, from 1; ``trouble``: the reason, as a sentence;
@@ -51,8 +49,7 @@ class Unresolved:
     remote: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
+class _Tree(NamedTuple):
     """A tree and the path of its file."""
 
     path: str

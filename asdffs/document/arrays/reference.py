@@ -13,7 +13,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from asdffs.document.arrays.outer import read_outer
@@ -154,13 +153,13 @@ class ArrayReference:
         )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Entry:
     """A file that is open, or will be.  ``users``: reads under way.  ``opening``: held while it is opened."""
 
-    file: Opened | None = None
-    users: int = 0
-    opening: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, file: Opened | None = None) -> None:
+        self.file = file
+        self.users = 0
+        self.opening = threading.Lock()
 
     def open(self, path: str, open_file: Callable[[str], Opened]) -> Opened:
         """Return the file, which one of several threads opens."""

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.codecs.base import PIECE, Codec
-from asdffs.codecs.seeking.seeker import Countable, FromStart, Remembering, Seeker, seeker_of
 from asdffs.document.blocks.codecs import BlockCodecs
-from asdffs.document.blocks.decoding import DecodedBlock
-from asdffs.document.blocks.package_codecs import Guarded, is_of_package, mistakes_told
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError
 from asdffs.format.block_header import BlockHeader
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Signature
+
+if TYPE_CHECKING:  # most files have no compressed block
+    from asdffs.codecs.seeking.seeker import Seeker
+    from asdffs.document.blocks.decoding import DecodedBlock
 
 logger = logging.getLogger(__name__)
 
@@ -118,6 +119,8 @@ class CompressedBlocks:
             self._tell(number)
             return None
         _check_ratio(number, header, codec)
+        from asdffs.document.blocks.decoding import DecodedBlock
+
         decoded = DecodedBlock(
             number,
             header.data_size,
@@ -157,6 +160,8 @@ class CompressedBlocks:
 
         None if the codec cannot tell without decoding it, or the bytes are damaged.  Raises as ``read_stored``.
         """
+        from asdffs.codecs.seeking.seeker import Countable
+
         try:
             seeker = self._seeker(number)[1]
             with self._scheduler.waiting():
@@ -187,6 +192,8 @@ class CompressedBlocks:
 
     def _recalled(self, number: int, seeker: Seeker) -> Seeker:
         """Give ``seeker`` the places that an earlier program saved, and return it."""
+        from asdffs.codecs.seeking.seeker import Remembering
+
         known = self._known()
         if known is not None and isinstance(seeker, Remembering):
             from asdffs.storage.found_places import load_places
@@ -199,6 +206,9 @@ class CompressedBlocks:
 
         Raises ``ValueError`` if the stored bytes are damaged, ``DamagedBlockError``, or as ``read_stored``.
         """
+        from asdffs.codecs.seeking.seeker import FromStart, seeker_of
+        from asdffs.document.blocks.package_codecs import Guarded, is_of_package, mistakes_told
+
         header = self._header(number)
         if not header.used_size and not header.data_size:  # an empty block is stored as no bytes
             return 0, FromStart(lambda: iter(()))

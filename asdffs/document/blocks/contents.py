@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.codecs.base import Codec
 from asdffs.document.blocks.codecs import BlockCodecs
-from asdffs.document.blocks.committing import BlockCommitter, Readable
 from asdffs.document.blocks.compressed import CompressedBlocks
-from asdffs.document.blocks.decoding import DecodedBlock
 from asdffs.document.blocks.editor import BlockEditor
-from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.blocks.locks import BlockLocks
 from asdffs.document.blocks.reading import BlockParts, BlockReader
 from asdffs.document.blocks.spool_room import SpoolRoom
@@ -28,7 +26,12 @@ from asdffs.document.progress import Progress
 from asdffs.format.block_form import HeaderForm
 from asdffs.format.padding import Padding
 from asdffs.scheduling import RankedLock, Scheduler
-from asdffs.storage.payload import Payload, create_unnamed
+
+if TYPE_CHECKING:  # who only reads encodes nothing
+    from asdffs.document.blocks.committing import BlockCommitter, Readable
+    from asdffs.document.blocks.decoding import DecodedBlock
+    from asdffs.document.blocks.encoding import Encoded
+    from asdffs.storage.payload import Payload
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +97,13 @@ class Contents(BlockReader):
         self.shrunk: dict[int, int] = {}
         self._changes = changes
         self._room = room
-        self._committer = BlockCommitter(parts, self, room)
+        self._parts = parts
+
+    @functools.cached_property
+    def _committer(self) -> BlockCommitter:
+        from asdffs.document.blocks.committing import BlockCommitter
+
+        return BlockCommitter(self._parts, self, self._room)
 
     # -- pending changes --------------------------------------------------
 
@@ -235,6 +244,8 @@ class Contents(BlockReader):
 
     def create_payload(self) -> Payload:
         """Create a payload without a name in the spool, for ``encoded``.  Raises ``OSError``."""
+        from asdffs.storage.payload import create_unnamed
+
         return create_unnamed(self._room.directory)
 
     def reserve(self, number: int, size: int) -> None:

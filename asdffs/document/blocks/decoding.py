@@ -22,6 +22,7 @@ from typing import Final
 from asdffs.codecs.seeking.seeker import Remembering, Seeker
 from asdffs.codecs.seeking.slots import Rewritable, Slot, slots_within
 from asdffs.document.blocks.gathered import Gathered
+from asdffs.document.blocks.locks import RetiredError
 from asdffs.document.blocks.spool_room import SpoolRoom
 from asdffs.document.blocks.spooled import Spooled
 from asdffs.document.progress import Progress
@@ -45,10 +46,6 @@ _LONG: Final = 8 << 20
 
 def _untold(count: int) -> None:
     """Report no progress: the work is over soon."""
-
-
-class RetiredError(Exception):
-    """The block was stored in another way meanwhile, so this object is obsolete; ask the document for the new one."""
 
 
 class DecodedBlock:

@@ -15,14 +15,12 @@ Only one thread at a time changes blocks.  It holds the main lock and the lock `
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from asdffs.document.blocks.allocation import Allocation
 from asdffs.document.blocks.checksums import digest_of
-from asdffs.document.blocks.encoding import Encoded
-from asdffs.document.blocks.rewriting import NewSlot
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.progress import Progress
@@ -32,10 +30,14 @@ from asdffs.format.constants import NO_CHECKSUM
 from asdffs.format.padding import Padding
 from asdffs.scheduling import CHUNK, Scheduler
 
+if TYPE_CHECKING:  # who only reads allocates nothing
+    from asdffs.document.blocks.allocation import Allocation
+    from asdffs.document.blocks.encoding import Encoded
+    from asdffs.document.blocks.rewriting import NewSlot
+
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Edit:
     """The pending change of one block.  All sizes are in bytes of content.
 
@@ -44,10 +46,11 @@ class _Edit:
     block had a checksum and gets one again.
     """
 
-    used: int
-    fresh: int
-    kept: int
-    checksum: bool
+    def __init__(self, used: int, fresh: int, kept: int, *, checksum: bool) -> None:
+        self.used = used
+        self.fresh = fresh
+        self.kept = kept
+        self.checksum = checksum
 
 
 class BlockEditor:
@@ -66,11 +69,17 @@ class BlockEditor:
         self._scheduler = scheduler
         self._transaction = transaction
         self._table = table
-        self._room = Allocation(transaction, table, policy)
+        self._policy = policy
         self._progress = progress
         self._checksums = checksums
         self._edits: dict[int, _Edit] = {}
         self._appended: set[int] = set()
+
+    @functools.cached_property
+    def _room(self) -> Allocation:
+        from asdffs.document.blocks.allocation import Allocation
+
+        return Allocation(self._transaction, self._table, self._policy)
 
     @property
     def pending(self) -> bool:
@@ -348,7 +357,7 @@ class BlockEditor:
 
     def _note_stream(self) -> None:
         size = self._transaction.backend.size()
-        self._table.update(replace(self._table.layout, size=size, blocks_end=size))
+        self._table.update(self._table.layout._replace(size=size, blocks_end=size))
 
     def _digest(self, number: int, size: int, interrupted: Callable[[], bool]) -> bytes | None:
         """Return the MD5 of the content; None if it was interrupted.

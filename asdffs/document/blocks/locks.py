@@ -17,6 +17,10 @@ from collections.abc import Callable, Iterator
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 
 
+class RetiredError(Exception):
+    """The block was stored in another way meanwhile, so this object is obsolete; ask the document for the new one."""
+
+
 class BlockLocks:
     """The locks of one document.  ``moving()`` returns the lock that is taken while blocks move within the file."""
 

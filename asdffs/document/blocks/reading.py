@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from asdffs.document.blocks.checksums import find_fault
 from asdffs.document.blocks.codecs import BlockCodecs
 from asdffs.document.blocks.compressed import CompressedBlocks
-from asdffs.document.blocks.decoding import RetiredError
 from asdffs.document.blocks.editor import BlockEditor
-from asdffs.document.blocks.locks import BlockLocks
+from asdffs.document.blocks.locks import BlockLocks, RetiredError
 from asdffs.document.blocks.table import BlockTable
 from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.blocks.windows import Window

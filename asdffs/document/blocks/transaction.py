@@ -45,30 +45,27 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdffs import interrupts
-from asdffs.containers.base import Embedded
 from asdffs.document.blocks.foreign import Foreign, foreign_change_of
 from asdffs.document.blocks.pins import Pins
-from asdffs.document.blocks.steps import Step, fill, in_place, show_recovered
 from asdffs.errors import NotPermittedError, StorageError
-from asdffs.format.plan import Plan
 from asdffs.scheduling import RankedLock, Scheduler, SingleThread
 from asdffs.storage.backend import Backend, Folder, Signature
 from asdffs.storage.file_mode import FileMode
-from asdffs.storage.gap import AUTO, open_gap
-from asdffs.storage.journal import Journal
 from asdffs.storage.open_file import OpenFile
-from asdffs.storage.payload import Payload, create_payload
-from asdffs.storage.replace import rewrite
-from asdffs.storage.strategy import Unsuitable
+from asdffs.storage.strategy import AUTO, REPLACING, Unsuitable
 from asdffs.storage.window import WindowBackend
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:  # who only reads changes nothing
+    from asdffs.containers.base import Embedded
+    from asdffs.document.blocks.steps import Step
+    from asdffs.format.plan import Plan
+    from asdffs.storage.journal import Journal
+    from asdffs.storage.payload import Payload
 
-#: Growth strategies that make a new file.
-_REPLACING: Final = ("clone", "copy")
+logger = logging.getLogger(__name__)
 
 
 class ChangePolicy(NamedTuple):
@@ -165,6 +162,8 @@ class Transaction:
             self._embedded = after
             adopt()
 
+        from asdffs.document.blocks.steps import in_place
+
         self._carry_out(
             whole, lambda: in_place(self._file, whole) if whole.move is None else self._grow(whole), adopt_all
         )
@@ -174,6 +173,8 @@ class Transaction:
 
         ``step(bytes)`` is called after each part of the payload.  The caller discards the payload.
         """
+        from asdffs.document.blocks.steps import fill
+
         self.check_alone()
         self._carry_out(plan, lambda: fill(self._file, plan, payload, offset, step), adopt)
 
@@ -182,6 +183,8 @@ class Transaction:
 
         ``work`` returns the backend of the old file if a new file has replaced it.
         """
+        from asdffs.document.blocks.steps import show_recovered  # while files can be opened
+
         self.mode.check_writable()
         self._file.check_unchanged()  # invariant 1
         if plan.old_size != self.whole.size():
@@ -220,6 +223,8 @@ class Transaction:
 
         If ``fill`` raises anything, the file is unchanged.  Raises ``StorageError`` if the file cannot be replaced.
         """
+        from asdffs.storage.replace import rewrite
+
         self.check_alone()
         self.pins.check_all()
         self.mode.check_writable()
@@ -346,6 +351,8 @@ class Transaction:
 
         Raises ``OSError``.
         """
+        from asdffs.storage.payload import create_payload
+
         file = self._file
         return create_payload(file.folder, file.backend.name, spool=spool, named=file.journal is not None)
 
@@ -362,13 +369,15 @@ class Transaction:
 
     def _grow(self, plan: Plan) -> Backend | None:
         """Carry out a plan with a move.  Return the backend of the old file if a new file has replaced it."""
+        from asdffs.storage.gap import open_gap
+
         before = self._file.backend
         opened = open_gap(self._file, plan, self._policy.growth)
         self._file.backend = opened.backend
-        if opened.strategy in _REPLACING:
+        if opened.strategy in REPLACING:
             self._file.note_signature()
         self.grown_by = opened.strategy
-        return before if opened.strategy in _REPLACING else None
+        return before if opened.strategy in REPLACING else None
 
     def _note_change(self) -> None:
         self.changed = True

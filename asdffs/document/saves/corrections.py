@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,7 +29,9 @@ def _changed(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]
     i, j = len(old) - end, len(new) - end
     if max(i, j) - start > _MOST:
         return [(start, i)]
-    codes = difflib.SequenceMatcher(None, old[start:i], new[start:j]).get_opcodes()
+    from difflib import SequenceMatcher  # few saves are refused
+
+    codes = SequenceMatcher(None, old[start:i], new[start:j]).get_opcodes()
     return [(start + first, start + last) for tag, first, last, _, _ in codes if tag != "equal"]
 
 

@@ -15,14 +15,12 @@ Existing files are never overwritten.
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
-from urllib.parse import unquote_to_bytes
 
 from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
@@ -212,13 +210,17 @@ def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes, editi
     keeper = Keeper(path)
     drafts = [os.path.join(rejected, name) for name in sorted(os.listdir(rejected))]
     for name in sorted(os.listdir(spool)):
+        from urllib.parse import unquote_to_bytes  # few daemons are killed
+
         plain = os.fsdecode(unquote_to_bytes(name.partition("-")[2]))
         source = os.path.join(spool, name)
         if plain == "tree.yaml":
             drafts.append(source)
         elif not keeper.keep_stayed_block(source):
             keeper.keep_scratch(plain, source)
-    drafts += [path for path in glob.glob(os.path.join(glob.escape(editing), "*", DRAFT)) if os.path.isfile(path)]
+    if os.path.isdir(editing):
+        typed = (os.path.join(editing, name, DRAFT) for name in sorted(os.listdir(editing)))
+        drafts += [path for path in typed if os.path.isfile(path)]
     for draft in distinct(drafts, committed):
         keeper.keep_draft(draft)
     return keeper
