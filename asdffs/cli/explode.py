@@ -18,7 +18,7 @@ from asdffs.document.document import Document
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.exploded_files import explode
-from asdffs.workflows.exploding import stem_of
+from asdffs.workflows.exploded_names import stem_of
 from asdffs.workflows.mirror_record import MirrorRecord
 
 

@@ -6,12 +6,9 @@ import argparse
 import fcntl
 import logging
 import os
-import shlex
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from asdffs import interrupts
@@ -38,7 +35,7 @@ from asdffs.errors import (
     reason_of,
 )
 from asdffs.mount.binding import load_binding
-from asdffs.mount.content import ArchiveContent, FileContent
+from asdffs.mount.content import FileContent
 from asdffs.mount.daemon import run_in_background, serve, site_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions, parse_options
@@ -67,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_outside(mountpoint, path, options)
     if options.log is not None:
         check_log(options.log)
-        options = replace(options, log=options.log if options.log == SYSLOG else os.path.abspath(options.log))
+        options = options._replace(log=options.log if options.log == SYSLOG else os.path.abspath(options.log))
     _check_device()
     _check_helper()
     serve_it = _serve_archive if os.path.isdir(path) else _serve_file
@@ -170,6 +167,8 @@ def _serve_file(waiting: _Waiting, ready: Callable[[], None]) -> None:
 
 
 def _serve_archive(waiting: _Waiting, ready: Callable[[], None]) -> None:
+    from asdffs.mount.archive_content import ArchiveContent
+
     binding, loop, options, path = load_binding(waiting.binding), Loop(), waiting.options, waiting.path
     lock = _lock_archive(path, options)
     try:
@@ -229,6 +228,8 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
 
 
 def _mounted_already(path: str) -> MountError:
+    import shlex
+
     return MountError(f"already mounted; run: {shlex.join(['asdffs', 'umount', path])}", path=path)
 
 
@@ -249,7 +250,9 @@ def _check_mountpoint(path: str, *, nonempty: bool) -> str:
     except NotADirectoryError as err:
         raise MountError("the mount point is not a directory", path=path) from err
     except FileNotFoundError as err:
-        raise MountError(f"the mount point does not exist; run: mkdir -p {shlex.quote(path)}", path=path) from err
+        from shlex import quote
+
+        raise MountError(f"the mount point does not exist; run: mkdir -p {quote(path)}", path=path) from err
     except OSError as err:
         raise MountError(f"the mount point cannot be used: {err.strerror}", path=path) from err
     return real
@@ -266,7 +269,11 @@ def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
 
 def _check_helper() -> None:
     """Only root mounts without a helper; libfuse would say so in its own words, and late."""
-    if os.geteuid() == 0 or any(shutil.which(name) for name in _HELPERS) or any(map(os.path.exists, _HELPER_PLACES)):
+    if os.geteuid() == 0 or any(map(os.path.exists, _HELPER_PLACES)):
+        return
+    from shutil import which
+
+    if any(map(which, _HELPERS)):
         return
     raise MountError("is missing, and mounting without being root needs it; 'apt install fuse3'", path=_HELPERS[0])
 
@@ -282,8 +289,7 @@ def _check_device() -> None:
 def _with_remote(options: MountOptions, arguments: argparse.Namespace) -> MountOptions:
     """What ``--anonymous`` and so on say, beside ``-o``."""
     remote, more = options.remote, remote_of(arguments)
-    return replace(
-        options,
+    return options._replace(
         remote=remote._replace(
             anonymous=remote.anonymous or more.anonymous,
             endpoint=more.endpoint or remote.endpoint,
@@ -300,7 +306,7 @@ def downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptio
     if is_remote(path):
         if any("rw" in text.split(",") for text in given):
             logger.warning("%s: remote files cannot be written; mounting read-only", shown_url(path))
-        return replace(options, read_only=True)
+        return options._replace(read_only=True)
     needed = {path: ""}
     if options.journal:
         needed[os.path.dirname(path)] = " (the journal goes there; '-o nojournal' does without)"
@@ -308,4 +314,4 @@ def downgraded(options: MountOptions, path: str, given: list[str]) -> MountOptio
     if options.read_only or refusing is None:
         return options
     logger.warning("%s: cannot be written%s; mounting read-only", refusing, needed[refusing])
-    return replace(options, read_only=True)
+    return options._replace(read_only=True)

@@ -36,7 +36,7 @@ from asdffs.storage.backend import Signature
 from asdffs.storage.new_file import default_mode
 from asdffs.storage.watch import DirectoryWatch, Watch
 from asdffs.workflows.exploded_files import explode, numbered
-from asdffs.workflows.exploding import stem_of
+from asdffs.workflows.exploded_names import stem_of
 from asdffs.workflows.mirror_record import MirrorRecord, digest_of, read_record
 from asdffs.workflows.mirroring import Mirror
 

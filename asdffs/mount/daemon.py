@@ -15,10 +15,12 @@ import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
 from asdffs.allocator import own_process
+from asdffs.document import preloading
 from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.places import Places
 from asdffs.errors import MountError
@@ -38,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 _READY = b"ready"
 _STANDARD = (0, 1, 2)
+#: Seconds from the mount to the import of what changes need: who mounts looks at the files first.
+_QUIET = 0.3
 #: Thresholds of the cyclic garbage collector (``gc.set_threshold``).  It stops all threads, for a second if there are
 #: millions of objects.  So young objects are collected in small portions, and full collections are very rare.
 _COLLECTIONS = (20_000, 5, 1_000)
@@ -68,6 +72,8 @@ def serve(
         raise_read_ahead(site.mountpoint)
         ready()
         content.start()
+        if not site.options.read_only:
+            _preload()
         logger.info("%s is mounted at %s (%s)", content.path, site.mountpoint, binding.name)
 
     def ended() -> None:
@@ -102,6 +108,12 @@ def _prepare_process() -> None:
     raise_descriptor_limit()
     gc.set_threshold(*_COLLECTIONS)
     own_process()
+
+
+def _preload() -> None:
+    timer = threading.Timer(_QUIET, preloading.load)
+    timer.daemon = True
+    timer.start()
 
 
 def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Binding, loop: Loop) -> Site:

@@ -17,11 +17,13 @@ own feeds each helper.  All methods may be called from any thread.
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 import threading
 import time
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import subprocess
 
 logger = logging.getLogger(__name__)
 
@@ -174,6 +176,8 @@ class PageDropper:
 
     def _serve(self, number: int) -> None:
         """Start a helper and feed it until ``stop`` or until it ends.  Raises ``OSError``."""
+        import subprocess  # most mounts need no helper
+
         command = [sys.executable, "-I", "-S", "-c", _HELPER]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", bufsize=0) as process:
             self._processes[number] = process

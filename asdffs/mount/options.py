@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs import registry
 from asdffs.errors import UsageError
 from asdffs.format.padding import Padding, parse_padding, parse_size
-from asdffs.storage.gap import AUTO, STRATEGIES
 from asdffs.storage.remote.options import RemoteOptions, parse_seconds
+from asdffs.storage.strategy import AUTO, STRATEGIES
 from asdffs.vfs.attributes import Shown
 
 #: Options that mount(8) and fstab may pass.  They are ignored: they mean nothing here, or the kernel handles them.
@@ -39,8 +38,7 @@ _MOST_IDLE: Final = 86400.0
 KEPT_SECONDS: Final = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class MountOptions:
+class MountOptions(NamedTuple):
     """Parsed mount options.
 
     ``schema``: whether trees must fit their schemas.  ``nonempty``: whether the mount point may contain files.
@@ -70,11 +68,11 @@ class MountOptions:
     keep_checksums: bool = True
     verify: bool = False
     kernel: tuple[str, ...] = ()
-    padding: Padding = field(default_factory=Padding)
-    shown: Shown = field(default_factory=Shown)
+    padding: Padding = Padding()
+    shown: Shown = Shown()
     open_max: int = 100
     idle: float = 5.0
-    remote: RemoteOptions = field(default_factory=RemoteOptions)
+    remote: RemoteOptions = RemoteOptions()
 
 
 Setter = Callable[[MountOptions, str], MountOptions]
@@ -88,11 +86,11 @@ def parse_options(texts: list[str]) -> MountOptions:
     for word in (word for text in texts for word in text.split(",") if word):
         name, equals, value = word.partition("=")
         if word in _KERNEL:
-            chosen = replace(chosen, kernel=(*chosen.kernel, word))
+            chosen = chosen._replace(kernel=(*chosen.kernel, word))
         elif name in _REMOTE_FLAGS and not equals:
             chosen = _with_remote(chosen, **_REMOTE_FLAGS[name])
         elif name in _FLAGS and not equals:
-            chosen = replace(chosen, **_FLAGS[name])
+            chosen = chosen._replace(**_FLAGS[name])
         elif name in values and value:
             chosen = values[name][1](chosen, value)
         elif name in _FLAGS or name in values:
@@ -109,7 +107,7 @@ def _set_id(name: str) -> Setter:
         if not value.isascii() or not value.isdigit() or int(value) > _LARGEST_ID:
             raise UsageError(f"{name}={value}: a {name} is a number, at most {_LARGEST_ID}")
         number: dict[str, Any] = {name: int(value)}
-        return replace(options, shown=replace(options.shown, **number))
+        return options._replace(shown=options.shown._replace(**number))
 
     return set_it
 
@@ -117,27 +115,27 @@ def _set_id(name: str) -> Setter:
 def _set_umask(options: MountOptions, value: str) -> MountOptions:
     if not re.fullmatch("[0-7]{1,4}", value):
         raise UsageError(f"umask={value}: a umask is an octal number such as 022")
-    return replace(options, shown=replace(options.shown, umask=int(value, 8) & 0o777))
+    return options._replace(shown=options.shown._replace(umask=int(value, 8) & 0o777))
 
 
 def _set_padding(options: MountOptions, value: str) -> MountOptions:
     padding = parse_padding(value, options.padding)
     if padding is None:
         raise UsageError(f"pad={value}: give bytes such as 64K, or a part of the tree such as 20% (at most 1000%)")
-    return replace(options, padding=padding)
+    return options._replace(padding=padding)
 
 
 def _set_spool_max(options: MountOptions, value: str) -> MountOptions:
     size = parse_size(value)
     if size is None or size < _LEAST_SPOOL:
         raise UsageError(f"spool_max={value}: give bytes such as 20G, at least {_LEAST_SPOOL >> 20}M")
-    return replace(options, spool_max=size)
+    return options._replace(spool_max=size)
 
 
 def _set_checksum(options: MountOptions, value: str) -> MountOptions:
     if value not in ("keep", "zero"):
         raise UsageError(f"checksum={value}: choose keep or zero")
-    return replace(options, keep_checksums=value == "keep")
+    return options._replace(keep_checksums=value == "keep")
 
 
 def _set_format(name: str) -> Setter:
@@ -160,11 +158,11 @@ def _set_layout(options: MountOptions, value: str) -> MountOptions:
 
 def _with_views(options: MountOptions, **changes: Any) -> MountOptions:
     shown = options.shown
-    return replace(options, shown=replace(shown, views=shown.views._replace(**changes)))
+    return options._replace(shown=shown._replace(views=shown.views._replace(**changes)))
 
 
 def _with_remote(options: MountOptions, **changes: Any) -> MountOptions:
-    return replace(options, remote=options.remote._replace(**changes))
+    return options._replace(remote=options.remote._replace(**changes))
 
 
 def _set_remote(name: str) -> Setter:
@@ -191,7 +189,7 @@ def _set_timeout(options: MountOptions, value: str) -> MountOptions:
 def _set_open_max(options: MountOptions, value: str) -> MountOptions:
     if not value.isascii() or not value.isdigit() or int(value) < 1:
         raise UsageError(f"open_max={value}: give a number of files, at least 1")
-    return replace(options, open_max=int(value))
+    return options._replace(open_max=int(value))
 
 
 def _set_idle(options: MountOptions, value: str) -> MountOptions:
@@ -201,19 +199,19 @@ def _set_idle(options: MountOptions, value: str) -> MountOptions:
         seconds = 0.0
     if not _LEAST_IDLE <= seconds <= _MOST_IDLE:
         raise UsageError(f"idle={value}: give seconds, {_LEAST_IDLE:g} to {_MOST_IDLE:g}")
-    return replace(options, idle=seconds)
+    return options._replace(idle=seconds)
 
 
 def _set_growth(options: MountOptions, value: str) -> MountOptions:
     if value not in (AUTO, *STRATEGIES):
         raise UsageError(f"growth={value}: choose one of {', '.join((AUTO, *STRATEGIES))}")
-    return replace(options, growth=value)
+    return options._replace(growth=value)
 
 
 def _set_text(name: str) -> Setter:
     def set_it(options: MountOptions, value: str) -> MountOptions:
         chosen: dict[str, Any] = {name: value}
-        return replace(options, **chosen)
+        return options._replace(**chosen)
 
     return set_it
 

@@ -6,7 +6,6 @@ The caller holds the main lock.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from asdffs.document.document import Document
@@ -44,8 +43,7 @@ class User(NamedTuple):
     gid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """The user's choices for how nodes are shown.
 
     ``uid`` and ``gid`` replace those of the ASDF file; ``umask`` removes permission bits; ``views``: options of the
@@ -55,7 +53,7 @@ class Shown:
     uid: int | None = None
     gid: int | None = None
     umask: int = 0
-    views: Options = field(default_factory=Options)
+    views: Options = Options()
 
 
 class Owner(NamedTuple):

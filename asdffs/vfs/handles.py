@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from asdffs.vfs.fast_paths import FastPath
@@ -22,7 +21,6 @@ def new_handle() -> int:
     return next(_numbers)
 
 
-@dataclass(slots=True, eq=False)
 class Handle:
     """One open file.
 
@@ -33,14 +31,25 @@ class Handle:
     there was none.  Only after such a write may the fast path write, because the file then knows that it is dirty.
     """
 
-    node: FileNode
-    writable: bool
-    dirty: bool = False
-    snapshot: bytes | None = None
-    generation: int = 0
-    direct: bool = False
-    way: FastPath | None = None
-    wrote: int = -1
+    __slots__ = ("direct", "dirty", "generation", "node", "snapshot", "way", "writable", "wrote")
+
+    def __init__(
+        self,
+        node: FileNode,
+        *,
+        writable: bool,
+        snapshot: bytes | None = None,
+        generation: int = 0,
+        direct: bool = False,
+    ) -> None:
+        self.node = node
+        self.writable = writable
+        self.dirty = False
+        self.snapshot = snapshot
+        self.generation = generation
+        self.direct = direct
+        self.way: FastPath | None = None
+        self.wrote = -1
 
     @property
     def mappable(self) -> bool:
@@ -48,12 +57,12 @@ class Handle:
         return self.writable and not self.direct
 
 
-@dataclass(slots=True, eq=False)
 class DirectoryHandle:
     """One open directory, with the names it had when the program began to list it."""
 
-    node: DirectoryNode
-    names: list[str] = field(default_factory=list)
+    def __init__(self, node: DirectoryNode) -> None:
+        self.node = node
+        self.names: list[str] = []
 
 
 class Handles:

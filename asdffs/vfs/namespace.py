@@ -11,7 +11,6 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from asdffs.document.changes import Subject
@@ -48,7 +47,6 @@ def is_hidden(path: str) -> bool:
     return path.rpartition("/")[2].startswith(_HIDDEN_PREFIX)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
 class Node:
     """The state that all nodes have.
 
@@ -59,21 +57,44 @@ class Node:
     the node.  ``inode``: the kernel's number for it, 0 if unknown.  ``identity``: that of the view's file.
     """
 
-    mode: int
-    uid: int
-    gid: int
-    mtime_ns: int
-    atime_ns: int
-    opens: int = 0
-    writers: int = 0
-    mappers: int = 0
-    names: int = 1
-    path: str = ""
-    inode: int = 0
-    identity: object = None
-    number: int = field(default_factory=_numbers.__next__)
-    changed_ns: int = 0
-    set_ns: int = 0
+    __slots__ = (
+        "__weakref__",
+        "atime_ns",
+        "changed_ns",
+        "gid",
+        "identity",
+        "inode",
+        "mappers",
+        "mode",
+        "mtime_ns",
+        "names",
+        "number",
+        "opens",
+        "path",
+        "set_ns",
+        "uid",
+        "writers",
+    )
+
+    def __init__(
+        self, mode: int, uid: int, gid: int, mtime_ns: int, atime_ns: int, *, number: int | None = None
+    ) -> None:
+        """``number``: the inode number; None: a new one."""
+        self.mode = mode
+        self.uid = uid
+        self.gid = gid
+        self.mtime_ns = mtime_ns
+        self.atime_ns = atime_ns
+        self.opens = 0
+        self.writers = 0
+        self.mappers = 0
+        self.names = 1
+        self.path = ""
+        self.inode = 0
+        self.identity: object = None
+        self.number = next(_numbers) if number is None else number
+        self.changed_ns = 0
+        self.set_ns = 0
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """Return the parts of the document that the node shows.  None: the kernel must not cache the node."""
@@ -97,7 +118,6 @@ class Node:
         self.mtime_ns = max(time.time_ns(), self.mtime_ns + 1)
 
 
-@dataclass(slots=True, eq=False)
 class FileNode(Node):
     """A regular file; ``file`` provides its content.
 
@@ -110,14 +130,29 @@ class FileNode(Node):
     belong to other bytes of the ASDF file.
     """
 
-    file: ViewFile = field(default_factory=ViewFile)
-    version: int | None = None
-    changing: RankedLock | None = None
-    gate: RankedLock | None = None
-    fetches: int = 0
-    mapped_written: bool = False
-    moved: bool = False
-    born_ns: int = 0
+    __slots__ = ("born_ns", "changing", "fetches", "file", "gate", "mapped_written", "moved", "version")
+
+    def __init__(
+        self,
+        mode: int,
+        uid: int,
+        gid: int,
+        mtime_ns: int,
+        atime_ns: int,
+        *,
+        file: ViewFile | None = None,
+        number: int | None = None,
+        born_ns: int = 0,
+    ) -> None:
+        super().__init__(mode, uid, gid, mtime_ns, atime_ns, number=number)
+        self.file = file or ViewFile()
+        self.version: int | None = None
+        self.changing: RankedLock | None = None
+        self.gate: RankedLock | None = None
+        self.fetches = 0
+        self.mapped_written = False
+        self.moved = False
+        self.born_ns = born_ns
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """See ``Node``.  None for drafts and scratch: each of their names is a file of its own for the kernel."""
@@ -147,18 +182,20 @@ class FileNode(Node):
 
     def touch(self) -> None:
         """Record a change through this node, so that the next ``look`` does not move the mtime for it again."""
-        Node.touch(self)  # super() without arguments fails in a dataclass with slots
+        super().touch()
         self.version = self.file.version()
 
 
-@dataclass(slots=True, eq=False)
 class LinkNode(Node):
     """A symbolic link in scratch."""
 
-    target: str = ""
+    __slots__ = ("target",)
+
+    def __init__(self, mode: int, uid: int, gid: int, mtime_ns: int, atime_ns: int, *, target: str = "") -> None:
+        super().__init__(mode, uid, gid, mtime_ns, atime_ns)
+        self.target = target
 
 
-@dataclass(slots=True, eq=False)
 class DirectoryNode(Node):
     """A directory: entries of a view, and the scratch that programs created in it.
 
@@ -168,15 +205,32 @@ class DirectoryNode(Node):
     the view that are not needed any more.
     """
 
-    view: ViewDirectory | None = None
-    created: bool = False
-    born_ns: int = 0
-    fixed: dict[str, Node] = field(default_factory=dict)
-    scratch: dict[str, Node] = field(default_factory=dict)
-    hidden: dict[str, Node] = field(default_factory=dict)
-    seen: dict[str, Node] = field(default_factory=dict)
-    leaving: set[str] = field(default_factory=set)
-    recent: RecentNodes | None = None
+    __slots__ = ("born_ns", "created", "fixed", "hidden", "leaving", "recent", "scratch", "seen", "view")
+
+    def __init__(
+        self,
+        mode: int,
+        uid: int,
+        gid: int,
+        mtime_ns: int,
+        atime_ns: int,
+        *,
+        view: ViewDirectory | None = None,
+        created: bool = False,
+        born_ns: int = 0,
+        number: int | None = None,
+        recent: RecentNodes | None = None,
+    ) -> None:
+        super().__init__(mode, uid, gid, mtime_ns, atime_ns, number=number)
+        self.view = view
+        self.created = created
+        self.born_ns = born_ns
+        self.fixed: dict[str, Node] = {}
+        self.scratch: dict[str, Node] = {}
+        self.hidden: dict[str, Node] = {}
+        self.seen: dict[str, Node] = {}
+        self.leaving: set[str] = set()
+        self.recent = recent
 
     @property
     def renewable(self) -> bool:

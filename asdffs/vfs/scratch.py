@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import quote
 
 from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Extent, read_bytes
@@ -36,6 +35,8 @@ class Spool:
 
     def new_path(self, name: str) -> str:
         """Return an unused path that contains ``name``, quoted and shortened if necessary."""
+        from urllib.parse import quote  # many mounts have no scratch
+
         self._count += 1
         quoted = _CUT_ESCAPE.sub("", quote(os.fsencode(name), safe="")[:_LONGEST_QUOTED])
         return os.path.join(self.path, f"{self._count}-{quoted}")

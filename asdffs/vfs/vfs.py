@@ -212,9 +212,8 @@ class Vfs:
         else:
             node.file.open_for_reading()
         direct = write and self._pages.opening(node)
-        opened = Handle(
-            node, write, snapshot=node.file.snapshot(), generation=self.document.generation, direct=direct
-        )
+        snapshot, generation = node.file.snapshot(), self.document.generation
+        opened = Handle(node, writable=write, snapshot=snapshot, generation=generation, direct=direct)
         self._coherence.learn(node, path, inode)
         handle = self._handles.add(opened)
         if self._coherence.has_open_sibling(node):

@@ -21,7 +21,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asdffs import registry
 from asdffs.document.changes import TREE, Subject
@@ -31,7 +31,9 @@ from asdffs.tree.branch import Branch, shown_key
 from asdffs.tree.key_names import directory_name_of, name_of
 from asdffs.tree.paths import Path
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewDirectory, ViewFile
-from asdffs.views.formats.base import ArrayFile, ArrayFormat
+
+if TYPE_CHECKING:  # a file may have no array
+    from asdffs.views.formats.base import ArrayFile, ArrayFormat
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ _FARTHEST: Final = 4
 #: What other files have is looked for again after so many seconds.
 _FRESH: Final = 1.0
 
-Maker = Callable[[FileState, Callable[[], Branch]], ArrayFile]
+Maker = Callable[[FileState, Callable[[], Branch]], "ArrayFile"]
 
 
 class _Entry(NamedTuple):

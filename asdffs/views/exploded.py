@@ -7,20 +7,17 @@ and a window on the stored bytes, so readers of ASDF map them.  To copy the dire
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from asdffs.document.changes import BLOCKS, TREE, Subject, stored
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.views.base import Options, ReadOnlyDirectory, ViewFile
-from asdffs.workflows.exploding import (
-    ExplodedPart,
-    block_file,
-    block_file_name,
-    exploded_text,
-    stem_of,
-    written_outline,
-)
+from asdffs.workflows.exploded_names import block_file_name, stem_of
+
+if TYPE_CHECKING:
+    from asdffs.workflows.exploding import ExplodedPart
 
 
 class ExplodedTree(ViewFile):
@@ -48,6 +45,8 @@ class ExplodedTree(ViewFile):
         return self._text()[offset : offset + length]
 
     def _text(self) -> bytes:
+        from asdffs.workflows.exploding import exploded_text, written_outline  # few programs look into the view
+
         document = self._document
         key = document.generation, document.tree.version, len(document.blocks)
         if self._known is None or self._known[0] != key:
@@ -90,6 +89,8 @@ class ExplodedBlock(ViewFile):
         self._document.blocks[self._number].check_readable()
 
     def _file(self) -> ExplodedPart:
+        from asdffs.workflows.exploding import block_file
+
         return block_file(self._document, self._number)
 
 

@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
 
 from asdffs import interrupts
 from asdffs.document.document import Document, Foreign
@@ -39,7 +38,8 @@ from asdffs.storage.payload import temporary_prefix
 from asdffs.storage.sharing import Stretch, misplaced, transfer
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import checked_sources
-from asdffs.workflows.exploding import ExplodedPart, block_file, block_file_name, exploded_sources
+from asdffs.workflows.exploded_names import block_file_name
+from asdffs.workflows.exploding import ExplodedPart, block_file, exploded_sources
 from asdffs.workflows.external import find_externals
 
 _SUFFIX = ".tmp"
@@ -93,7 +93,7 @@ def explode(
     total = sum(stretch.length for stretch in stretches)
     with document.report.progress.over("exploding", total) as step, folder.exclusive():
         _check_targets(document, folder, targets, force=force)
-        with _Temporaries(folder, stem, mode, durable).removed() as temporaries:
+        with _Temporaries(folder, stem, mode, durable=durable).removed() as temporaries:
             temporaries.write_tree(text)
             temporaries.write_blocks(list(zip(files, stretches, strict=True)), step)
             if document.foreign() is not Foreign.NO:
@@ -159,7 +159,6 @@ def _check_targets(document: Document, folder: FileFolder, targets: list[str], *
                 raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))
 
 
-@dataclass(slots=True)
 class _Temporaries:
     """The temporary files, by the number of the block; the file of the tree has number -1.
 
@@ -167,11 +166,12 @@ class _Temporaries:
     leftovers.
     """
 
-    folder: FileFolder
-    stem: str
-    mode: int
-    durable: bool
-    names: dict[int, str] = field(default_factory=dict)
+    def __init__(self, folder: FileFolder, stem: str, mode: int, *, durable: bool) -> None:
+        self.folder = folder
+        self.stem = stem
+        self.mode = mode
+        self.durable = durable
+        self.names: dict[int, str] = {}
 
     @property
     def _purpose(self) -> str:

@@ -8,7 +8,6 @@ bytes.  This module only reads the document, and writes nothing.
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.errors import InvalidTreeError
@@ -20,22 +19,10 @@ from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.outline import read_outline
 from asdffs.tree.sources import Wanted, uri_of, with_sources
 from asdffs.tree.uris import is_relative, resolve
+from asdffs.workflows.exploded_names import block_file_name
 
 if TYPE_CHECKING:
     from asdffs.document.document import Document
-
-
-def stem_of(path: str) -> str:
-    """Return the stem of the names of the exploded files: the name of the file without its extension.
-
-    ``#``, ``?`` and ``%`` are replaced by ``_``, because the asdf library takes a path for a URI.
-    """
-    return re.sub("[#?%]", "_", os.path.splitext(os.path.basename(path))[0])
-
-
-def block_file_name(stem: str, number: int) -> str:
-    """Return the name of the file for block ``number``."""
-    return f"{stem}{number:04d}.asdf"
 
 
 def written_outline(document: Document) -> Outline:

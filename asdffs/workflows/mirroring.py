@@ -45,7 +45,7 @@ from asdffs.storage.new_file import default_mode, write_new, write_over
 from asdffs.tree.validation import MISSING_END
 from asdffs.workflows.block_files import BlockFiles
 from asdffs.workflows.exploded_files import Fill, main_name, numbered, write_block_file, write_tree_file
-from asdffs.workflows.exploding import block_file_name
+from asdffs.workflows.exploded_names import block_file_name
 from asdffs.workflows.mirrored_tree import MirroredTree
 
 logger = logging.getLogger(__name__)

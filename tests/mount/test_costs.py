@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 from pathlib import Path
 
 import asdf
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from benchmarks.made import make_file
 from support.filesystems import inserts
-from support.mounts import Mounted, mounted
+from support.mounts import Mounted, environment_in, mounted
 
 pytestmark = pytest.mark.mount
 
@@ -116,6 +117,33 @@ def test_what_grows_costs_what_it_grows_by(size: int, tmp_path: Path) -> None:
     assert after_block[0] - after_tree[0] < 4 * MIB
     assert after_block[1] - after_tree[1] < 4 * MIB
     assert file.stat().st_size >= size + 2 * MIB - 3
+
+
+#: Starts a mount, and tells what the process has imported that becomes the daemon.
+IMPORTED = """
+import sys
+from asdffs.cli.main import main
+code = main(["mount", *sys.argv[1:]])
+print("modules", code, *sys.modules, file=sys.stderr)
+"""
+UNNEEDED = [
+    *("dataclasses", "difflib", "glob", "urllib.parse", "numpy", "rich"),
+    *("asdffs.document.blocks.committing", "asdffs.storage.gap", "asdffs.vfs.archive", "asdffs.daf.live_file"),
+]
+
+
+def test_a_mount_imports_little(tmp_path: Path) -> None:
+    file, point = make_file(tmp_path / "data.asdf", 1, 8, padding=4096), tmp_path / "mnt"
+    point.mkdir()
+    words = [sys.executable, "-c", IMPORTED, file, point]
+    try:
+        done = subprocess.run(words, env=environment_in(tmp_path), capture_output=True, text=True, timeout=120)
+        _, code, *modules = done.stderr.splitlines()[-1].split()
+        assert code == "0", done.stderr
+    finally:
+        subprocess.run([sys.executable, "-m", "asdffs", "umount", point], env=environment_in(tmp_path), check=True)
+    assert [name for name in UNNEEDED if name in modules] == []
+    assert len([name for name in modules if name.startswith("asdffs.")]) <= 170
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
