@@ -63,7 +63,7 @@ def _imported(module: str, *, alone: bool) -> Any:
     """
     if not alone:
         return importlib.import_module(module)
-    gc.disable()
+    gc.disable()  # ``__main__`` has done so as well, to import this module
     try:
         return importlib.import_module(module)
     finally:

@@ -6,7 +6,6 @@ import argparse
 import logging
 import os
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from typing import Any
 
 from asdffs.cli.bars import shown
@@ -87,7 +86,7 @@ def _room_of(arguments: argparse.Namespace) -> RoomPolicy:
     if arguments.piece_size and not arguments.profile and arguments.compression == KEEP:
         raise UsageError("--piece-size takes effect only with --compression lz4 or --profile cloud")
     room = RoomPolicy(padding_of(arguments.padding), alignment_of(arguments.align))
-    return replace(ROOM, padding=room.padding) if arguments.profile and arguments.align is None else room
+    return ROOM._replace(padding=room.padding) if arguments.profile and arguments.align is None else room
 
 
 def _write(

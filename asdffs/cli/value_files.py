@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from asdffs.cli.bars import shown
@@ -47,21 +44,21 @@ class Wanted(NamedTuple):
     schema: bool = False
 
 
-@dataclass(slots=True)
 class Result:
     """What became of one file.  ``edits``: path, old and new text of each.  ``diff``: for a dry run.
 
     ``doubts``: sentences about the file around the ASDF file, if there is one.
     """
 
-    file: str
-    changed: bool = False
-    selected: bool = True
-    edits: list[dict[str, str]] = field(default_factory=list)
-    diff: str = ""
-    error: str = ""
-    code: int = 0
-    doubts: list[str] = field(default_factory=list)
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.changed = False
+        self.selected = True
+        self.edits: list[dict[str, str]] = []
+        self.diff = ""
+        self.error = ""
+        self.code = 0
+        self.doubts: list[str] = []
 
 
 def wanted_by(arguments: argparse.Namespace, changes: Iterable[ValueChange], rules: Rules) -> Wanted:
@@ -104,7 +101,9 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
             _print(arguments, result, alone=len(files) == 1)
     _remove_empty(wanted.record)
     if arguments.json:
-        print(json.dumps([asdict(result) for result in results], indent=2))
+        import json
+
+        print(json.dumps([vars(result) for result in results], indent=2))
     elif len(files) != 1:
         say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
     if not arguments.json:
@@ -220,16 +219,20 @@ def _record(wanted: Wanted, path: str, *, state: str, notes: Sequence[Note] = ()
     """Append a line to the record, in one write(2).  What is begun and not done is told from the text itself."""
     if not wanted.record:
         return
+    from json import dumps
+
     line = {"file": os.path.realpath(path), "state": state, "edits": [note._asdict() for note in notes]}
     file = os.open(wanted.record, os.O_WRONLY | os.O_APPEND)
     try:
-        os.write(file, json.dumps(line).encode() + b"\n")
+        os.write(file, dumps(line).encode() + b"\n")
     finally:
         os.close(file)
 
 
 def _diff(path: str, old: str, new: str) -> Iterator[str]:
-    return difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), path, path)
+    from difflib import unified_diff
+
+    return unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), path, path)
 
 
 # -- what is printed --------------------------------------------------------------

@@ -8,7 +8,7 @@ source, which padding after the tree and slack in the block before provide.  For
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from asdffs.format.block_header import BlockHeader, build_block_header
 from asdffs.format.block_index import build_block_index
@@ -18,16 +18,14 @@ from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.sharing import Stretch, misplaced, transfer
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A block of the new file: its ``header``, of which the allocated size is ignored, and its stored bytes."""
 
     header: BlockHeader
     stored: Stretch
 
 
-@dataclass(frozen=True, slots=True)
-class RoomPolicy:
+class RoomPolicy(NamedTuple):
     """The padding after the tree, and the alignment of blocks.
 
     ``padding``: the policy for the padding; None: no padding.  ``align``: the content of a block begins at a multiple

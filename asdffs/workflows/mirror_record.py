@@ -11,8 +11,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from asdffs.storage.backend import Signature
 
@@ -20,8 +20,7 @@ from asdffs.storage.backend import Signature
 _FACTS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorRecord:
+class MirrorRecord(NamedTuple):
     """The record of one watched directory.
 
     ``directory``: its absolute path.  ``file``: the signature of the ASDF file, or None if it is not known.
@@ -31,7 +30,7 @@ class MirrorRecord:
 
     directory: str
     file: Signature | None = None
-    seen: dict[str, Signature] = field(default_factory=dict)
+    seen: Mapping[str, Signature] = MappingProxyType({})
     carrying: str = ""
     trees: tuple[str, ...] = ()
 

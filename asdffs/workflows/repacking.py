@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from asdffs.codecs.base import Codec, Divisible, name_of
 from asdffs.document.blocks.encoding import Encoded
@@ -36,8 +36,7 @@ KEEP = "keep"
 CLOUD = "cloud"
 
 
-@dataclass(frozen=True, slots=True)
-class RepackOptions:
+class RepackOptions(NamedTuple):
     """The options of a repack.
 
     ``compression``: ``keep``, ``none`` or the name of a codec.  ``room``: the padding and the alignment.  ``drop``:
@@ -48,7 +47,7 @@ class RepackOptions:
     """
 
     compression: str = KEEP
-    room: RoomPolicy = field(default_factory=RoomPolicy)
+    room: RoomPolicy = RoomPolicy()
     drop: bool = False
     directory: str = ""
     force: bool = False
