@@ -2,14 +2,22 @@
 
 # The module ``signal`` takes a while to import, and Ctrl-C would be a traceback meanwhile.
 import _signal  # type: ignore[import-not-found]
+import gc
 import sys
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # until main takes over, Ctrl-C ends it without a traceback
 
-from asdffs.cli.main import main
-
 __all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command of this process; return its exit code."""
+    gc.disable()  # until the command is imported (``cli.main``): imports leave nothing to collect
+    from asdffs.cli.main import main as run
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())
