@@ -314,7 +314,7 @@ def test_two_writers_and_readers_meanwhile(tmp_path: Path, call: Call) -> None:
 
 
 def test_several_processes_give_the_same_rows(tmp_path: Path, call: Call) -> None:
-    for number in range(120):
+    for number in range(60):
         write(tmp_path / f"a/{number}.asdf", number)
     one, two = tmp_path / "one.db", tmp_path / "two.db"
     assert call("index", "--jobs", "1", "--catalog", one, tmp_path / "a").code == 0
@@ -325,11 +325,11 @@ def test_several_processes_give_the_same_rows(tmp_path: Path, call: Call) -> Non
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, f"{two}: 120 files, 120 read\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"{two}: 60 files, 60 read\n"), done.stderr
     query = "SELECT * FROM scalar ORDER BY file, path"
     rows = [call("find", "--csv", "--sql", query, "--catalog", path).out for path in (one, two)]
     assert rows[0] == rows[1]
-    assert rows[0].count("\n") > 120
+    assert rows[0].count("\n") > 60
 
 
 def test_parts_that_are_merged_are_the_whole(tmp_path: Path, call: Call) -> None:

@@ -20,6 +20,8 @@ from support.samples import odd_file
 from asdffs.tree.conditions import MISSING
 from asdffs.workflows.catalog.chunks import unpack_column
 
+FILES_OF_KILLED = 200
+
 Call = Callable[..., Done]
 COUNT = 24
 QUERY = 'meta.kind == "b" and meta.number > 10'
@@ -178,7 +180,7 @@ class TestCluster:
     ) -> None:
         """Killed in the middle: enough files that no worker is done at once."""
         folder = tmp_path / "many"
-        for number in range(400):
+        for number in range(FILES_OF_KILLED):
             (folder / str(number % 7)).mkdir(parents=True, exist_ok=True)
             (folder / str(number % 7) / f"{number}.asdf").write_bytes(content(number % 5))
         assert call("index", "--catalog", tmp_path / "one.db", "--jobs", 1, folder).code == 0
@@ -188,7 +190,7 @@ class TestCluster:
         with index, index.stdout as lines:
             assert lines.readline() == "written\n"
             workers.workers[0].kill()
-            assert lines.readline() == "400\n"
+            assert lines.readline() == f"{FILES_OF_KILLED}\n"
         assert index.returncode == 0
         assert rows_of(tmp_path / "two.db", str(folder)) == rows_of(tmp_path / "one.db", str(folder))
 
