@@ -1,4 +1,4 @@
-"""Keeps the memory of large buffers in the process, so that the next buffer need not get it from the system again.
+"""Memory of a process: thresholds of the garbage collector, and large buffers that are used again.
 
 Decoders free buffers of several MiB and ask for others of the same size.  By default, glibc gives such memory back to
 the system at once.  The system clears every page before it hands it out again, which takes a large part of the time
@@ -11,6 +11,11 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any, Final
+
+#: Thresholds of the cyclic garbage collector (``gc.set_threshold``) for a process of our own.  It stops all threads,
+#: for a second if there are millions of objects.  To read a tree makes many, and no cycles.  So young objects are
+#: collected in small portions, and full collections are very rare.
+COLLECTIONS: Final = (20_000, 5, 1_000)
 
 # malloc.h
 _TRIM_THRESHOLD: Final = -1

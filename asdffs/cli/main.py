@@ -10,6 +10,7 @@ import os
 import sys
 from typing import Any
 
+from asdffs.allocator import COLLECTIONS
 from asdffs.cli.file_errors import failed
 from asdffs.cli.parser import COMMANDS, parse_arguments
 from asdffs.cli.saying import CommandFormatter
@@ -68,6 +69,7 @@ def _imported(module: str, *, alone: bool) -> Any:
         return importlib.import_module(module)
     finally:
         gc.freeze()
+        gc.set_threshold(*COLLECTIONS)
         gc.enable()
 
 

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from asdffs.allocator import own_process
+from asdffs.allocator import COLLECTIONS, own_process
 from asdffs.document import preloading
 from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.places import Places
@@ -42,9 +42,6 @@ _READY = b"ready"
 _STANDARD = (0, 1, 2)
 #: Seconds from the mount to the import of what changes need: who mounts looks at the files first.
 _QUIET = 0.3
-#: Thresholds of the cyclic garbage collector (``gc.set_threshold``).  It stops all threads, for a second if there are
-#: millions of objects.  So young objects are collected in small portions, and full collections are very rare.
-_COLLECTIONS = (20_000, 5, 1_000)
 #: Suffix of the file that reserves disk space for the report, and its size in bytes.
 _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
@@ -106,7 +103,7 @@ def serve(
 def _prepare_process() -> None:
     """Raise the limit of open files, and tell the garbage collector and the allocator what suits a daemon."""
     raise_descriptor_limit()
-    gc.set_threshold(*_COLLECTIONS)
+    gc.set_threshold(*COLLECTIONS)
     own_process()
 
 

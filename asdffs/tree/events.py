@@ -91,34 +91,41 @@ class _Frame:
     ``value``: its content, None if it is not collected.  ``kind``: decides where an alias to it is allowed;
     ``mapping``, ``mappings`` (a sequence of mappings only) or ``sequence``.  ``plain``: any child is allowed next,
     and is not collected.  ``keys``: its keys so far, with the offset of each in characters.
-
-    Most frames need only the defaults, so these are attributes of the class: an instance is made in half the time.
     """
 
-    value: Any = None
-    plain = True
-    key: str | None = None
-    merge = False
-    count = 0
-    tag: str | None = None
-    anchor: str | None = None
-    line = 0
-    found = False
-    keys: dict[object, int] | None = None
+    __slots__ = (
+        "anchor",
+        "count",
+        "found",
+        "key",
+        "keys",
+        "kind",
+        "line",
+        "mapping",
+        "merge",
+        "plain",
+        "tag",
+        "value",
+    )
 
     def __init__(self, kind: str) -> None:
         self.mapping = kind == "mapping"
         self.kind = kind
+        self.plain = True
+        self.key: str | None = None
+        self.keys: dict[object, int] | None = None
+        self.count = 0
+        self.anchor: str | None = None
+        self.found = False
+        self.value: Any = None
+        self.merge = False
+        self.tag: str | None = None
+        self.line = 0
 
     @property
     def wants_key(self) -> bool:
         """Whether the next node is a key."""
         return self.mapping and self.key is None
-
-    @property
-    def takes_any(self) -> bool:
-        """Whether any node may come next as a value or item that is not collected."""
-        return self.plain and (self.key is not None or not self.mapping)
 
     def step(self) -> str | int:
         """Return the path component of the current child."""
@@ -152,9 +159,14 @@ class _Reader:
         self.mappings: list[array[int]] = []
         self.root_hashes: array[int] | None = None
         self.known: set[str] = set()
+        self.known_keys: set[str] = set()
 
     def follow(self, events: Iterable[Any]) -> None:
-        """Handle all events.  Nine of ten are neither tagged nor collected, so handlers check for that first."""
+        """Handle all events.
+
+        Most are scalars that are neither tagged nor collected, and known to be right: these are handled here, without
+        a call.
+        """
         handlers: dict[type, Callable[[Any], object]] = {
             yaml.ScalarEvent: self.scalar,
             yaml.MappingStartEvent: self.open,
@@ -165,8 +177,30 @@ class _Reader:
             yaml.DocumentStartEvent: self.begin,
             yaml.StreamEndEvent: self.end,
         }
+        scalar, stack, known, known_keys = yaml.ScalarEvent, self.stack, self.known, self.known_keys
+        begin, longest = NUMBERS_BEGIN, LONGEST_UNCHECKED
         for event in events:
-            handler = handlers.get(event.__class__)
+            kind = event.__class__
+            if kind is scalar and stack and event.tag is None and event.anchor is None:
+                frame, value = stack[-1], event.value
+                if not frame.mapping or frame.key is not None:
+                    if frame.plain and (value in known or (value[:1] not in begin and len(value) < longest)):
+                        frame.key = None
+                        frame.count += 1
+                        if not frame.mapping:
+                            frame.kind = "sequence"
+                        continue
+                elif value in known_keys:
+                    keys = frame.keys
+                    if keys is None:
+                        frame.key = value
+                        frame.keys = {value: event.start_mark.index}
+                        continue
+                    if value not in keys:
+                        frame.key = value
+                        keys[value] = event.start_mark.index
+                        continue
+            handler = handlers.get(kind)
             if handler is not None:
                 handler(event)
 
@@ -217,6 +251,8 @@ class _Reader:
             key = key_value(event) if self.unique else value
         if not self.unique:
             return
+        if key is value and length < _LONGEST_KNOWN and len(self.known_keys) < _MOST_KNOWN:
+            self.known_keys.add(value)
         keys = frame.keys
         if keys is not None and key not in keys:
             keys[key] = event.start_mark.index
@@ -283,11 +319,12 @@ class _Reader:
 
     def open(self, event: Any) -> None:
         mapping = event.__class__ is yaml.MappingStartEvent
-        tag, anchor = event.tag, event.anchor
-        parent = self.stack[-1] if self.stack else None
         kind = "mapping" if mapping else "mappings"
-        if tag is None and anchor is None and parent is not None and parent.takes_any and len(self.stack) < _DEEPEST:
-            self.stack.append(_Frame(kind))
+        tag, anchor, stack = event.tag, event.anchor, self.stack
+        parent = stack[-1] if stack else None
+        usual = tag is None and anchor is None and parent is not None and parent.plain and not parent.wants_key
+        if usual and len(stack) < _DEEPEST:
+            stack.append(_Frame(kind))
             return
         self.anchor(event, "mapping" if mapping else "sequence")
         self.check_place(event, mapping=mapping)
@@ -316,16 +353,17 @@ class _Reader:
             raise invalid_at(f"a {'mapping' if mapping else 'sequence'} cannot have the tag {event.tag}", mark)
 
     def close(self, event: Any) -> None:
-        frame = self.stack.pop()
+        stack = self.stack
+        frame = stack.pop()
         if frame.anchor:
             self.anchors[frame.anchor] = frame.kind
-        elif frame.keys is not None and len(self.stack) < _NEAR:
+        elif len(stack) < _NEAR and frame.keys is not None and (len(frame.keys) >= _MANY or not stack):
             self.note_entries(frame, frame.keys, event)
         if frame.found:
-            path = tuple(above.step() for above in self.stack)
+            path = tuple(above.step() for above in stack)
             self.take(Found(path, frame.tag or "", frame.value, frame.line))
-        if self.stack:
-            above = self.stack[-1]
+        if stack:
+            above = stack[-1]
             if above.plain:
                 above.key = None
                 above.count += 1
@@ -339,8 +377,6 @@ class _Reader:
 
     def note_entries(self, frame: _Frame, keys: dict[object, int], event: Any) -> None:
         """Note where the entries of the root or of a large mapping begin, unless it is an array."""
-        if len(keys) < _MANY and self.stack:
-            return
         if frame.value is None and not (frame.tag and is_chunked(frame.tag)):
             self.mappings.append(array("Q", (*keys.values(), event.start_mark.index)))
             if not self.stack:
