@@ -25,6 +25,8 @@ from typing import Any
 
 _WORD = 1 << 20  # bytes that no request exceeds
 _OWN = ("ASDFFS_BINDING", "PYTHONPATH")  # what the helper has from its start: another value needs another one
+#: Modules whose libraries few commands import.
+_HEAVY = ("asdffs.__main__", "asdffs.page", "asdffs.workflows.datasets.backend")
 _helpers: dict[tuple[str | None, ...], socket.socket] = {}
 
 
@@ -139,16 +141,19 @@ def _run() -> int:
 def _prepare() -> None:
     """Import what commands import when they are run; nothing here may start a thread."""
     import importlib
+    import pkgutil
 
-    from asdffs.cli.parser import COMMANDS, build_parser
+    import asdffs
+    from asdffs.cli.parser import build_parser
     from asdffs.errors import AsdffsError
     from asdffs.mount.binding import load_binding
     from asdffs.registry import KINDS, each
 
     build_parser()
-    for name in COMMANDS:
-        importlib.import_module(f"asdffs.cli.{name}")
-    for name in ("yaml", "watchdog.observers", "asdffs.mount.daemon", "tempfile", "shutil"):
+    for module in pkgutil.walk_packages(asdffs.__path__, "asdffs."):
+        if not module.name.startswith(_HEAVY):
+            importlib.import_module(module.name)
+    for name in ("yaml", "watchdog.observers", "difflib", "json", "shutil", "tempfile", "urllib.parse"):
         importlib.import_module(name)
     for kind in KINDS:
         list(each(kind))
