@@ -14,7 +14,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError, MissingValueError
 from asdffs.format.header import as_yaml
-from asdffs.tree.paths import Path
+from asdffs.tree.paths import Path, format_path
 from asdffs.tree.syntax import syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -182,9 +182,8 @@ class _Locator:
         if depth == len(self._path):
             return self._target(event, container, key)
         if isinstance(event, _Scalar):
-            raise MissingValueError(
-                "the path goes on here, but this value has no parts", line=event.start_mark.line + 1
-            )
+            shown = format_path(tuple(self._path[:depth]))
+            raise MissingValueError(f"{shown} is a single value, which has no parts", line=event.start_mark.line + 1)
         return self._mapping(event, depth) if isinstance(event, _MappingStart) else self._items(event, depth)
 
     def _follow(self, event: Any, depth: int) -> Location:

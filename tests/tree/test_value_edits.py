@@ -235,3 +235,9 @@ def test_a_value_where_nothing_was_written(tree: str, typed: str, value: object)
     found = yaml.load(edit.apply(text), Loader=Tags)
     assert found.pop("a") == value
     assert found == ({"b": 1} if "b: 1" in tree else {})
+
+
+def test_a_path_through_a_single_value_names_it() -> None:
+    text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: {b: 1}\n...\n"
+    with pytest.raises(MissingValueError, match=r"^line 4: a\.b is a single value, which has no parts$"):
+        set_value(text, ("a", "b", "c"), parse_value("1"))
