@@ -40,8 +40,10 @@ logger = logging.getLogger(__name__)
 
 _READY = b"ready"
 _STANDARD = (0, 1, 2)
-#: Seconds from the mount to the import of what changes need: who mounts looks at the files first.
+#: Seconds from the mount to the import of what it needs later: who mounts looks at the files first.
 _QUIET = 0.3
+#: Modules of views that many mounts need later.
+_LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding")
 #: Suffix of the file that reserves disk space for the report, and its size in bytes.
 _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
@@ -69,8 +71,7 @@ def serve(
         raise_read_ahead(site.mountpoint)
         ready()
         content.start()
-        if not site.options.read_only:
-            _preload()
+        _preload()
         logger.info("%s is mounted at %s (%s)", content.path, site.mountpoint, binding.name)
 
     def ended() -> None:
@@ -108,7 +109,7 @@ def _prepare_process() -> None:
 
 
 def _preload() -> None:
-    timer = threading.Timer(_QUIET, preloading.load)
+    timer = threading.Timer(_QUIET, preloading.load, _LATER)
     timer.daemon = True
     timer.start()
 
