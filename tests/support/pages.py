@@ -101,6 +101,8 @@ class Runner:
         site = folder / "site"
         self.environment["PYTHONPATH"] += f"{os.pathsep}{site}"
         self.environment |= {"PIP_TARGET": str(site), "PIP_UPGRADE": "1", "PIP_NO_DEPS": "1"}
+        # on a busy machine, dask tells of a heartbeat that came after the end of its cluster
+        self.environment["DASK_LOGGING__DISTRIBUTED"] = "critical"
         self.environment |= {"PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         self._names: dict[str, object] = {}
 
