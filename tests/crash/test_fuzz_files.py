@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.mounts import LIMIT
 
-COUNT = 25_000 if os.environ.get("ASDFFS_DEEP") else 300
+COUNT = 25_000 if os.environ.get("ASDFFS_DEEP") else 120
 PROCESSES = 4
 
 

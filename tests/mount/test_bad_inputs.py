@@ -344,7 +344,8 @@ def test_fusermount_missing(place: Place) -> None:
     """Only root can do without it: libfuse would say so in its own words, and only after the daemon has started."""
     code = (
         "import asdffs.cli.main, asdffs.cli.mount, locale, os, shutil, sys; os.seteuid(65534); "
-        "os.environ['PATH'] = '/nowhere'; asdffs.cli.mount._HELPER_PLACES = (); sys.exit(asdffs.cli.main.main(sys.argv[1:]))"
+        "os.environ['PATH'] = '/nowhere'; asdffs.cli.mount._HELPER_PLACES = (); "
+        "sys.exit(asdffs.cli.main.main(sys.argv[1:]))"
     )
     if os.geteuid() != 0:
         pytest.skip("only root can be another user")
