@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -17,8 +18,17 @@ check_ranks()
 # A shell may have started the tests with SIGINT ignored, which the commands that they start would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("asdffs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = 200 if os.environ.get("ASDFFS_DEEP") else 50
+settings.register_profile(
+    "asdffs", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("asdffs")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the garbage collector need not look at a million objects again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 
 import asdf
@@ -74,7 +75,7 @@ def test_layout_tiles_and_scanner_takes_any_pieces(name: str) -> None:
 
 
 @given(st.sampled_from(sorted(ODD_FILES)), st.data())
-@settings(max_examples=300)
+@settings(max_examples=300 if os.environ.get("ASDFFS_DEEP") else 150)
 def test_scanner_survives_cut_and_flipped_files(name: str, data: st.DataObject) -> None:
     """Any file is either refused with a sentence or tiled."""
     whole = bytearray(ODD_FILES[name])
@@ -102,7 +103,7 @@ def texts(draw: st.DrawFn) -> bytes:
 
 
 @given(st.sampled_from(sorted(set(ODD_FILES) - {"index lying in the middle"})), texts())
-@settings(max_examples=300)
+@settings(max_examples=300 if os.environ.get("ASDFFS_DEEP") else 150)
 def test_plan_of_text_equals_naive_rewrite(name: str, text: bytes) -> None:
     """The text is the new one, the blocks are the old ones, the tail is right or absent."""
     whole = ODD_FILES[name]

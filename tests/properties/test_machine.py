@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -98,4 +99,6 @@ class DocumentMachine(RuleBasedStateMachine):
 
 
 TestDocumentMachine = DocumentMachine.TestCase
-TestDocumentMachine.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestDocumentMachine.settings = settings(
+    max_examples=150 if os.environ.get("ASDFFS_DEEP") else 60, stateful_step_count=30, deadline=None
+)

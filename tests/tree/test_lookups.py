@@ -13,7 +13,7 @@ from support.tree_texts import HEAD, load, parent_in, paths, step_in, texts
 from asdffs.errors import InvalidTreeError
 from asdffs.tree.lookups import Values, for_json, plain, walk
 
-EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 200
+EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 80
 
 
 def same(found: Any, wanted: Any) -> bool:

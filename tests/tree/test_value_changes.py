@@ -15,7 +15,7 @@ from asdffs.errors import AsdffsError, MissingValueError
 from asdffs.tree.snippets import parse_value
 from asdffs.workflows.value_changes import Kind, Rules, ValueChange, change_values, from_facts, take_back
 
-EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 300
+EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 120
 RULES = Rules(create=True, shared=True, missing_ok=True)
 TEXT = f"{HEAD}a: 1\nb: {{c: two, d: 3}}   # why\nitems:\n- x\n- y\n...\n"
 

@@ -18,7 +18,7 @@ from asdffs.errors import InvalidTreeError, MissingValueError, SharedValueError,
 from asdffs.tree.snippets import parse_value, python_value
 from asdffs.tree.value_edits import rename_value, set_value, unset_value
 
-EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 300
+EXAMPLES = 3000 if os.environ.get("ASDFFS_DEEP") else 120
 
 
 def meaning(new: Any) -> Any:

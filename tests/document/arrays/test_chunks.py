@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import pickle
 import struct
 from pathlib import Path
@@ -125,7 +126,7 @@ def arrays(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Zarr]:
     return values, Zarr(chunks, draw(st.sampled_from("CF")), compressor, None, 3, missing)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if os.environ.get("ASDFFS_DEEP") else 60, deadline=None)
 @given(case=arrays(), data=st.data())
 def test_any_range_and_any_index(tmp_path_factory: pytest.TempPathFactory, case: Any, data: st.DataObject) -> None:
     values, about = case
