@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from support.filesystems import KINDS, filesystem
 from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, run
+from support.processes import children_of, wait_for
 from support.samples import odd_file, opened
 
 from asdffs.document.opening import open_document
@@ -107,12 +108,16 @@ class Traced:
             run("umount", self.point)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
+        daemons: list[int] = []
         if self.process.poll() is None:
+            daemons = children_of(self.process.pid)
             self.process.kill()
             self.process.wait(LIMIT)
         assert self.process.stderr is not None
         self.process.stderr.close()
         lazily_unmount(self.point)
+        for daemon in daemons:  # one that strace no longer traces ends now, and holds the lock of the file until then
+            wait_for(daemon)
 
 
 def attempt(folder: Path, file: Path, edit: Edit, *inject: str) -> None:

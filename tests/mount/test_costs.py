@@ -18,6 +18,7 @@ import pytest
 from benchmarks.made import make_file
 from support.filesystems import inserts
 from support.mounts import Mounted, environment_in, mounted
+from support.processes import until
 
 pytestmark = pytest.mark.mount
 
@@ -151,7 +152,9 @@ def test_decoding_uses_the_same_memory_again(tmp_path: Path) -> None:
     """Of 128 MiB in parts of 4 MiB: each new page that the system must clear is a page fault."""
     file, size, page = tmp_path / "data.asdf", 128 * MIB, 4096
     asdf.AsdfFile({"a": np.zeros(size, np.uint8)}).write_to(file, all_array_compression="lz4")
-    with mounted(file) as mount:
+    log = tmp_path / "log"
+    with mounted(file, "-v", "-o", f"log={log}") as mount:
+        until(lambda: "all modules are imported" in log.read_text())
         idle, before = memory(mount, "VmRSS"), faults(mount)
         assert mount.block(0).stat().st_size == size
         with mount.block(0).open("rb") as block:
