@@ -12,6 +12,7 @@ from asdffs.cli.identity import has_state, note_replacement
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.places import Held, places_in, places_of, top_of
 from asdffs.cli.remedies import told
+from asdffs.document import preloading
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
@@ -41,6 +42,8 @@ def _opened(
     real: str, command: str, settings: Settings, places: Places, *, typing: bool
 ) -> Iterator[tuple[Document, Held]]:
     settings = settings._replace(replacing=lambda new: note_replacement(real, new), tell=told)
+    if typing:
+        preloading.load()
     document = open_document(real, writable=True, settings=settings)
     held = Held(places)
     try:

@@ -1,8 +1,9 @@
-"""Imports what a mount needs later, before it is needed: the modules for changes, decoders and arrays.
+"""Imports modules before they are needed: those for changes, decoders and arrays.
 
-Commands that only read headers and the tree, and the start of a mount, do without them.  A mount imports them as soon
-as it is in use.  Otherwise they would come from another version if asdffs were upgraded meanwhile, and not at all if
-it were removed, or if the process had no file descriptor left.
+A command that only reads headers and the tree does without them.  A process that may run for long must have them.  If
+asdffs is upgraded meanwhile, a later import takes the new version, and if it is removed, the import fails.  It also
+fails if the process has no free file descriptor.  So a mount calls ``load`` soon after it is ready.  Commands with an
+editor, and programs that open a file for writing, call it when they open the file.
 """
 
 from __future__ import annotations
@@ -37,10 +38,7 @@ _MODULES: Final = (
 
 
 def load(*more: str) -> None:
-    """Import the modules, and ``more`` of them, by their names.
-
-    For a thread of its own: a request that needs one of them waits only for that one.
-    """
+    """Import these modules, and ``more`` by their names.  May be called in any thread, and again."""
     for name in (*_MODULES, *more):
         importlib.import_module(name)
     for kind in registry.KINDS:

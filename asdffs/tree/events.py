@@ -138,7 +138,7 @@ class _Reader:
     ``unique``: whether keys are compared, and a key that a mapping has twice is an error.
 
     ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars.  ``known``: values that are
-    right, with or without quotes.
+    right, with or without quotes.  ``known_keys``: keys that are text, with or without quotes.
     """
 
     def __init__(
@@ -164,8 +164,7 @@ class _Reader:
     def follow(self, events: Iterable[Any]) -> None:
         """Handle all events.
 
-        Most are scalars that are neither tagged nor collected, and known to be right: these are handled here, without
-        a call.
+        Most are scalars for which a few tests suffice; these are handled here, because a call takes as long again.
         """
         handlers: dict[type, Callable[[Any], object]] = {
             yaml.ScalarEvent: self.scalar,
@@ -191,14 +190,11 @@ class _Reader:
                             frame.kind = "sequence"
                         continue
                 elif value in known_keys:
-                    keys = frame.keys
-                    if keys is None:
+                    if frame.keys is None:
+                        frame.keys = {}
+                    if value not in frame.keys:
                         frame.key = value
-                        frame.keys = {value: event.start_mark.index}
-                        continue
-                    if value not in keys:
-                        frame.key = value
-                        keys[value] = event.start_mark.index
+                        frame.keys[value] = event.start_mark.index
                         continue
             handler = handlers.get(kind)
             if handler is not None:
@@ -249,10 +245,10 @@ class _Reader:
         ):
             self.check_value(event, value)
             key = key_value(event) if self.unique else value
+        elif self.unique and length < _LONGEST_KNOWN and len(self.known_keys) < _MOST_KNOWN:
+            self.known_keys.add(value)
         if not self.unique:
             return
-        if key is value and length < _LONGEST_KNOWN and len(self.known_keys) < _MOST_KNOWN:
-            self.known_keys.add(value)
         keys = frame.keys
         if keys is not None and key not in keys:
             keys[key] = event.start_mark.index
