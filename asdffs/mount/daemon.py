@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 _READY = b"ready"
 _STANDARD = (0, 1, 2)
-#: Seconds from the mount to the import of what it needs later: who mounts looks at the files first.
+#: Seconds from the mount to these imports.  Until then, the first requests are answered.
 _QUIET = 0.3
 #: Modules of views that many mounts need later.
 _LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding")
