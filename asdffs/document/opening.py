@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from asdffs.document import preloading
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.blocks.spool_room import SpoolRoom
@@ -91,6 +90,8 @@ def open_shared(path: str | os.PathLike[str], *, writable: bool) -> Document:
     """Open a document as ``open_document`` for the threads of a program, whose calls run one at a time."""
     document = open_document(os.fspath(path), writable=writable, settings=Settings(scheduler=SerialCalls()))
     if writable:
+        from asdffs.document import preloading  # who only reads does without
+
         preloading.load()
         document.note_owner({"pid": os.getpid(), "program": "a Python program"})
     return document
