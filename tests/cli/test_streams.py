@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.mounts import asdffs, environment_in, mounted, run
+from support.namespaces import in_own_namespace
 from support.samples import odd_file
 
 ASDFFS = f"{sys.executable} -m asdffs"
@@ -58,17 +59,7 @@ def test_regression_messages_of_libfuse_went_into_the_file(file: Path) -> None:
     before = file.read_bytes()
     (file.parent / "mnt").mkdir()
     script = f"mknod -m 666 none c 10 230 && mount --bind none /dev/fuse && {ASDFFS} mount -f data.asdf mnt 2>&-"
-    done = run(
-        "unshare",
-        "-m",
-        "--propagation",
-        "private",
-        "bash",
-        "-c",
-        script,
-        env=environment_in(file.parent),
-        cwd=file.parent,
-    )
+    done = in_own_namespace(script, file.parent)
     assert done.returncode == 6
     assert file.read_bytes() == before
 
@@ -141,7 +132,7 @@ def test_mount_points_with_any_white_space(file: Path, name: str) -> None:
     (file.parent / "empty").mkdir()
     assert asdffs("mount", file, point, environment=environment).returncode == 0
     try:
-        done = run("unshare", "-m", "--propagation", "private", "bash", "-c", script, env=environment)
+        done = in_own_namespace(script, file.parent, environment)
         shown = str(point).replace("\v", r"\x0b").replace("\N{LINE SEPARATOR}", r"\u2028")
         assert f"{shown}\trw\tserving" in done.stdout, done.stderr
     finally:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.mounts import asdffs, environment_in, run
+from support.namespaces import in_own_namespace
 from support.processes import wait_for
 from support.samples import BAD_UTF8_FILE, DATA, MAGIC, MASK, ODD_FILES, block_bytes, odd_file
 
@@ -317,7 +318,8 @@ def with_dev(script: str, place: Place) -> subprocess.CompletedProcess[str]:
     """The mount command in a mount namespace whose /dev has what ``script`` makes."""
     setup = "mount -t tmpfs tmpfs /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9"
     command = f"{sys.executable} -m asdffs mount {place.file} {place.point}"
-    return run("unshare", "-m", "sh", "-c", f"{setup} && {script.format(command=command)}", env=place.environment)
+    script = f"{setup} && {script.format(command=command)}"
+    return in_own_namespace(script, place.folder, place.environment)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another /dev needs root")

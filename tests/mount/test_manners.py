@@ -358,8 +358,9 @@ def test_the_form_that_fstab_uses(file: Path, tmp_path: Path) -> None:
     assert asdffs("umount", point, environment=environment).returncode == 0
 
 
+@pytest.mark.alone
 def test_in_a_user_namespace(file: Path, tmp_path: Path) -> None:
-    """As ``unshare -Urm`` gives it: root there, nobody special outside."""
+    """As ``unshare -Urm`` gives it: root there, nobody outside, and no right to drop mounts of other tests."""
     if run("unshare", "-Urm", "true").returncode != 0:
         pytest.skip("no right to make a user namespace")
     point = tmp_path / "mnt"

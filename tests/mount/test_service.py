@@ -17,6 +17,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from support.mounts import LIMIT, asdffs, environment_in, mounted, run
+from support.namespaces import in_own_namespace
 from support.processes import pids_with, wait_for
 from support.samples import odd_file
 
@@ -231,7 +232,7 @@ def test_mount_8_and_fstab(file: Path, tmp_path: Path, options: str) -> None:
         mount -t fuse.asdffs -o {options} {file} {point} && {look}
         mount -t fuse.asdffs -o sparkle {file} {point} || echo refused
     """
-    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment_in(tmp_path))
+    done = in_own_namespace(script, tmp_path)
     seen = f"{file} fuse.asdffs\n{options[:2] if options[:2] == 'ro' else 'rw'}\n"
     assert done.stdout == f"{seen}{seen}refused\n", done.stderr
     assert done.stderr.startswith("asdffs: unknown mount option 'sparkle'")
@@ -258,7 +259,7 @@ def test_doctor_says_what_is_missing(tmp_path: Path) -> None:
     script = f"mount -t tmpfs none /dev && mknod /dev/null c 1 3; exec {sys.executable} -m asdffs doctor"
     environment = environment_in(tmp_path)
     environment["PYTHONPATH"] = f"{blocked}:{environment['PYTHONPATH']}"
-    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment)
+    done = in_own_namespace(script, tmp_path, environment)
     assert done.returncode == 6
     lines = done.stdout.splitlines()
     assert (
@@ -279,7 +280,7 @@ def test_doctor_says_what_mount_8_needs(tmp_path: Path) -> None:
         eval "$(doctor | sed -n 's/.*->  sudo //p')"
         doctor
     """
-    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment_in(tmp_path))
+    done = in_own_namespace(script, tmp_path)
     before, after = done.stdout.splitlines()
     assert before.startswith("missing  mount -t fuse.asdffs: root does not find the command asdffs; "), done.stderr
     assert after.startswith("ok       mount -t fuse.asdffs: "), after
@@ -312,7 +313,7 @@ def test_an_ordinary_user(anybodys: Path) -> None:
         pytest.skip(f"{packages} cannot be read by other users")
     program = f"{python} -m asdffs"
     script = f"""
-        umount -l -a -t fuse.asdffs; mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse
+        mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse
         exec setpriv --reuid={NOBODY} --clear-groups sh -ec '
             {program} doctor | grep -E "fusermount3|mounting|problem"
             {program} mount data.asdf mnt && {program} ls | grep "$PWD" | cut -f 2,3
@@ -321,7 +322,7 @@ def test_an_ordinary_user(anybodys: Path) -> None:
     """
     environment = {**os.environ, "HOME": str(anybodys), "PYTHONPATH": f"{anybodys}/code{os.pathsep}{packages}"}
     environment.pop("XDG_STATE_HOME", None)
-    done = run("unshare", "-m", "--propagation", "private", "sh", "-c", script, env=environment, cwd=anybodys)
+    done = in_own_namespace(script, anybodys, environment)
     assert done.stdout.splitlines() == [
         "ok       /usr/bin/fusermount3: mounts for this user",
         "ok       mounting: a small file was mounted, read and unmounted",
@@ -330,13 +331,6 @@ def test_an_ordinary_user(anybodys: Path) -> None:
     ], done.stderr
     assert done.stderr == ""
     assert b"value: 2" in (anybodys / "data.asdf").read_bytes()
-
-
-def in_own_namespace(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Where no mounts of other tests are seen."""
-    without = "umount -l -a -t fuse.asdffs\n"
-    arguments = ("unshare", "-m", "--propagation", "private", "bash", "-c", without + script)
-    return run(*arguments, env=environment_in(folder), cwd=folder)
 
 
 ASDFFS = f"{sys.executable} -m asdffs"
