@@ -6,7 +6,9 @@ mappings and sequences with a wanted tag, and memory is proportional to these.  
 
 from __future__ import annotations
 
+import functools
 import itertools
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +19,8 @@ from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.byte_offsets import ByteOffsets
 from asdffs.tree.chunked import is_chunked
+from asdffs.tree.frames import Frame
+from asdffs.tree.key_table import LARGE, KeyTable
 from asdffs.tree.paths import Path
 from asdffs.tree.scalar_rules import (
     LONGEST_UNCHECKED,
@@ -85,60 +89,15 @@ class Reading(NamedTuple):
     root: Entries | None = None
 
 
-class _Frame:
-    """A collection whose end was not read yet.
-
-    ``value``: its content, None if it is not collected.  ``kind``: decides where an alias to it is allowed;
-    ``mapping``, ``mappings`` (a sequence of mappings only) or ``sequence``.  ``plain``: any child is allowed next,
-    and is not collected.  ``keys``: its keys so far, with the offset of each in characters.
-    """
-
-    __slots__ = (
-        "anchor",
-        "count",
-        "found",
-        "key",
-        "keys",
-        "kind",
-        "line",
-        "mapping",
-        "merge",
-        "plain",
-        "tag",
-        "value",
-    )
-
-    def __init__(self, kind: str) -> None:
-        self.mapping = kind == "mapping"
-        self.kind = kind
-        self.plain = True
-        self.key: str | None = None
-        self.keys: dict[object, int] | None = None
-        self.count = 0
-        self.anchor: str | None = None
-        self.found = False
-        self.value: Any = None
-        self.merge = False
-        self.tag: str | None = None
-        self.line = 0
-
-    @property
-    def wants_key(self) -> bool:
-        """Whether the next node is a key."""
-        return self.mapping and self.key is None
-
-    def step(self) -> str | int:
-        """Return the path component of the current child."""
-        return self.key or "" if self.mapping else self.count
-
-
 class _Reader:
     """Checks the events of ``text``.
 
     ``unique``: whether keys are compared, and a key that a mapping has twice is an error.
 
     ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars.  ``known``: values that are
-    right, with or without quotes.  ``known_keys``: keys that are text, with or without quotes.
+    right, with or without quotes.  ``known_keys``: keys that are text, with or without quotes.  ``large``: from how
+    many keys on those of a mapping are kept as a ``KeyTable``.  ``compare()`` is called when a key may be there
+    already; it must raise ``InvalidTreeError`` if the tree has a mapping with a key twice.
     """
 
     def __init__(
@@ -148,7 +107,7 @@ class _Reader:
         self.wanted = wanted
         self.skip = skip
         self.unique = unique
-        self.stack: list[_Frame] = []
+        self.stack: list[Frame] = []
         self.anchors: dict[str, str] = {}
         self.found: list[Found] = []
         self.documents = 0
@@ -160,6 +119,8 @@ class _Reader:
         self.root_hashes: array[int] | None = None
         self.known: set[str] = set()
         self.known_keys: set[str] = set()
+        self.large = LARGE
+        self.compare: Callable[[], object] = lambda: None
 
     def follow(self, events: Iterable[Any]) -> None:
         """Handle all events.
@@ -234,7 +195,7 @@ class _Reader:
         if event.implicit[0] and len(value) < _LONGEST_KNOWN and len(self.known) < _MOST_KNOWN:
             self.known.add(value)
 
-    def plain_key(self, frame: _Frame, event: Any, value: str) -> None:
+    def plain_key(self, frame: Frame, event: Any, value: str) -> None:
         """Take a key without tag and anchor.  The first test is that of ``is_text``, without the call."""
         key: object = value
         length = len(value)
@@ -252,6 +213,8 @@ class _Reader:
         keys = frame.keys
         if keys is not None and key not in keys:
             keys[key] = event.start_mark.index
+            if keys.__class__ is dict and len(keys) >= self.large:
+                frame.keys = KeyTable(keys)
         else:
             self.note_key(frame, key, event)
 
@@ -286,11 +249,14 @@ class _Reader:
             if self.unique and kind == "scalar":
                 self.note_key(frame, self.named[event.anchor], event)
 
-    def note_key(self, frame: _Frame, value: object, event: Any) -> None:
+    def note_key(self, frame: Frame, value: object, event: Any) -> None:
         """Note a key; raise ``InvalidTreeError`` if the mapping has it already."""
         keys = frame.keys
         if keys is None:
             keys = frame.keys = {}
+        elif isinstance(keys, KeyTable):
+            if value in keys:
+                self.compare()
         elif value in keys:
             first = self.text.decode(errors="replace").count("\n", 0, keys[value]) + 1
             shown = event.value if isinstance(event, yaml.ScalarEvent) else f"*{event.anchor}"
@@ -320,7 +286,7 @@ class _Reader:
         parent = stack[-1] if stack else None
         usual = tag is None and anchor is None and parent is not None and parent.plain and not parent.wants_key
         if usual and len(stack) < _DEEPEST:
-            stack.append(_Frame(kind))
+            stack.append(Frame(kind))
             return
         self.anchor(event, "mapping" if mapping else "sequence")
         self.check_place(event, mapping=mapping)
@@ -329,7 +295,7 @@ class _Reader:
         value: Any = ({} if mapping else []) if collect else None
         line = event.start_mark.line + 1
         plain = not collect and tag not in PAIR_TAGS
-        frame = _Frame(kind)
+        frame = Frame(kind)
         frame.value, frame.plain, frame.tag, frame.anchor = value, plain, tag, anchor
         frame.line, frame.found = line, found
         self.stack.append(frame)
@@ -354,7 +320,7 @@ class _Reader:
         if frame.anchor:
             self.anchors[frame.anchor] = frame.kind
         elif len(stack) < _NEAR and frame.keys is not None and (len(frame.keys) >= _MANY or not stack):
-            self.note_entries(frame, frame.keys, event)
+            self.note_entries(frame, event)
         if frame.found:
             path = tuple(above.step() for above in stack)
             self.take(Found(path, frame.tag or "", frame.value, frame.line))
@@ -371,12 +337,15 @@ class _Reader:
                 raise invalid_at("each entry of an ordered mapping must be a mapping of one key", event.start_mark)
             self.add(event, frame.kind, frame.value)
 
-    def note_entries(self, frame: _Frame, keys: dict[object, int], event: Any) -> None:
+    def note_entries(self, frame: Frame, event: Any) -> None:
         """Note where the entries of the root or of a large mapping begin, unless it is an array."""
         if frame.value is None and not (frame.tag and is_chunked(frame.tag)):
-            self.mappings.append(array("Q", (*keys.values(), event.start_mark.index)))
+            keys = frame.keys or {}
+            offsets = keys.offsets if isinstance(keys, KeyTable) else array("Q", keys.values())
+            offsets.append(event.start_mark.index)
+            self.mappings.append(offsets)
             if not self.stack:
-                self.root_hashes = array("q", map(hash, keys))
+                self.root_hashes = keys.hashes if isinstance(keys, KeyTable) else array("q", map(hash, keys))
 
     def anchor(self, event: Any, kind: str) -> None:
         if event.anchor and event.anchor in self.anchors:
@@ -429,6 +398,7 @@ def read_tree(
     """
     reader = _Reader(text, wanted, skip, unique=unique)
     reader.take = take or reader.take
+    reader.compare = functools.cache(lambda: _compare_keys(text, go_on))
     try:
         _follow(reader, text, go_on)
     except yaml.MarkedYAMLError as err:
@@ -442,6 +412,13 @@ def read_tree(
     hashes = reader.root_hashes
     root = Entries(mappings[-1], hashes) if hashes is not None else None
     return Reading(reader.found, reader.indirect, mappings, root)
+
+
+def _compare_keys(text: bytes, go_on: Callable[[], bool]) -> None:
+    """Read ``text`` again, and compare the keys themselves.  Raises as ``read_tree``."""
+    reader = _Reader(text, lambda _: False, frozenset(), unique=True)
+    reader.large = sys.maxsize
+    _follow(reader, text, go_on)
 
 
 def _follow(reader: _Reader, text: bytes, go_on: Callable[[], bool]) -> None:

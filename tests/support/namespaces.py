@@ -15,7 +15,7 @@ from support.mounts import environment_in, run
 
 #: findmnt writes a space of a name as \x20, and printf turns it back.
 _DROP = (
-    "findmnt -rno TARGET -t fuse.asdffs | while read -r point; do point=$(printf %b \"$point\"); "
+    'findmnt -rno TARGET -t fuse.asdffs | while read -r point; do point=$(printf %b "$point"); '
     'case "$point" in {kept}/*) ;; *) umount -l "$point";; esac; done\n'
 )
 

@@ -10,7 +10,7 @@ from support.yaml_trees import HEAD, TreeWriter
 
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
 from asdffs.errors import InvalidTreeError
-from asdffs.tree import validation
+from asdffs.tree import events, validation
 from asdffs.tree.rechecking import CheckedBefore
 from asdffs.tree.validation import check_text
 
@@ -55,7 +55,9 @@ def edited(text: str, rng: random.Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_it_says_the_same_as_without_the_text_before(seed: int) -> None:
+def test_it_says_the_same_as_without_the_text_before(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 2:
+        monkeypatch.setattr(events, "LARGE", 3)  # only the hashes of more keys are kept
     rng = random.Random(seed)
     text = TreeWriter(seed).text()
     for number in range(12):
