@@ -177,8 +177,9 @@ class Rank(enum.IntEnum):
     OVERWRITE = 8
     OUTLINE = 9
     LINKED_FILES = 10
-    FILE = 11
-    MOVE = 12
+    LOOK = 11
+    FILE = 12
+    MOVE = 13
 
 
 class _Held(threading.local):

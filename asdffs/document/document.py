@@ -27,6 +27,7 @@ from asdffs.errors import AsdffsError, DamagedBlockError, NoRoomError, TreeChang
 from asdffs.format.constants import INDEX_TOKEN
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_layout
+from asdffs.scheduling import Rank, RankedLock
 from asdffs.storage.backend import Backend, Folder
 from asdffs.tree.events import StoppedError
 from asdffs.tree.ndarrays import Ndarray
@@ -79,6 +80,7 @@ class Document(ForPrograms):
         )
         self._strict = strict
         self._schema = schema
+        self._looking = RankedLock(setup.scheduler, Rank.LOOK)
         self.blocks = Blocks(self)
         self.arrays = ArrayIndex(self)
 
@@ -116,7 +118,7 @@ class Document(ForPrograms):
         Raises ``TreeChangedError`` if the text has another version now, ``InvalidTreeError``, or as
         ``Transaction.commit``.
         """
-        with self.change.entered():
+        with self._looking.entered(), self.change.entered():
             if over is not None and over != self.tree.version:
                 raise TreeChangedError("the tree was changed meanwhile", path=self.path)
             self.contents.flush_appended()
@@ -185,23 +187,31 @@ class Document(ForPrograms):
         """Return whether an index must be written; inside another file the tree and the index change together."""
         return (self.table.moved or self._index_is_wrong()) and self.layout.index is None and self.may_have_index
 
-    def check_tree(self) -> None:
+    def check_tree(self, version: int | None = None) -> None:
         """Check whether sources and shapes fit the blocks, and put warnings into ``report.warnings``.
 
-        Other requests are served meanwhile.  If one of them changes the tree, this check stops, because the change
-        checks the new tree.
+        ``version``: do so only if the tree still has this version; who changed it has checked it.
+
+        Other requests are served meanwhile.  One that changes the tree waits: it then reads only what it changes, and
+        the memory for one reading is enough.  This check stops if the tree was changed in another way.
         """
+        with self._looking.entered():
+            if version is None or version == self.tree.version:
+                self._look_at_tree()
+
+    def _look_at_tree(self) -> None:
         tree, version = self.tree, self.tree.version
         text = tree.text()
         with self.report.progress.over("looking at the tree", len(text)), self.scheduler.waiting():
             try:
-                warnings = self.fit.look_at(
+                warnings, entries = self.fit.look_at(
                     text, lambda: self.tree.version == version and not self.scheduler.stopping
                 )
             except StoppedError:
                 return
         if self.tree.version == version:
             self.fit.note(warnings)
+            self.tree.note_entries(entries)
 
     def check_shrunk(self) -> None:
         """Check the tree again if blocks were made smaller since the last check, and note arrays that do not fit.

@@ -83,6 +83,13 @@ class TreeEditor:
         """Return the ndarrays of the committed tree.  Raises ``InvalidTreeError`` if it is not valid YAML."""
         return find_arrays(self.text(), self._dialect)
 
+    def note_entries(self, root: Entries | None) -> None:
+        """Note the entries of the committed tree, so that the next commit reads only those that it changes.
+
+        ``root``: of the whole text, read with ``unique``; None if they are not known.
+        """
+        self._root = root
+
     def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None]) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, atomically and durably, and return the arrays of the new tree.
 
@@ -104,6 +111,7 @@ class TreeEditor:
         old = self.text()
         if old == new:
             return checked.arrays
+        self._root = known = None  # these take memory, and what follows needs much
         if len(new) > table.layout.padding.stop:
             table.check_all()
         layout = table.layout

@@ -17,6 +17,7 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InUseError, InvalidTreeError, NotPermittedError, Remedy
 from asdffs.scheduling import Scheduler
 from asdffs.tree.arrays import look_at_arrays
+from asdffs.tree.events import Entries
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import ArrayFault, fault_in_block
 
@@ -142,17 +143,19 @@ class TreeFit:
         anew, self._shrunk = now != self._shrunk, now
         return anew
 
-    def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[str, ...]:
-        """Return the warnings about ``text``, which was the committed tree.
+    def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[tuple[str, ...], Entries | None]:
+        """Return the warnings about ``text``, which was the committed tree, and its entries if it is valid.
 
         The caller does not hold the main lock.  Raises ``StoppedError`` soon after ``go_on()`` returns False.
         """
         judge = _Judge(self._contents.count, self._size_or_none)
         try:
-            look_at_arrays(text, self._tree.dialect, judge.take, go_on, anew=judge.warnings.clear)
+            found = look_at_arrays(
+                text, self._tree.dialect, judge.take, go_on, unique=True, anew=judge.warnings.clear
+            )
         except InvalidTreeError as err:
-            return (f"the tree is not valid: {err}",)
-        return tuple(judge.warnings)
+            return (f"the tree is not valid: {err}",), None
+        return tuple(judge.warnings), found.root
 
     def note(self, warnings: tuple[str, ...]) -> None:
         """Put the warnings into the report, and new ones into the log; also that the file is truncated."""

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from typing import Any, Final, Protocol
 
+from asdffs import allocator
 from asdffs.document.document import Document
 from asdffs.document.report import Outcome
 from asdffs.document.saves.places import Places
@@ -60,20 +61,25 @@ class ServedFile:
         self._note = note
         self.vfs = Vfs(opened.document, opened.places, shown, kernel=kernel, number=number)
         self.document.note_owner({**note, "state": "serving"})
+        self._version = self.document.tree.version
         self.unchecked = self.document.tree.size > _LARGE_TREE
         if not self.unchecked:
             self.document.check_tree()
 
     def look_at_tree(self) -> None:
-        """Check a large tree; warnings go into the report.  A disk error here does not end the mount."""
+        """Check a large tree, unless a save did; warnings go into the report.
+
+        A disk error here does not end the mount.
+        """
         if not self.unchecked:
             return
         try:
-            self.document.check_tree()
+            self.document.check_tree(self._version)
         except OSError as err:
             logger.warning("the tree could not be checked: %s", err.strerror)
         finally:
             self.unchecked = False
+            allocator.give_back()  # a large tree leaves much
 
     def end(self) -> Outcome:
         """Finish the file, keep unsaved work beside it, and return the outcome.  The file stays open."""
