@@ -108,15 +108,18 @@ class TreeEditor:
         check(checked.arrays)
         self._transaction.mode.check_healthy()
         self._transaction.check_unchanged()
-        old = self.text()
-        if old == new:
+        backend, before = self._transaction.backend, self.size
+        with self._scheduler.waiting():  # reading and comparing large texts takes a while
+            old = backend.read_at(0, before)
+            same = old == new
+        if same:
             return checked.arrays
         self._root = known = None  # these take memory, and what follows needs much
         if len(new) > table.layout.padding.stop:
             table.check_all()
         layout = table.layout
         padding = self.padding_byte()
-        with self._scheduler.waiting():  # comparing large texts takes a while
+        with self._scheduler.waiting():
             plan, after = self._plan(layout, old, padding, new)
         size = len(new)
         del old, new, draft  # they may have many megabytes, and the plan has its own copy

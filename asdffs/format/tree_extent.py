@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from asdffs.format import long_texts
+
 #: Longest match of the end marker, in bytes: CR LF ... CR LF.  A search that continues in new bytes must step back
 #: by one less than this.
 END_MARKER_MAX: Final = 7
@@ -45,7 +47,7 @@ def find_tree_end(text: bytes | bytearray, start: int, *, at_eof: bool) -> int |
 
     With ``at_eof``, ``text`` ends where the file ends, and the last newline may be missing.
     """
-    place = text.find(_END_MARKER, start)
+    place = long_texts.find(text, _END_MARKER, start)
     while place >= 0:  # a regular expression takes a second for 30 MB, without releasing the GIL
         stop = place + len(_END_MARKER)
         for newline in _NEWLINES:
@@ -53,7 +55,7 @@ def find_tree_end(text: bytes | bytearray, start: int, *, at_eof: bool) -> int |
                 return stop + len(newline)
         if at_eof and text[stop:] in _AT_EOF:
             return len(text)
-        place = text.find(_END_MARKER, stop)
+        place = long_texts.find(text, _END_MARKER, stop)
     return None
 
 

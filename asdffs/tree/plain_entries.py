@@ -12,9 +12,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-#: What an entry needs to have an array or to lead to one: YAML's indicators of tags, anchors and aliases, and
-#: ``$ref``, which may be escaped by a backslash.
-_INDICATORS: Final = (b"!", b"&", b"*", b"\\", b"$ref")
+from asdffs.format import long_texts
+
+#: What an entry needs to have an array or to lead to one: YAML's indicators of tags, anchors and aliases, and the
+#: first letter of ``$ref``, which may be escaped by a backslash.  Single bytes, which are found fast.
+_INDICATORS: Final = (b"!", b"&", b"*", b"\\", b"$")
 #: Ends of lines besides LF and CR LF (YAML 1.1, section 4.1.4).
 _OTHER_BREAKS: Final = tuple(end.encode() for end in ("\x85", "\u2028", "\u2029"))
 
@@ -72,7 +74,7 @@ def without(text: bytes, runs: Iterable[tuple[int, int]]) -> Shortened:
 
     ``runs``: where each begins and ends, in ascending order.  A run inside of one before it is ignored.
     """
-    if text.count(b"\r") != text.count(b"\r\n") or any(end in text for end in _OTHER_BREAKS):
+    if _has_other_breaks(text):
         return Shortened(text, ())
     pieces: list[bytes] = []
     cuts: list[tuple[int, int, int]] = []
@@ -84,6 +86,13 @@ def without(text: bytes, runs: Iterable[tuple[int, int]]) -> Shortened:
             place, missing = stop, missing + stop - start - len(left)
             cuts.append((start, stop, missing))
     return Shortened(b"".join([*pieces, text[place:]]), cuts)
+
+
+def _has_other_breaks(text: bytes) -> bool:
+    """Return whether a line of ``text`` may end without LF."""
+    if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
+        return True
+    return not text.isascii() and any(long_texts.find(text, end) >= 0 for end in _OTHER_BREAKS)
 
 
 def _places(text: bytes, what: bytes) -> Iterator[int]:
