@@ -52,7 +52,7 @@ class TreeEditor:
         self._table = table
         self._dialect = dialect
         self._policy = policy
-        self._root: Entries | None = None
+        self._entries: Entries | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -83,12 +83,12 @@ class TreeEditor:
         """Return the ndarrays of the committed tree.  Raises ``InvalidTreeError`` if it is not valid YAML."""
         return find_arrays(self.text(), self._dialect)
 
-    def note_entries(self, root: Entries | None) -> None:
-        """Note the entries of the committed tree, so that the next commit reads only those that it changes.
+    def note_entries(self, entries: Entries | None) -> None:
+        """Note entries of the committed tree, so that the next commit reads only those that it changes.
 
-        ``root``: of the whole text, read with ``unique``; None if they are not known.
+        ``entries``: of the whole text, read with ``unique``; None if they are not known.
         """
-        self._root = root
+        self._entries = entries
 
     def commit(self, draft: bytes, check: Callable[[tuple[Ndarray, ...]], None]) -> tuple[Ndarray, ...]:
         """Make ``draft`` the text of the file, atomically and durably, and return the arrays of the new tree.
@@ -102,7 +102,7 @@ class TreeEditor:
         table = self._table
         new = complete_last_line(draft)
         head = self._transaction.backend.read_at(0, table.layout.text_start)
-        known = CheckedBefore(self._text_again, self._root) if self._root is not None else None
+        known = CheckedBefore(self._text_again, self._entries) if self._entries is not None else None
         with self._scheduler.waiting():
             checked = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head, checked=known)
         check(checked.arrays)
@@ -114,7 +114,7 @@ class TreeEditor:
             same = old == new
         if same:
             return checked.arrays
-        self._root = known = None  # these take memory, and what follows needs much
+        self._entries = known = None  # these take memory, and what follows needs much
         if len(new) > table.layout.padding.stop:
             table.check_all()
         layout = table.layout
@@ -126,7 +126,7 @@ class TreeEditor:
 
         def adopt() -> None:
             self.version += 1
-            self._root = checked.root
+            self._entries = checked.entries
             self._changes.note(TREE)
             shift = plan.move.shift if plan.move else 0
             moved = after.with_text(checked.header, checked.start, size, shift, plan.new_size)

@@ -146,7 +146,8 @@ class TreeFit:
     def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[tuple[str, ...], Entries | None]:
         """Return the warnings about ``text``, which was the committed tree, and its entries if it is valid.
 
-        The caller does not hold the main lock.  Raises ``StoppedError`` soon after ``go_on()`` returns False.
+        The entries are those of ``events.Reading``.  The caller does not hold the main lock.  Raises ``StoppedError``
+        soon after ``go_on()`` returns False.
         """
         judge = _Judge(self._contents.count, self._size_or_none)
         try:
@@ -155,7 +156,7 @@ class TreeFit:
             )
         except InvalidTreeError as err:
             return (f"the tree is not valid: {err}",), None
-        return tuple(judge.warnings), found.root
+        return tuple(judge.warnings), found.entries
 
     def note(self, warnings: tuple[str, ...]) -> None:
         """Put the warnings into the report, and new ones into the log; also that the file is truncated."""

@@ -33,17 +33,18 @@ def look_at_arrays(
     *,
     unique: bool = False,
     anew: Callable[[], object],
+    first_key: int | None = None,
 ) -> Reading:
     """Pass each ndarray of the tree to ``take``, so that a million of them need not be kept.  See ``find_arrays``.
 
     ``anew`` is called before all of them are passed a second time, because one contains an alias.  The reading has
-    the entries of large mappings; see ``read_tree``.
+    the entries of large mappings; see ``read_tree``, also for ``first_key``.
     """
 
     def taken(found: Found) -> None:
         take(ndarray_of(found, dialect))
 
-    reading = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, take=taken)
+    reading = read_tree(text, dialect.is_ndarray, _SKIP, go_on, unique=unique, take=taken, first_key=first_key)
     if not reading.indirect:
         return reading
     from asdffs.tree.outline import read_outline

@@ -48,6 +48,8 @@ _DEEPEST = 240
 _TOO_DEEP = f"nested more than {_DEEPEST} deep; the asdf library could not read it"
 #: Number of keys of a large mapping, and how near to the root it must be for ``Reading.mappings``.
 _MANY = 8
+#: Entries that are read again when one changes: the first one, and those next to the change.
+_READ_AGAIN = 4
 _NEAR = 3
 #: The most values that are remembered to be right, and the length of the longest.
 _MOST_KNOWN = 4096
@@ -74,19 +76,30 @@ class Entries(NamedTuple):
     hashes: array[int]
 
 
+class _Noted(NamedTuple):
+    """The mapping whose entries are noted so far: its number in ``Reading.mappings``, and the hashes of its keys.
+
+    ``worth``: characters that need not be read again when one of the entries changes, about.
+    """
+
+    number: int
+    hashes: array[int]
+    worth: float
+
+
 class Reading(NamedTuple):
     """The collections found in a tree.
 
     ``indirect``: whether one of them contains an alias or a merge key.  Its value is None there; the outline
     (``outline``) resolves it.  ``mappings``: for each large mapping near the root that is no array and has no anchor,
-    the offsets of its keys and of its end in bytes; ``root``: the entries of the tree itself, None if it has an
-    anchor.  Without comparing keys (``unique``), both are empty.
+    the offsets of its keys and of its end in bytes; ``entries``: the entries of one of these, without which most of
+    the tree is left out, or of the tree itself.  Without comparing keys (``unique``), there are none of both.
     """
 
     found: list[Found]
     indirect: bool
     mappings: Sequence[Sequence[int]]
-    root: Entries | None = None
+    entries: Entries | None = None
 
 
 class _Reader:
@@ -97,7 +110,8 @@ class _Reader:
     ``anchors``: the kind of each anchored node; ``named``: the value of anchored scalars.  ``known``: values that are
     right, with or without quotes.  ``known_keys``: keys that are text, with or without quotes.  ``large``: from how
     many keys on those of a mapping are kept as a ``KeyTable``.  ``compare()`` is called when a key may be there
-    already; it must raise ``InvalidTreeError`` if the tree has a mapping with a key twice.
+    already; it must raise ``InvalidTreeError`` if the tree has a mapping with a key twice.  ``first_key``: if given,
+    the entries of the mapping are noted whose first key begins there, in characters.
     """
 
     def __init__(
@@ -116,7 +130,8 @@ class _Reader:
         self.named: dict[str, object] = {}
         self.take: Callable[[Found], object] = self.found.append
         self.mappings: list[array[int]] = []
-        self.root_hashes: array[int] | None = None
+        self.noted: _Noted | None = None
+        self.first_key: int | None = None
         self.known: set[str] = set()
         self.known_keys: set[str] = set()
         self.large = LARGE
@@ -319,7 +334,11 @@ class _Reader:
         frame = stack.pop()
         if frame.anchor:
             self.anchors[frame.anchor] = frame.kind
-        elif len(stack) < _NEAR and frame.keys is not None and (len(frame.keys) >= _MANY or not stack):
+        elif (
+            len(stack) < _NEAR
+            and frame.keys is not None
+            and (len(frame.keys) >= _MANY or not stack or self.first_key is not None)
+        ):
             self.note_entries(frame, event)
         if frame.found:
             path = tuple(above.step() for above in stack)
@@ -339,13 +358,19 @@ class _Reader:
 
     def note_entries(self, frame: Frame, event: Any) -> None:
         """Note where the entries of the root or of a large mapping begin, unless it is an array."""
-        if frame.value is None and not (frame.tag and is_chunked(frame.tag)):
-            keys = frame.keys or {}
-            offsets = keys.offsets if isinstance(keys, KeyTable) else array("Q", keys.values())
-            offsets.append(event.start_mark.index)
-            self.mappings.append(offsets)
-            if not self.stack:
-                self.root_hashes = keys.hashes if isinstance(keys, KeyTable) else array("q", map(hash, keys))
+        if frame.value is not None or (frame.tag and is_chunked(frame.tag)):
+            return
+        keys = frame.keys or {}
+        offsets = keys.offsets if isinstance(keys, KeyTable) else array("Q", keys.values())
+        offsets.append(event.start_mark.index)
+        self.mappings.append(offsets)
+        if self.first_key is None:
+            worth = (offsets[-1] - offsets[0]) * (1 - _READ_AGAIN / max(1, len(keys)))
+        else:
+            worth = 1.0 if offsets[0] == self.first_key else 0.0
+        if self.noted is None or worth > self.noted.worth:
+            hashes = keys.hashes if isinstance(keys, KeyTable) else array("q", map(hash, keys))
+            self.noted = _Noted(len(self.mappings) - 1, hashes, worth)
 
     def anchor(self, event: Any, kind: str) -> None:
         if event.anchor and event.anchor in self.anchors:
@@ -385,6 +410,7 @@ def read_tree(
     *,
     unique: bool = False,
     take: Callable[[Found], object] | None = None,
+    first_key: int | None = None,
 ) -> Reading:
     """Check ``text`` and return its collections whose tag is ``wanted``, in the order of their ends.
 
@@ -392,12 +418,15 @@ def read_tree(
 
     ``go_on`` is called every few thousand events.  ``unique``: refuse a mapping that has a key twice (YAML 1.1,
     section 3.2.1.3), because every reader drops one of the two; and note entries (``Reading``).  ``take`` is called
-    with each collection; then none is returned.
+    with each collection; then none is returned.  ``first_key``: return the entries of the mapping whose first key
+    begins at this byte, if there is one.
 
     Raises ``InvalidTreeError`` with line and column, ``StoppedError`` when ``go_on`` returns False.
     """
     reader = _Reader(text, wanted, skip, unique=unique)
     reader.take = take or reader.take
+    if first_key is not None:
+        reader.first_key = len(text[:first_key].decode())
     reader.compare = functools.cache(lambda: _compare_keys(text, go_on))
     try:
         _follow(reader, text, go_on)
@@ -409,9 +438,9 @@ def read_tree(
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
     in_bytes = ByteOffsets(text) if reader.mappings else None
     mappings = [in_bytes.convert(offsets) for offsets in reader.mappings] if in_bytes is not None else []
-    hashes = reader.root_hashes
-    root = Entries(mappings[-1], hashes) if hashes is not None else None
-    return Reading(reader.found, reader.indirect, mappings, root)
+    noted = reader.noted
+    entries = Entries(mappings[noted.number], noted.hashes) if noted is not None else None
+    return Reading(reader.found, reader.indirect, mappings, entries)
 
 
 def _compare_keys(text: bytes, go_on: Callable[[], bool]) -> None:

@@ -1,10 +1,11 @@
 """Checks a changed text of a large tree without reading the entries that did not change.
 
-The entries of the tree, a mapping, are read one after the other.  So what PyYAML says of an entry does not depend on
-the entries before it, if it begins as an entry.  Entries at the start and at the end of the text that are the same as
-in the last text, and have no tag, anchor or alias, are left out (``plain_entries``).  The entries next to the change
-are read, and must begin where they did, in the same column.  So nothing in the change, such as a quote without its
-end, reaches into the entries behind it.  Pure.  All offsets are in bytes.
+Known are the entries of one large mapping of the last text: the tree itself, or a mapping near its root.  They are
+read one after the other, so what PyYAML says of an entry does not depend on the entries before it, if it begins as an
+entry.  Entries at the start and at the end of the mapping that are the same as in the last text, and have no tag,
+anchor or alias, are left out (``plain_entries``).  What is before and behind the mapping is read, and so are the
+entries next to the change, which must begin where they did, in the same column.  So nothing in the change, such as a
+quote without its end, reaches into the entries behind it.  Pure.  All offsets are in bytes.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from asdffs.tree.plain_entries import Shortened, find_indicators, plain_runs, wi
 
 
 class CheckedBefore(NamedTuple):
-    """A text that was checked.  ``read()`` returns it; ``root``: the entries of its tree.
+    """A text that was checked.  ``read()`` returns it; ``entries``: those of one of its mappings.
 
     The text is read when it is needed, so that it is not in memory while a whole new text is parsed.
     """
 
     read: Callable[[], bytes]
-    root: Entries
+    entries: Entries
 
 
 class Rest(NamedTuple):
@@ -77,7 +78,7 @@ class Rest(NamedTuple):
 
 def rest_to_read(text: bytes, before: CheckedBefore) -> Rest | None:
     """Return what is to be read of ``text``; None if it is too different from the text before."""
-    offsets, old = before.root.offsets, before.read()
+    offsets, old = before.entries.offsets, before.read()
     same = common_prefix(old, text) if old != text else offsets[0]
     same_end = common_suffix(old, text, min(len(text), len(old)) - same)
     first = bisect_right(offsets, same) - 1  # the entries before this one end before the change
@@ -91,7 +92,7 @@ def rest_to_read(text: bytes, before: CheckedBefore) -> Rest | None:
     heads = plain_runs(offsets[1:first], indicators)
     tails = plain_runs(array("Q", (place + shift for place in offsets[last + 1 :])), indicators)
     shortened = without(text, chain(heads, tails))
-    return Rest(shortened, before.root, first, last, shift) if shortened.cuts else None
+    return Rest(shortened, before.entries, first, last, shift) if shortened.cuts else None
 
 
 def _column(text: bytes, place: int) -> int:

@@ -31,7 +31,7 @@ MISSING_END = "end marker missing: the save may be incomplete; a tree ends with 
 class CheckedText(NamedTuple):
     """A text that may become the tree of a file.
 
-    ``start``: the offset where its tree begins in bytes.  ``mappings`` and ``root``: see ``events.Reading``;
+    ``start``: the offset where its tree begins in bytes.  ``mappings`` and ``entries``: see ``events.Reading``;
     ``mappings`` is empty if only a part of the text was read.
     """
 
@@ -39,7 +39,7 @@ class CheckedText(NamedTuple):
     start: int
     arrays: tuple[Ndarray, ...] = ()
     mappings: Sequence[Sequence[int]] = ()
-    root: Entries | None = None
+    entries: Entries | None = None
 
 
 def check_text(
@@ -63,13 +63,13 @@ def check_text(
     found = _read_changes(text, dialect, checked) if checked is not None else None
     if found is None:
         arrays, reading = _read(text, dialect)
-        return CheckedText(header, start, arrays, reading.mappings, reading.root)
-    return CheckedText(header, start, found[0], root=found[1])
+        return CheckedText(header, start, arrays, reading.mappings, reading.entries)
+    return CheckedText(header, start, found[0], entries=found[1])
 
 
-def _read(text: bytes, dialect: Dialect) -> tuple[tuple[Ndarray, ...], Reading]:
+def _read(text: bytes, dialect: Dialect, first_key: int | None = None) -> tuple[tuple[Ndarray, ...], Reading]:
     arrays: list[Ndarray] = []
-    reading = look_at_arrays(text, dialect, arrays.append, unique=True, anew=arrays.clear)
+    reading = look_at_arrays(text, dialect, arrays.append, unique=True, anew=arrays.clear, first_key=first_key)
     return tuple(arrays), reading
 
 
@@ -81,11 +81,11 @@ def _read_changes(
     if rest is None:
         return None
     try:
-        arrays, reading = _read(rest.shortened.text, dialect)
+        arrays, reading = _read(rest.shortened.text, dialect, checked.entries.offsets[0])
     except InvalidTreeError:  # the whole text has the same error, which then names the place
         return None
-    root = rest.join(reading.root)
-    return None if root is None else (arrays, root)
+    entries = rest.join(reading.entries)
+    return None if entries is None else (arrays, entries)
 
 
 def _check_utf8(text: bytes) -> None:

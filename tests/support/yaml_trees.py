@@ -31,8 +31,10 @@ class TreeWriter:
         self.random = random.Random(seed)
         self.number = 0
 
-    def text(self) -> str:
-        rest = "".join(self.mapping(0))
+    def text(self, depth: int = 0) -> str:
+        """``depth``: how many mappings of one entry are around the rest of the tree."""
+        around = "".join(f"{'  ' * n}in{n}:\n" for n in range(depth))
+        rest = around + "".join(self.mapping(depth))
         return f"{HEAD}first: &first !core/ndarray-1.1.0 {{data: [1, 2]}}\n{rest}...\n"
 
     def mapping(self, depth: int) -> Iterator[str]:

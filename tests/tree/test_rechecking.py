@@ -11,6 +11,7 @@ from support.yaml_trees import HEAD, TreeWriter
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
 from asdffs.errors import InvalidTreeError
 from asdffs.tree import events, validation
+from asdffs.tree.events import Entries, read_tree
 from asdffs.tree.rechecking import CheckedBefore
 from asdffs.tree.validation import check_text
 
@@ -39,8 +40,16 @@ def checked(text: str, before: CheckedBefore | None = None) -> Any:
         found = check_text(text.encode("utf-8", "surrogatepass"), ASDF1, had_tree=True, checked=before)
     except InvalidTreeError as err:
         return str(err)
-    root = None if found.root is None else ([*found.root.offsets], [*found.root.hashes])
-    return found.header, found.start, found.arrays, root
+    if found.entries is not None:
+        compare_entries(text.encode(), found.entries)
+    return found.header, found.start, found.arrays
+
+
+def compare_entries(text: bytes, entries: Entries) -> None:
+    """Assert that these are the entries of the mapping of ``text`` that begins where they do."""
+    whole = read_tree(text, ASDF1.is_ndarray, unique=True, first_key=entries.offsets[0]).entries
+    assert whole is not None
+    assert ([*entries.offsets], [*entries.hashes]) == ([*whole.offsets], [*whole.hashes])
 
 
 def edited(text: str, rng: random.Random) -> str:
@@ -59,12 +68,12 @@ def test_it_says_the_same_as_without_the_text_before(seed: int, monkeypatch: pyt
     if seed % 2:
         monkeypatch.setattr(events, "LARGE", 3)  # only the hashes of more keys are kept
     rng = random.Random(seed)
-    text = TreeWriter(seed).text()
+    text = TreeWriter(seed).text(depth=seed % 3)
     for number in range(12):
         before = check_text(text.encode(), ASDF1, had_tree=True)
-        assert before.root is not None
+        assert before.entries is not None
         new = edited(text, rng)
-        known = CheckedBefore(text.encode, before.root)
+        known = CheckedBefore(text.encode, before.entries)
         assert checked(new, known) == checked(new), (seed, number)
         if not isinstance(checked(new), str) and len(new) < 100_000:
             text = new
@@ -74,13 +83,14 @@ def test_it_says_the_same_as_without_the_text_before(seed: int, monkeypatch: pyt
 def test_regression_the_indentation_of_the_tree_counts(mark: str) -> None:
     """The first entry was moved, and the others were taken for entries of the same mapping."""
     text = f"{HEAD}first: 1\nsecond: 2\n...\n"
-    root = check_text(text.encode(), ASDF1, had_tree=True).root
-    assert root is not None
+    entries = check_text(text.encode(), ASDF1, had_tree=True).entries
+    assert entries is not None
     changed = text.replace("first", f"{mark}first")
     assert isinstance(checked(changed), str)
-    assert checked(changed, CheckedBefore(text.encode, root)) == checked(changed)
+    assert checked(changed, CheckedBefore(text.encode, entries)) == checked(changed)
 
 
+@pytest.mark.parametrize("indent", ["", "  ", "      "])
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -91,10 +101,14 @@ def test_regression_the_indentation_of_the_tree_counts(mark: str) -> None:
         ("k999: [1", "z: [1"),
     ],
 )
-def test_only_what_changed_is_read(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = HEAD + "".join(f"k{n}: [1, {{a: {n}}}, \u00b5]\n" for n in range(1000)) + "...\n"
-    root = check_text(text.encode(), ASDF1, had_tree=True).root
-    assert root is not None
+def test_only_what_changed_is_read(old: str, new: str, indent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``indent``: the entries are in the tree itself, or in a mapping in it, as those of Roman are."""
+    lines = [f"{indent}k{n}: [1, {{a: {n}}}, \u00b5]\n" for n in range(1000)]
+    more = ("first: \u00b5\nroman:\n", "last: 1\n") if indent else ("", "")
+    text = HEAD + more[0] + "".join(lines) + more[1] + "...\n"
+    new = new.replace("\n", f"\n{indent}")
+    entries = check_text(text.encode(), ASDF1, had_tree=True).entries
+    assert entries is not None
     changed = text.replace(old, new)
     expected = checked(changed)
     lengths: list[int] = []
@@ -105,6 +119,6 @@ def test_only_what_changed_is_read(old: str, new: str, monkeypatch: pytest.Monke
         return look(text, *more, **named)
 
     monkeypatch.setattr(validation, "look_at_arrays", looked)
-    assert checked(changed, CheckedBefore(text.encode, root)) == expected
+    assert checked(changed, CheckedBefore(text.encode, entries)) == expected
     assert len(lengths) == 1
     assert lengths[0] < 40
