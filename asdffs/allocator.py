@@ -24,8 +24,8 @@ _ARENA_MAX: Final = -8
 #: Buffers of fewer bytes than the first are kept when they are freed, as long as no more than the second are free.
 #: While something is decoded, the first is the most that glibc allows.
 _WHILE_DECODING: Final = (32 << 20, 64 << 20)
-#: At other times.  glibc would choose larger figures once a large buffer was freed, such as the text of a large tree.
-_OTHERWISE: Final = (4 << 20, 8 << 20)
+#: Afterwards.  glibc chooses such figures itself once a buffer of 4 MiB was freed, but no longer after mallopt(3).
+_AFTERWARDS: Final = (4 << 20, 8 << 20)
 
 
 class _Allocator:
@@ -50,7 +50,6 @@ def own_process() -> None:
         library.malloc_trim.argtypes = [ctypes.c_size_t]
         library.mallopt(_ARENA_MAX, 1)  # malloc_trim does not free the ends of others, which threads would get
         _Allocator.library = library
-        _tell(_OTHERWISE)
 
 
 def give_back() -> None:
@@ -77,15 +76,11 @@ def _change_users(change: int) -> None:
     """Count who is inside of ``reused_memory``; tell the C library when the first comes and when the last goes."""
     with _lock:
         before, _Allocator.users = _Allocator.users, _Allocator.users + change
-        if _Allocator.library is None or (before and _Allocator.users):
+        library = _Allocator.library
+        if library is None or (before and _Allocator.users):
             return
-        _tell(_WHILE_DECODING if _Allocator.users else _OTHERWISE)
+        largest, free = _WHILE_DECODING if _Allocator.users else _AFTERWARDS
+        library.mallopt(_MMAP_THRESHOLD, largest)
+        library.mallopt(_TRIM_THRESHOLD, free)
         if not _Allocator.users:
-            _Allocator.library.malloc_trim(0)
-
-
-def _tell(figures: tuple[int, int]) -> None:
-    """Tell the C library which buffers to keep: of fewer bytes than the first, as long as no more than the second."""
-    largest, free = figures
-    _Allocator.library.mallopt(_MMAP_THRESHOLD, largest)
-    _Allocator.library.mallopt(_TRIM_THRESHOLD, free)
+            library.malloc_trim(0)

@@ -24,6 +24,7 @@ _MODULES: Final = (
     "asdffs.document.blocks.decoding",
     "asdffs.document.blocks.package_codecs",
     "asdffs.document.blocks.steps",
+    "asdffs.document.saves.corrections",
     "asdffs.document.saves.keeping",
     "asdffs.document.tree_fit",
     "asdffs.storage.gap",

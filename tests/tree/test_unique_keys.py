@@ -132,5 +132,5 @@ def test_numbers_of_the_same_hash_are_read_again_once(monkeypatch: pytest.Monkey
     text = b"".join(b"%d: x\n" % (prime * n) for n in range(20))
     reading = read_tree(HEAD + text + b"...\n", lambda _: False, unique=True)
     assert len(compared) == 1
-    assert reading.root is not None
-    assert len(reading.root.hashes) == 20
+    assert reading.entries is not None
+    assert len(reading.entries.hashes) == 20

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
-from asdffs.document.saves.corrections import corrects
 from asdffs.document.saves.history import History
 from asdffs.errors import AsdffsError, InvalidTreeError, NoRoomError, StaleFileError
 
@@ -99,6 +98,8 @@ class Drafts:
 
 def _is_corrected(path: str, before: bytes, text: bytes) -> bool:
     """Return whether ``text``, which is saved, corrects the refused text at ``path``; False if it cannot be read."""
+    from asdffs.document.saves.corrections import corrects  # few saves are refused
+
     try:
         return corrects(before, _read(path), text)
     except OSError as err:
