@@ -29,6 +29,8 @@ _MODULES: Final = (
     "asdffs.document.tree_fit",
     "asdffs.storage.gap",
     "asdffs.storage.journal",
+    "asdffs.tree.byte_offsets",
+    "asdffs.tree.key_table",
     "asdffs.tree.outline",
     "asdffs.tree.rechecking",
     "asdffs.tree.validation",

@@ -11,16 +11,14 @@ import itertools
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
-from asdffs.tree.byte_offsets import ByteOffsets
 from asdffs.tree.chunked import is_chunked
 from asdffs.tree.frames import Frame
-from asdffs.tree.key_table import LARGE, KeyTable
 from asdffs.tree.paths import Path
 from asdffs.tree.scalar_rules import (
     LONGEST_UNCHECKED,
@@ -39,6 +37,9 @@ from asdffs.tree.scalar_rules import (
 )
 from asdffs.tree.syntax import invalid_at, too_deep
 
+if TYPE_CHECKING:
+    from asdffs.tree.key_table import KeyTable
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 #: Events between two calls of ``go_on``: about ten milliseconds.
@@ -53,6 +54,8 @@ _READ_AGAIN = 4
 _NEAR = 3
 #: The most values that are remembered to be right, and the length of the longest.
 _MOST_KNOWN = 4096
+#: From so many keys on, the keys of a mapping are kept as a ``KeyTable``, which takes more time and less memory.
+LARGE = 4096
 _LONGEST_KNOWN = 60
 
 
@@ -228,8 +231,8 @@ class _Reader:
         keys = frame.keys
         if keys is not None and key not in keys:
             keys[key] = event.start_mark.index
-            if keys.__class__ is dict and len(keys) >= self.large:
-                frame.keys = KeyTable(keys)
+            if isinstance(keys, dict) and len(keys) >= self.large:
+                frame.keys = _table_of(keys)
         else:
             self.note_key(frame, key, event)
 
@@ -269,7 +272,7 @@ class _Reader:
         keys = frame.keys
         if keys is None:
             keys = frame.keys = {}
-        elif isinstance(keys, KeyTable):
+        elif not isinstance(keys, dict):
             if value in keys:
                 self.compare()
         elif value in keys:
@@ -361,7 +364,7 @@ class _Reader:
         if frame.value is not None or (frame.tag and is_chunked(frame.tag)):
             return
         keys = frame.keys or {}
-        offsets = keys.offsets if isinstance(keys, KeyTable) else array("Q", keys.values())
+        offsets = array("Q", keys.values()) if isinstance(keys, dict) else keys.offsets
         offsets.append(event.start_mark.index)
         self.mappings.append(offsets)
         if self.first_key is None:
@@ -369,7 +372,7 @@ class _Reader:
         else:
             worth = 1.0 if offsets[0] == self.first_key else 0.0
         if self.noted is None or worth > self.noted.worth:
-            hashes = keys.hashes if isinstance(keys, KeyTable) else array("q", map(hash, keys))
+            hashes = array("q", map(hash, keys)) if isinstance(keys, dict) else keys.hashes
             self.noted = _Noted(len(self.mappings) - 1, hashes, worth)
 
     def anchor(self, event: Any, kind: str) -> None:
@@ -436,11 +439,20 @@ def read_tree(
     except yaml.reader.ReaderError as err:
         line = text.count(b"\n", 0, err.position) + 1
         raise InvalidTreeError(f"a character that YAML does not allow: {err.reason}", line=line) from err
-    in_bytes = ByteOffsets(text) if reader.mappings else None
-    mappings = [in_bytes.convert(offsets) for offsets in reader.mappings] if in_bytes is not None else []
-    noted = reader.noted
+    if not reader.mappings:
+        return Reading(reader.found, reader.indirect, ())
+    from asdffs.tree.byte_offsets import ByteOffsets
+
+    in_bytes, noted = ByteOffsets(text), reader.noted
+    mappings = [in_bytes.convert(offsets) for offsets in reader.mappings]
     entries = Entries(mappings[noted.number], noted.hashes) if noted is not None else None
     return Reading(reader.found, reader.indirect, mappings, entries)
+
+
+def _table_of(keys: dict[object, int]) -> KeyTable:
+    from asdffs.tree.key_table import KeyTable  # few trees have so many keys
+
+    return KeyTable(keys)
 
 
 def _compare_keys(text: bytes, go_on: Callable[[], bool]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from asdffs.tree.key_table import KeyTable
+if TYPE_CHECKING:
+    from asdffs.tree.key_table import KeyTable
 
 
 class Frame:

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from typing import Final
-
-#: The number of keys from which a table is worth its time.
-LARGE: Final = 4096
 
 
 class KeyTable:

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from asdffs.format import long_texts
+from asdffs.format.tree_extent import find_in_pieces
 
 #: What an entry needs to have an array or to lead to one: YAML's indicators of tags, anchors and aliases, and the
 #: first letter of ``$ref``, which may be escaped by a backslash.  Single bytes, which are found fast.
@@ -92,7 +92,7 @@ def _has_other_breaks(text: bytes) -> bool:
     """Return whether a line of ``text`` may end without LF."""
     if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
         return True
-    return not text.isascii() and any(long_texts.find(text, end) >= 0 for end in _OTHER_BREAKS)
+    return not text.isascii() and any(find_in_pieces(text, end) >= 0 for end in _OTHER_BREAKS)
 
 
 def _places(text: bytes, what: bytes) -> Iterator[int]:

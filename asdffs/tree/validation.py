@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError, NotAsdfError, Remedy
@@ -20,7 +20,9 @@ from asdffs.format.tree_extent import find_comments_end, find_tree_end
 from asdffs.tree.arrays import look_at_arrays
 from asdffs.tree.events import Entries, Reading
 from asdffs.tree.ndarrays import Ndarray
-from asdffs.tree.rechecking import CheckedBefore, rest_to_read
+
+if TYPE_CHECKING:
+    from asdffs.tree.rechecking import CheckedBefore
 
 _YAML_DIRECTIVE = re.compile(rb"%YAML 1\.1[ \t]*\r?\n")
 _DECODED_AT_ONCE = 1 << 20
@@ -77,6 +79,8 @@ def _read_changes(
     text: bytes, dialect: Dialect, checked: CheckedBefore
 ) -> tuple[tuple[Ndarray, ...], Entries] | None:
     """Return the arrays and the entries of the tree; None if all of the text must be read."""
+    from asdffs.tree.rechecking import rest_to_read  # who checks one text knows of no other
+
     rest = rest_to_read(text, checked)
     if rest is None:
         return None

@@ -11,8 +11,8 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.tree import events
-from asdffs.tree.events import read_tree
-from asdffs.tree.key_table import LARGE, KeyTable
+from asdffs.tree.events import LARGE, read_tree
+from asdffs.tree.key_table import KeyTable
 
 HEAD = b"#ASDF 1.0.0\n%YAML 1.1\n---\n"
 #: The same key in several spellings, with and without quotes, and others that look like it.

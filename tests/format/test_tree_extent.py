@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from asdffs.format import long_texts
+from asdffs.format import tree_extent
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_crosses_the_ends_of_pieces_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_texts, "_PIECE", 4)
+    monkeypatch.setattr(tree_extent, "_PIECE", 4)
     chance = random.Random(seed)
     for _ in range(300):
         text = bytes(chance.choices(b"\n.x", k=chance.randrange(30)))
         what = bytes(chance.choices(b"\n.", k=chance.randint(1, 6)))
         start = chance.randrange(35)
-        assert long_texts.find(text, what, start) == text.find(what, start), (text, what, start)
+        assert tree_extent.find_in_pieces(text, what, start) == text.find(what, start), (text, what, start)
