@@ -32,7 +32,7 @@ GRAIN = 512
 #: How many choices are tried where there are too many to try all.
 MOST = 24 if DEEP else 6
 #: How often the choices are made anew.
-ROUNDS = 250 if DEEP else 12
+ROUNDS = 250 if DEEP else 8
 
 #: Distinct images of the disk that were recovered and checked, by the tests of this module.
 STATES: set[int] = set()

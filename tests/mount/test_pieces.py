@@ -18,7 +18,7 @@ DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 RNG = np.random.default_rng(11)
 #: 48 MiB and a bit.
 CONTENT = np.repeat(RNG.integers(0, 250, 12_600_001, "u1"), 4)
-READS = 5000 if DEEP else 400
+READS = 5000 if DEEP else 200
 #: The daemon may keep that much more than when it was idle.
 MORE = 64 << 20
 
