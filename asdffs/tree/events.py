@@ -157,6 +157,7 @@ class _Reader:
         }
         scalar, stack, known, known_keys = yaml.ScalarEvent, self.stack, self.known, self.known_keys
         begin, longest = NUMBERS_BEGIN, LONGEST_UNCHECKED
+        word, large = LONGEST_WORD if self.unique else sys.maxsize, self.large
         for event in events:
             kind = event.__class__
             if kind is scalar and stack and event.tag is None and event.anchor is None:
@@ -168,12 +169,11 @@ class _Reader:
                         if not frame.mapping:
                             frame.kind = "sequence"
                         continue
-                elif value in known_keys:
-                    if frame.keys is None:
-                        frame.keys = {}
-                    if value not in frame.keys:
+                elif value in known_keys or (word < len(value) < longest and value[:1] not in begin):
+                    keys = frame.keys = frame.keys or {}
+                    if value not in keys and len(keys) < large:
                         frame.key = value
-                        frame.keys[value] = event.start_mark.index
+                        keys[value] = event.start_mark.index
                         continue
             handler = handlers.get(kind)
             if handler is not None:

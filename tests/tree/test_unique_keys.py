@@ -33,6 +33,9 @@ KEYS = [
     "~",
     "'~'",
     "'<<'",
+    "longer key",
+    "'longer key'",
+    "1_000_000",
     "0",
     "2305843009213693951",  # another number with the same hash
 ]
