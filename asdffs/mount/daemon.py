@@ -16,6 +16,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -40,8 +41,10 @@ logger = logging.getLogger(__name__)
 
 _READY = b"ready"
 _STANDARD = (0, 1, 2)
-#: Seconds from the mount to these imports.  Until then, the first requests are answered.
-_QUIET = 0.3
+#: Seconds for which a mount must have been idle before it imports the rest, and how often to wait for that.
+_QUIET, _PATIENCE = 0.3, 20
+#: The part of a processor that an idle mount may take.
+_IDLE = 0.05
 #: Modules of views that many mounts need later.
 _LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding")
 #: Suffix of the file that reserves disk space for the report, and its size in bytes.
@@ -109,9 +112,27 @@ def _prepare_process() -> None:
 
 
 def _preload() -> None:
-    timer = threading.Timer(_QUIET, preloading.load, _LATER)
-    timer.daemon = True
-    timer.start()
+    """Import the rest when nobody uses the mount; after some seconds in any case."""
+
+    def wait_and_load() -> None:
+        wait_until_idle()
+        preloading.load(*_LATER)
+
+    threading.Thread(target=wait_and_load, name="preloading", daemon=True).start()
+
+
+def wait_until_idle(
+    used: Callable[[], float] = time.process_time, sleep: Callable[[float], object] = time.sleep
+) -> None:
+    """Return when this process was idle for a while, or has been busy for long.
+
+    ``used()``: the processor time of the process in seconds.  ``sleep(seconds)`` waits.
+    """
+    for _ in range(_PATIENCE):
+        before = used()
+        sleep(_QUIET)
+        if used() - before < _IDLE * _QUIET:
+            return
 
 
 def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Binding, loop: Loop) -> Site:
