@@ -49,14 +49,14 @@ _DEEPEST = 240
 _TOO_DEEP = f"nested more than {_DEEPEST} deep; the asdf library could not read it"
 #: Number of keys of a large mapping, and how near to the root it must be for ``Reading.mappings``.
 _MANY = 8
-#: Entries that are read again when one changes: the first one, and those next to the change.
-_READ_AGAIN = 4
 _NEAR = 3
+#: Entries that are read again when one changes: the first one, that one, and those next to it.
+_READ_AGAIN = 4
 #: The most values that are remembered to be right, and the length of the longest.
 _MOST_KNOWN = 4096
+_LONGEST_KNOWN = 60
 #: From so many keys on, the keys of a mapping are kept as a ``KeyTable``, which takes more time and less memory.
 LARGE = 4096
-_LONGEST_KNOWN = 60
 
 
 class Found(NamedTuple):
