@@ -18,6 +18,7 @@ TARGETS = (Target(ROW, "asdf update()", most=0.02), Target(ROW, "asdftool edit",
 def measure(place: Place, figures: Figures) -> None:
     file = _make(place.folder / "data.asdf", place.size(1024))
     by_library, by_tool = (Path(shutil.copy(file, place.folder / name)) for name in ("library.asdf", "tool.asdf"))
+    os.sync()  # otherwise the first edit waits until all of the new file is on the disk
     for number in range(place.rounds):
         for turn, binding in enumerate(place.bindings):
             with mounted(file, place.folder / "mnt", binding):
