@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeVar
 
 from asdffs.errors import DamagedBlockError, DamagedFileError
-from asdffs.format.block_form import RULES_1, BlockRules, HeaderForm, RulesOf, rules_1
+from asdffs.format.block_form import FORM_48, RULES_1, BlockRules, HeaderForm, RulesOf, rules_1
 from asdffs.format.block_header import BlockHeader, parse_block_header, parse_block_prefix
 from asdffs.format.block_index import find_index_start, is_removable_index, may_be_index, parse_block_index
 from asdffs.format.constants import BLOCK_MAGIC, BLOCK_PREFIX_SIZE, INDEX_TOKEN, NO_CHECKSUM
@@ -26,6 +26,8 @@ from asdffs.format.tree_extent import END_MARKER_MAX, find_comments_end, find_tr
 
 #: First piece read, in bytes: holds most trees, and the first block's header.
 _FIRST_PIECE = 1 << 16
+#: Bytes of the magic and the header that most blocks have.
+_USUAL_HEADER = BLOCK_PREFIX_SIZE + FORM_48.size
 #: First piece read at the end of the file, in bytes: holds most indexes.
 _FIRST_TAIL = 1 << 14
 #: Largest piece read at once, in bytes.
@@ -117,10 +119,11 @@ def scan_layout(size: int, rules_of: RulesOf = rules_1, *, trusting: bool = Fals
 
 
 def scan_block_header(offset: int, rules: BlockRules = RULES_1) -> Scan[BlockHeader]:
-    """Read the block header at ``offset``.  Raises ``DamagedBlockError``."""
-    prefix = yield from _exactly(offset, BLOCK_PREFIX_SIZE)
-    size = parse_block_prefix(prefix, offset=offset, rules=rules)
-    whole = prefix + (yield from _exactly(offset + BLOCK_PREFIX_SIZE, size))
+    """Read the block header at ``offset``, at once if it has the usual size.  Raises ``DamagedBlockError``."""
+    found = yield from _exactly(offset, _USUAL_HEADER)
+    size = parse_block_prefix(found[:BLOCK_PREFIX_SIZE], offset=offset, rules=rules)
+    whole = found[: BLOCK_PREFIX_SIZE + size]
+    whole += yield from _exactly(offset + len(whole), BLOCK_PREFIX_SIZE + size - len(whole))
     forms = rules.candidates(size)
     if len(forms) == 1:
         return parse_block_header(whole, offset=offset, form=forms[0], rules=rules)

@@ -197,20 +197,20 @@ class BlockTable:
 
     def _read(self, number: int) -> BlockHeader:
         """Read a header.  Raises ``DamagedBlockError``, also if the block reaches into the next one."""
-        header = drive(scan_block_header(self.offset(number), self.layout.rules), self._backend().read_at)
-        last = header.streamed or number + 1 == len(self)
-        if not last and self._end(number, header) > self.offset(number + 1):
-            raise DamagedBlockError(
-                f"it ends at {self._end(number, header)}, but the next begins at {self.offset(number + 1)}",
-                offset=self.offset(number),
-            )
-        if not last and self.layout.index is not None:
-            self._check_followed(number, self._end(number, header))
+        start = self.offset(number)
+        header = drive(scan_block_header(start, self.layout.rules), self._backend().read_at)
+        if header.streamed or number + 1 == len(self):
+            return header
+        end, following = self._end(number, header), self.offset(number + 1)
+        if end > following:
+            raise DamagedBlockError(f"it ends at {end}, but the next begins at {following}", offset=start)
+        if end < following and self.layout.index is not None:
+            self._check_followed(end)
         return header
 
-    def _check_followed(self, number: int, end: int) -> None:
-        """Raise ``DamagedBlockError`` if the index leaves out a block behind this one."""
-        if end < self.offset(number + 1) and self._backend().read_at(end, 4) in self.layout.rules.magics:
+    def _check_followed(self, end: int) -> None:
+        """Raise ``DamagedBlockError`` if the index leaves out a block that begins at ``end``."""
+        if self._backend().read_at(end, 4) in self.layout.rules.magics:
             raise DamagedBlockError("the index leaves out the block that follows this one", offset=end)
 
     def _walk_instead(self, reason: DamagedBlockError) -> bool:
