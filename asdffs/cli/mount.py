@@ -87,7 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
             log_to(options.log, keep=True, also=True)
         return work(lambda: _say_mounted(f"mounted {shown_name(path)} at {mountpoint}", quiet=arguments.quiet))
     log, keep = options.log or places.log, options.log is not None
-    return run_in_background(_reporting(work), lambda: log_to(log, keep=keep), keep=(claim,))
+    try:
+        return run_in_background(_reporting(work), lambda: log_to(log, keep=keep), keep=(claim,))
+    finally:
+        os.close(claim)  # the daemon has its own; if it was refused, the next mount may begin at once
 
 
 class _Waiting(NamedTuple):

@@ -61,7 +61,7 @@ def test_only_the_url_that_was_printed_opens_the_page(page: Page) -> None:
     assert (answer.status, answer.headers["location"]) == (303, "/")
     assert re.fullmatch(r"asdffs-\d+=[\w-]{32}; Path=/; HttpOnly; SameSite=Strict", answer.headers["set-cookie"])
     assert page.url.partition("token=")[2] not in cookie
-    page.cookie = cookie[:-1] + "x"
+    page.cookie = cookie[:-1] + ("y" if cookie.endswith("x") else "x")
     assert page.get("facts").status == 403
     page.cookie = cookie
     assert page.get("facts").status == 200
