@@ -211,10 +211,11 @@ class _Temporaries:
             transfer(self.folder, stretch, new, len(prefix), go_on)
 
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-            waiting = [
-                pool.submit(self._write, file.number, functools.partial(fill, file, stretch))
-                for file, stretch in files
-            ]
+            with interrupts.cleaning():  # a second signal inside of submit could leave a thread that nobody waits for
+                waiting = [
+                    pool.submit(self._write, file.number, functools.partial(fill, file, stretch))
+                    for file, stretch in files
+                ]
             try:
                 with interrupts.interruptible():
                     for future in waiting:
