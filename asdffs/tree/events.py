@@ -360,8 +360,11 @@ class _Reader:
             self.add(event, frame.kind, frame.value)
 
     def note_entries(self, frame: Frame, event: Any) -> None:
-        """Note where the entries of the root or of a large mapping begin, unless it is an array."""
-        if frame.value is not None or (frame.tag and is_chunked(frame.tag)):
+        """Note where the entries of the root or of a large mapping begin, unless an array may need them.
+
+        That is so if the mapping is an array, or if an alias may stand for what is around it.
+        """
+        if frame.value is not None or (frame.tag and is_chunked(frame.tag)) or any(one.anchor for one in self.stack):
             return
         keys = frame.keys or {}
         offsets = array("Q", keys.values()) if isinstance(keys, dict) else keys.offsets

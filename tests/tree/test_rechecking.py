@@ -12,6 +12,8 @@ from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
 from asdffs.errors import InvalidTreeError
 from asdffs.tree import events, validation
 from asdffs.tree.events import Entries, read_tree
+from asdffs.tree.outline import read_outline
+from asdffs.tree.plain_entries import without_plain_entries
 from asdffs.tree.rechecking import CheckedBefore
 from asdffs.tree.validation import check_text
 
@@ -122,3 +124,20 @@ def test_only_what_changed_is_read(old: str, new: str, indent: str, monkeypatch:
     assert checked(changed, CheckedBefore(text.encode, entries)) == expected
     assert len(lengths) == 1
     assert lengths[0] < 40
+
+
+def test_regression_entries_that_an_array_has_by_an_alias_were_left_out() -> None:
+    """The anchor is on what is around the mapping.  ``check`` and a save after a look took another datatype for it."""
+    before = "".join(f"  k{n}: {n}\n" for n in range(40))
+    behind = "".join(f"  j{n}: {n}\n" for n in range(40))
+    array = "!core/ndarray-1.1.0 {source: 0, datatype: *types, byteorder: big, shape: [3]}"
+    text = f"{HEAD}types: &types\n- name: a\n{before}  datatype: float64\n{behind}last: {array}\n...\n"
+    found = check_text(text.encode(), ASDF1, had_tree=True)
+    assert found.entries is not None
+    changed = text.replace("j39: 39", "j39: 40")
+    assert checked(changed, CheckedBefore(text.encode, found.entries)) == checked(changed)
+    (whole,) = read_outline(text.encode(), ASDF1, spans=False).arrays
+    (short,) = read_outline(without_plain_entries(text.encode(), found.mappings), ASDF1, spans=False).arrays
+    assert whole.array is not None
+    assert short.array is not None
+    assert short.array.datatype == whole.array.datatype
