@@ -43,11 +43,21 @@ class TreeWriter:
             self.number += 1
             if self.random.random() < 0.1:
                 yield self.random.choice(("# comment\n", "\n", f"{indent}# more: !x\n"))
+            if self.random.random() < 0.05:
+                yield from self.shared_datatype(indent)
             key = self.random.choice((f"k{self.number}", f"'k {self.number}'", f'"k\\t{self.number}"'))
             if self.random.random() < 0.1:
                 yield f"{indent}? {key}\n{indent}: {self.leaf(indent)}".rstrip("\n") + "\n"
             else:
                 yield f"{indent}{key}:{self.value(depth)}".rstrip("\n") + "\n"
+
+    def shared_datatype(self, indent: str) -> Iterator[str]:
+        """Yield a datatype with an anchor, as a list of one mapping, and an array that refers to it."""
+        self.number += 1
+        more = "".join(f"{indent}  more{n}: {n}\n" for n in range(self.random.choice((1, 20))))
+        yield f"{indent}t{self.number}: &t{self.number}\n{indent}- name: a\n{more}{indent}  datatype: int8\n"
+        array = f"{{source: 0, datatype: *t{self.number}, byteorder: big, shape: [3]}}"
+        yield f"{indent}u{self.number}: !core/ndarray-1.1.0 {array}\n"
 
     def value(self, depth: int) -> str:
         chance = self.random.random()

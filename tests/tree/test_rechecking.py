@@ -127,7 +127,7 @@ def test_only_what_changed_is_read(old: str, new: str, indent: str, monkeypatch:
 
 
 def test_regression_entries_that_an_array_has_by_an_alias_were_left_out() -> None:
-    """The anchor is on what is around the mapping.  ``check`` and a save after a look took another datatype for it."""
+    """The anchor is on what is around the mapping.  ``check`` and short saves took another datatype for the array."""
     before = "".join(f"  k{n}: {n}\n" for n in range(40))
     behind = "".join(f"  j{n}: {n}\n" for n in range(40))
     array = "!core/ndarray-1.1.0 {source: 0, datatype: *types, byteorder: big, shape: [3]}"
