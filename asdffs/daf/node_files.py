@@ -26,7 +26,7 @@ from asdffs.daf.places import DAF, JSON, Key
 from asdffs.daf.stored import Stored, stored_content
 from asdffs.document.document import Document
 from asdffs.errors import InvalidStoreError
-from asdffs.tree.events import Found
+from asdffs.tree.collected import Found
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.values import ValueNode
 

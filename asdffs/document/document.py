@@ -192,8 +192,9 @@ class Document(ForPrograms):
 
         ``version``: do so only if the tree still has this version; who changed it has checked it.
 
-        Other requests are served meanwhile.  One that changes the tree waits: it then reads only what it changes, and
-        the memory for one reading is enough.  This check stops if the tree was changed in another way.
+        Other requests are served meanwhile, but a save waits until this check has ended.  The save then needs to read
+        only what it changes, and the tree is in memory for one reading at a time.  This check stops if the tree is
+        changed in another way.
         """
         with self._looking.entered():
             if version is None or version == self.tree.version:

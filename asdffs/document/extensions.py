@@ -18,7 +18,8 @@ from asdffs.errors import AsdffsError, reason_of
 from asdffs.scheduling import CHUNK, Scheduler
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.chunked import TABLE, is_chunked
-from asdffs.tree.events import Found, read_tree
+from asdffs.tree.collected import Found
+from asdffs.tree.events import read_tree
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.tags import has_only_tags
 

@@ -24,7 +24,8 @@ from asdffs.tree.ndarrays import Ndarray
 
 if TYPE_CHECKING:
     from asdffs.format.plan import Plan
-    from asdffs.tree.events import Entries
+    from asdffs.tree.collected import Entries
+    from asdffs.tree.validation import CheckedText
 
 _PADDING_SAMPLE = 4096
 #: Blocks of an ASDF file inside another file that are written again when the tree grows, in bytes.
@@ -84,9 +85,9 @@ class TreeEditor:
         return find_arrays(self.text(), self._dialect)
 
     def note_entries(self, entries: Entries | None) -> None:
-        """Note entries of the committed tree, so that the next commit reads only those that it changes.
+        """Keep the entries of the committed tree: the next commit then reads only those that it changes.
 
-        ``entries``: of the whole text, read with ``unique``; None if they are not known.
+        ``entries``: those that a reading of the whole text with ``unique`` has returned; None if there are none.
         """
         self._entries = entries
 
@@ -96,15 +97,9 @@ class TreeEditor:
         ``check(arrays)`` may raise to refuse the draft.  Raises ``InvalidTreeError`` if the draft is not a valid
         text, or as ``check``, ``BlockTable.check_all`` or ``Transaction.commit``.  Then the file is unchanged.
         """
-        from asdffs.tree.rechecking import CheckedBefore  # who only reads checks no draft
-        from asdffs.tree.validation import check_text
-
         table = self._table
         new = complete_last_line(draft)
-        head = self._transaction.backend.read_at(0, table.layout.text_start)
-        known = CheckedBefore(self._text_again, self._entries) if self._entries is not None else None
-        with self._scheduler.waiting():
-            checked = check_text(new, self._dialect, had_tree=table.layout.has_tree, before=head, checked=known)
+        checked = self._checked(new)
         check(checked.arrays)
         self._transaction.mode.check_healthy()
         self._transaction.check_unchanged()
@@ -114,7 +109,7 @@ class TreeEditor:
             same = old == new
         if same:
             return checked.arrays
-        self._entries = known = None  # these take memory, and what follows needs much
+        self._entries = None  # they take memory, and what follows needs much
         if len(new) > table.layout.padding.stop:
             table.check_all()
         layout = table.layout
@@ -134,6 +129,20 @@ class TreeEditor:
 
         self._transaction.commit(plan, adopt)
         return checked.arrays
+
+    def _checked(self, new: bytes) -> CheckedText:
+        """Check ``new``, which is to be the text.  If the entries are known, only what changed is read.
+
+        Raises ``InvalidTreeError``, ``OSError``.
+        """
+        from asdffs.tree.rechecking import CheckedBefore  # who only reads checks no draft
+        from asdffs.tree.validation import check_text
+
+        layout = self._table.layout
+        head = self._transaction.backend.read_at(0, layout.text_start)
+        known = CheckedBefore(self._text_again, self._entries) if self._entries is not None else None
+        with self._scheduler.waiting():
+            return check_text(new, self._dialect, had_tree=layout.has_tree, before=head, checked=known)
 
     def _text_again(self) -> bytes:
         """Return the whole text, for a thread that does not hold the main lock."""

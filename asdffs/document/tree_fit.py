@@ -17,7 +17,7 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import InUseError, InvalidTreeError, NotPermittedError, Remedy
 from asdffs.scheduling import Scheduler
 from asdffs.tree.arrays import look_at_arrays
-from asdffs.tree.events import Entries
+from asdffs.tree.collected import Entries
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.placement import ArrayFault, fault_in_block
 
@@ -146,7 +146,7 @@ class TreeFit:
     def look_at(self, text: bytes, go_on: Callable[[], bool]) -> tuple[tuple[str, ...], Entries | None]:
         """Return the warnings about ``text``, which was the committed tree, and its entries if it is valid.
 
-        The entries are those of ``events.Reading``.  The caller does not hold the main lock.  Raises ``StoppedError``
+        For the entries, see ``collected.Reading``.  The caller does not hold the main lock.  Raises ``StoppedError``
         soon after ``go_on()`` returns False.
         """
         judge = _Judge(self._contents.count, self._size_or_none)

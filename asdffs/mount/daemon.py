@@ -41,9 +41,11 @@ logger = logging.getLogger(__name__)
 
 _READY = b"ready"
 _STANDARD = (0, 1, 2)
-#: Seconds for which a mount must have been idle before it imports the rest, and how often to wait for that.
-_QUIET, _PATIENCE = 0.3, 20
-#: The part of a processor that an idle mount may take.
+#: A mount imports the rest after so many seconds in which nobody used it.
+_QUIET = 0.3
+#: After so many such intervals it does not wait any longer.
+_PATIENCE = 20
+#: A mount is idle if it takes less than this part of the time of one processor.
 _IDLE = 0.05
 #: Modules of views that many mounts need later.
 _LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding")

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from asdffs.dialects.base import Dialect
-from asdffs.tree.events import Found, Reading, read_tree
+from asdffs.tree.collected import Found, Reading
+from asdffs.tree.events import read_tree
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
 
 _SKIP: Final = frozenset({"data"})

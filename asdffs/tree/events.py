@@ -10,16 +10,15 @@ import functools
 import itertools
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.chunked import is_chunked
-from asdffs.tree.frames import Frame
-from asdffs.tree.paths import Path
+from asdffs.tree.collected import Entries, Found, Frame, Noted, Reading
 from asdffs.tree.scalar_rules import (
     LONGEST_UNCHECKED,
     LONGEST_WORD,
@@ -50,59 +49,13 @@ _TOO_DEEP = f"nested more than {_DEEPEST} deep; the asdf library could not read 
 #: Number of keys of a large mapping, and how near to the root it must be for ``Reading.mappings``.
 _MANY = 8
 _NEAR = 3
-#: Entries that are read again when one changes: the first one, that one, and those next to it.
+#: When one entry changes, four are read: that one, the two next to it, and the first one of the mapping.
 _READ_AGAIN = 4
 #: The most values that are remembered to be right, and the length of the longest.
 _MOST_KNOWN = 4096
 _LONGEST_KNOWN = 60
 #: From so many keys on, the keys of a mapping are kept as a ``KeyTable``, which takes more time and less memory.
 LARGE = 4096
-
-
-class Found(NamedTuple):
-    """A collection with a wanted tag.
-
-    ``path``: keys and numbers from the root.  ``value``: its content as dict, list, str and int; None for the value
-    of a key in ``skip``.  ``line``: from 1, in the text.
-    """
-
-    path: Path
-    tag: str
-    value: Any
-    line: int
-
-
-class Entries(NamedTuple):
-    """The entries of a mapping: the offset of each key and of the end in bytes, and the hash of each key."""
-
-    offsets: array[int]
-    hashes: array[int]
-
-
-class _Noted(NamedTuple):
-    """The mapping whose entries are noted so far: its number in ``Reading.mappings``, and the hashes of its keys.
-
-    ``worth``: characters that need not be read again when one of the entries changes, about.
-    """
-
-    number: int
-    hashes: array[int]
-    worth: float
-
-
-class Reading(NamedTuple):
-    """The collections found in a tree.
-
-    ``indirect``: whether one of them contains an alias or a merge key.  Its value is None there; the outline
-    (``outline``) resolves it.  ``mappings``: for each large mapping near the root that is no array and has no anchor,
-    the offsets of its keys and of its end in bytes; ``entries``: the entries of one of these, without which most of
-    the tree is left out, or of the tree itself.  Without comparing keys (``unique``), there are none of both.
-    """
-
-    found: list[Found]
-    indirect: bool
-    mappings: Sequence[Sequence[int]]
-    entries: Entries | None = None
 
 
 class _Reader:
@@ -133,7 +86,7 @@ class _Reader:
         self.named: dict[str, object] = {}
         self.take: Callable[[Found], object] = self.found.append
         self.mappings: list[array[int]] = []
-        self.noted: _Noted | None = None
+        self.noted: Noted | None = None
         self.first_key: int | None = None
         self.known: set[str] = set()
         self.known_keys: set[str] = set()
@@ -376,7 +329,7 @@ class _Reader:
             worth = 1.0 if offsets[0] == self.first_key else 0.0
         if self.noted is None or worth > self.noted.worth:
             hashes = array("q", map(hash, keys)) if isinstance(keys, dict) else keys.hashes
-            self.noted = _Noted(len(self.mappings) - 1, hashes, worth)
+            self.noted = Noted(len(self.mappings) - 1, hashes, worth)
 
     def anchor(self, event: Any, kind: str) -> None:
         if event.anchor and event.anchor in self.anchors:

@@ -1,7 +1,7 @@
 """The keys of a large mapping in little memory: about 30 bytes for each, where a dict and its keys take 200.
 
-The keys themselves are not kept, only their hashes.  So the table says for certain that a key is new; that a key is
-there already it only suspects.  Pure.
+The table keeps the hash of each key, not the key.  If it does not have the hash of a key, the key is new.  If it has,
+the key may be there already, or be another key with the same hash.  Pure.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 class KeyTable:
     """The keys of a mapping, at first those of ``keys``, in their order.
 
-    ``offsets``: where each begins.  ``hashes``: the hash of each.  The table itself, ``_slots``, has the number of a
-    key, from 1, at a place that its hash decides, or behind that; 0 where there is none.  Half of it is empty.
+    ``offsets``: where each begins.  ``hashes``: the hash of each.  ``_slots`` is an open-addressing hash table of the
+    numbers of the keys, from 1; 0 is an empty slot.  At least half of the slots are empty.
     """
 
     __slots__ = ("_mask", "_slots", "hashes", "offsets")

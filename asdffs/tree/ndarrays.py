@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidArrayError
 from asdffs.tree.chunked import Chunked, described, is_chunked, parse_chunked
-from asdffs.tree.events import Found
+from asdffs.tree.collected import Found
 from asdffs.tree.paths import Path
 
 _ITEM_SIZES = {

@@ -23,8 +23,8 @@ from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
 from asdffs.tree.branch import Branch, Outline, Scalar
 from asdffs.tree.chunked import is_chunked
+from asdffs.tree.collected import Found
 from asdffs.tree.columns import COLUMNS, name_columns
-from asdffs.tree.events import Found
 from asdffs.tree.merges import Merges
 from asdffs.tree.ndarrays import Ndarray, chunked_of, ndarray_of
 from asdffs.tree.paths import Path

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from asdffs.format.tree_extent import find_in_pieces
 
-#: What an entry needs to have an array or to lead to one: YAML's indicators of tags, anchors and aliases, and the
-#: first letter of ``$ref``, which may be escaped by a backslash.  Single bytes, which are found fast.
+#: An entry that has an array, or leads to one, has one of these: YAML's indicators of tags, anchors and aliases, or
+#: the first letter of ``$ref``, or a backslash, by which that may be escaped.  Single bytes are found fast.
 _INDICATORS: Final = (b"!", b"&", b"*", b"\\", b"$")
 #: Ends of lines besides LF and CR LF (YAML 1.1, section 4.1.4).
 _OTHER_BREAKS: Final = tuple(end.encode() for end in ("\x85", "\u2028", "\u2029"))

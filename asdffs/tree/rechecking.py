@@ -17,7 +17,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from asdffs.format.difference import common_prefix, common_suffix
-from asdffs.tree.events import Entries
+from asdffs.tree.collected import Entries
 from asdffs.tree.plain_entries import Shortened, find_indicators, plain_runs, without
 
 

@@ -9,7 +9,7 @@ import functools
 from typing import Any, Final, NamedTuple
 
 from asdffs.dialects.base import Dialect
-from asdffs.tree.events import Found
+from asdffs.tree.collected import Found
 from asdffs.tree.lookups import plain
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
 from asdffs.tree.paths import Path, format_path

@@ -18,7 +18,7 @@ from asdffs.format.constants import STANDARD_TOKEN
 from asdffs.format.header import Header, parse_header, standard_version
 from asdffs.format.tree_extent import find_comments_end, find_tree_end
 from asdffs.tree.arrays import look_at_arrays
-from asdffs.tree.events import Entries, Reading
+from asdffs.tree.collected import Entries, Reading
 from asdffs.tree.ndarrays import Ndarray
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MISSING_END = "end marker missing: the save may be incomplete; a tree ends with 
 class CheckedText(NamedTuple):
     """A text that may become the tree of a file.
 
-    ``start``: the offset where its tree begins in bytes.  ``mappings`` and ``entries``: see ``events.Reading``;
+    ``start``: the offset where its tree begins in bytes.  ``mappings`` and ``entries``: see ``collected.Reading``;
     ``mappings`` is empty if only a part of the text was read.
     """
 

@@ -11,7 +11,8 @@ from support.yaml_trees import HEAD, TreeWriter
 from asdffs.dialects.asdf_1 import PLUGIN as ASDF1
 from asdffs.errors import InvalidTreeError
 from asdffs.tree import events, validation
-from asdffs.tree.events import Entries, read_tree
+from asdffs.tree.collected import Entries
+from asdffs.tree.events import read_tree
 from asdffs.tree.outline import read_outline
 from asdffs.tree.plain_entries import without_plain_entries
 from asdffs.tree.rechecking import CheckedBefore

@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.tree.chunked import METADATA, is_chunked, parse_chunked
-from asdffs.tree.events import Found, read_tree
+from asdffs.tree.collected import Found
+from asdffs.tree.events import read_tree
 from asdffs.tree.paths import Path
 
 #: The last part of the tag of an object that has an array, without its version.
