@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from asdffs import interrupts
 from asdffs.codecs.base import Codec, Divisible, name_of
 from asdffs.document.blocks.encoding import Encoded
 from asdffs.document.document import Document, Foreign
@@ -197,7 +198,10 @@ class Repacking:
             def submit() -> None:
                 number = next(todo, None)
                 if number is not None:
-                    waiting[number] = pool.submit(self._encode, number)
+                    with (
+                        interrupts.cleaning()
+                    ):  # a signal in submit could leave a thread that nobody waits for
+                        waiting[number] = pool.submit(self._encode, number)
 
             for _ in range(workers + 1):
                 submit()
