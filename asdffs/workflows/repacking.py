@@ -198,9 +198,7 @@ class Repacking:
             def submit() -> None:
                 number = next(todo, None)
                 if number is not None:
-                    with (
-                        interrupts.cleaning()
-                    ):  # a signal in submit could leave a thread that nobody waits for
+                    with interrupts.cleaning():  # a signal in submit could leave a thread that nobody waits for
                         waiting[number] = pool.submit(self._encode, number)
 
             for _ in range(workers + 1):
