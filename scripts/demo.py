@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import asdf
@@ -14,36 +16,37 @@ import numpy as np
 
 SIZE = 2048  # pixels a side; the file becomes about 64 MiB
 BOLD, DIM, GREEN, PLAIN = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("",) * 4
-
-
 COMMENT = b"\n# reduced on a Tuesday; please keep this comment"
+NAME = "r0101_wfi01_cal.asdf"
+ENTRY = "mask: !core\\/ndarray-1.1.0 {source: 5, datatype: uint32, byteorder: little, shape: [2048, 2048]}"
+Arrays = dict[str, np.ndarray]
+Act = Callable[[Path, Arrays], None]
 
 
 def say(text: str) -> None:
-    print(f"\n{BOLD}{text}{PLAIN}", flush=True)
+    print(f"{BOLD}{text}{PLAIN}", flush=True)
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "XDG_STATE_HOME": str(folder / "state")}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, text=True, capture_output=True, check=False
+    )
 
 
 def shell(command: str, folder: Path, *, status: int = 0) -> None:
     """Print a command, run it and print its output.  End the demo if its exit status is not ``status``."""
     print(f"{GREEN}${PLAIN} {command}", flush=True)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "XDG_STATE_HOME": str(folder / "state")}
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=environment,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    shown = (done.stdout + done.stderr).rstrip()
+    done = run(command, folder)
+    shown = (done.stdout + done.stderr).replace(f"{folder}/", "").rstrip()
     if shown:
         print("\n".join(f"  {DIM}{line}{PLAIN}" for line in shown.splitlines()), flush=True)
     if done.returncode != status:
         sys.exit(f"the command ended with status {done.returncode} instead of {status}")
 
 
-def write_file(path: Path) -> dict[str, np.ndarray]:
+def write_file(path: Path) -> Arrays:
     """Write a file like a Roman level 2 product, and return its arrays.
 
     The arrays: science data, errors, data quality, variances and wavelengths.
@@ -76,52 +79,92 @@ def changed_bytes(one: Path, two: Path) -> int:
     return int(np.count_nonzero(a != b)) if a.size == b.size else -1
 
 
-ENTRY = "mask: !core\\/ndarray-1.1.0 {source: 5, datatype: uint32, byteorder: little, shape: [2048, 2048]}"
+def fuse_is_missing(folder: Path) -> str:
+    """Return why no file can be mounted here, and what to do; empty if ``asdffs doctor`` finds nothing."""
+    found = json.loads(run("asdffs doctor --json", folder).stdout)["found"]
+    problems = [one for one in found if one["level"] == "problem"]
+    return "; ".join(f"{one['subject']} {one['sentence']} (to add it: {one['advice']})" for one in problems[:1])
 
 
-def show_blocks(folder: Path, file: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Compress a block, append another one, and refer to it in the tree."""
-    say("7. Compress a block, append another, and refer to it")
-    shell(f"asdffs mount {file.name} x", folder)
-    shell("setfattr -n user.asdf.compression -v zlib x/blocks/0002.bin", folder)
-    shell("getfattr -d x/blocks/0002.bin | grep -E 'compression|_size'", folder)
-    shell("cmp dq.bin x/blocks/0002.bin && cp dq.bin x/blocks/0005.bin", folder)
-    shell(f"sed -i 's/^\\.\\.\\.$/{ENTRY}\\n.../' x/tree.yaml && tail -n 2 x/tree.yaml", folder)
-    shell(f"asdffs umount x && asdffs check --deep {file.name}", folder)
+def show_the_mount(folder: Path, arrays: Arrays) -> None:
+    """The first screen: mount, edit, result."""
+    say("The file is a directory: an editable tree, raw blocks, arrays as .npy and .fits")
+    shell("ls -C -w 70 x x/blocks x/arrays", folder)
+    say("Change a value with sed, a pixel with dd; copy a block out with cp")
+    shell("sed -i 's/exposure_time: 1288.4/exposure_time: 1290.0/' x/tree.yaml", folder)
+    shell("printf '\\x3f\\x80\\x00\\x00' | dd of=x/blocks/0000.bin bs=1 seek=4000 conv=notrunc status=none", folder)
+    shell("cp x/blocks/0002.bin dq.bin", folder)
+    shell("asdffs umount x      # writes checksums and the block index", folder)
+    say("What the asdf library sees afterwards")
+    file = folder / NAME
     with asdf.open(file, validate_checksums=True, lazy_load=False) as found:
+        arrays["data"].ravel()[1000] = 1.0
+        assert found["meta"]["exposure"]["exposure_time"] == 1290.0
+        for name, array in arrays.items():
+            assert np.array_equal(found[name][:], array), name
+        assert np.array_equal(np.fromfile(folder / "dq.bin", "<u4"), arrays["dq"].ravel())
+        print(f"  exposure_time = {found['meta']['exposure']['exposure_time']}; data[0, 1000] = {found['data'][0, 1000]}")
+    assert COMMENT in file.read_bytes()
+    count = changed_bytes(folder / "before.asdf", file)
+    assert 0 < count < 64
+    print(f"  {len(arrays)} arrays are as they should be, their checksums are valid, and the comment was kept")
+    print(f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN}: the pixel, the MD5 of its block, the value")
+
+
+def show_a_mistake(folder: Path, arrays: Arrays) -> None:
+    say("\nAn edit that breaks the tree is rejected, and changes nothing")
+    shell(f"asdffs mount {NAME} x", folder)
+    shell("sed -i 's/name: WFI/name: [WFI/' x/tree.yaml", folder, status=4)
+    shell("cat x/.asdffs/error", folder)
+    shell("asdffs umount x      # the text is kept; exit status 7", folder, status=7)
+    shell(f"asdffs info {NAME}", folder)
+
+
+def show_blocks(folder: Path, arrays: Arrays) -> None:
+    """Compress a block, append another one, and refer to it in the tree."""
+    say("\nCompress a block, append another, and refer to it")
+    shell(f"asdffs mount {NAME} x", folder)
+    compress = "import os; os.setxattr('x/blocks/0002.bin', 'user.asdf.compression', b'zlib')"
+    shell(f'python -c "{compress}"', folder)
+    shell(f"cmp dq.bin x/blocks/0002.bin && asdffs info {NAME} | grep zlib", folder)
+    shell("cp dq.bin x/blocks/0005.bin", folder)
+    shell(f"sed -i 's/^\\.\\.\\.$/{ENTRY}\\n.../' x/tree.yaml && tail -n 2 x/tree.yaml", folder)
+    shell(f"asdffs umount x && asdffs check --deep {NAME}", folder)
+    with asdf.open(folder / NAME, validate_checksums=True, lazy_load=False) as found:
         for name in ("dq", "mask"):
             assert np.array_equal(found[name][:], arrays["dq"]), name
             print(f"  {name:<12} equal, checksum valid")
 
 
-def show_views(folder: Path, arrays: dict[str, np.ndarray]) -> None:
+def show_views(folder: Path, arrays: Arrays) -> None:
     """Show the views of the same bytes for numpy, FITS tools and the asdf library."""
-    say("8. Each array is also a .npy and a .fits file, and x/exploded/ is the exploded form: no copies on disk")
-    shell("asdffs mount r0101_wfi01_cal.asdf x && ls -l x/arrays | head -n 5; ls x/exploded", folder)
+    say("\nEach array is also a .npy and a .fits file, and x/exploded/ is the exploded form: no copies on disk")
+    shell(f"asdffs mount {NAME} x && ls -l x/arrays | head -n 5; ls x/exploded", folder)
     shell("python -c \"import numpy as np; print(np.load('x/arrays/data.npy', mmap_mode='r').mean())\"", folder)
     shell("fitsheader x/arrays/data.fits | grep -E 'NAXIS|instrument'", folder)
     edit = "a = np.load('x/arrays/err.npy', mmap_mode='r+'); a[0, 0] = 42; a.flush()"
     shell(f'python -c "import numpy as np; {edit}" && od -An -tx1 -N4 x/blocks/0001.bin', folder)
-    with asdf.open(folder / "x/exploded/r0101_wfi01_cal.asdf") as exploded:
+    with asdf.open(folder / f"x/exploded/{NAME}") as exploded:
         assert exploded["err"][0, 0] == 42
         assert np.array_equal(exploded["wavelength"][:], arrays["wavelength"])
-        print("  asdf.open of x/exploded/r0101_wfi01_cal.asdf: err[0, 0] is 42 there as well")
-    shell("asdffs umount x && asdffs check r0101_wfi01_cal.asdf", folder)
+        print(f"  asdf.open of x/exploded/{NAME}: err[0, 0] is 42 there as well")
+    shell(f"asdffs umount x && asdffs check {NAME}", folder)
+    shell(f"asdffs mount {NAME} x && asdffs ls | grep -o '{NAME}.*' && asdffs umount x", folder)
 
 
-def show_commands(folder: Path, arrays: dict[str, np.ndarray]) -> None:
-    say("9. Without a mount: edit, explode, watch, implode, repack, diff")
-    shell("asdffs info --map r0101_wfi01_cal.asdf", folder)
-    shell('EDITOR="sed -i s/1290.0/1291.5/" asdffs edit r0101_wfi01_cal.asdf', folder)
-    shell("asdffs explode r0101_wfi01_cal.asdf parts && ls -sh parts", folder)
-    shell(
-        "sed -i s/1291.5/1292.0/ parts/r0101_wfi01_cal.asdf && asdffs watch --once parts r0101_wfi01_cal.asdf",
-        folder,
-    )
-    shell(
-        "asdffs implode parts/r0101_wfi01_cal.asdf whole.asdf && asdffs diff r0101_wfi01_cal.asdf whole.asdf",
-        folder,
-    )
+def show_values(folder: Path, arrays: Arrays) -> None:
+    say("\nWithout a mount: values by their path, pictures")
+    shell(f"asdffs get meta.instrument.detector {NAME}", folder)
+    shell(f"asdffs set meta.exposure.exposure_time=1291.5 {NAME}", folder)
+    shell(f"asdffs show --size 60 {NAME} wavelength", folder)
+
+
+def show_commands(folder: Path, arrays: Arrays) -> None:
+    say("\nWithout a mount: explode, watch, implode, repack, diff")
+    shell(f"asdffs info --map {NAME}", folder)
+    shell(f"asdffs explode {NAME} parts && ls -sh parts", folder)
+    shell(f"sed -i s/1291.5/1292.0/ parts/{NAME} && asdffs watch --once parts {NAME}", folder)
+    shell(f"asdffs implode parts/{NAME} whole.asdf && asdffs diff {NAME} whole.asdf", folder)
     shell(
         "asdffs repack --compression zlib whole.asdf small.asdf && asdffs diff --values whole.asdf small.asdf", folder
     )
@@ -131,8 +174,8 @@ def show_commands(folder: Path, arrays: dict[str, np.ndarray]) -> None:
         print("  the asdf library: exposure_time is 1292.0, dq is equal")
 
 
-def show_python(folder: Path) -> None:
-    say("10. The same from Python: asdffs.open; and the list of mounts")
+def show_python(folder: Path, arrays: Arrays) -> None:
+    say("\nThe same from Python: asdffs.open")
     lines = [
         "import asdffs",
         "with asdffs.open('small.asdf', 'r+') as document:",
@@ -142,59 +185,41 @@ def show_python(folder: Path) -> None:
     ]
     (folder / "edit.py").write_text("\n".join(lines) + "\n")
     shell("cat edit.py && python edit.py && asdffs check --deep small.asdf", folder)
-    shell("asdffs mount small.asdf x && asdffs ls | grep -o 'small.asdf.*' && asdffs umount x", folder)
     with asdf.open(folder / "small.asdf", validate_checksums=True, lazy_load=False) as found:
         assert found["meta"]["exposure"]["exposure_time"] == 1293.5
         assert found["data"][0, :4].tolist() == [1, 2, 3, 4]
         print("  the asdf library: exposure_time is 1293.5, the four pixels are 1, 2, 3, 4")
 
 
+MOUNTED: list[Act] = [show_a_mistake, show_blocks, show_views]
+UNMOUNTED: list[Act] = [show_values, show_commands, show_python]
+
+
+def acts(folder: Path, *, every: bool) -> list[Act]:
+    """Mount the file; return what to show.  Ends the demo if the mount failed although FUSE works."""
+    command = f"asdffs mount {NAME} x"
+    done = run(command, folder)
+    if done.returncode == 0:
+        print(f"{GREEN}${PLAIN} ls -sh {NAME} && {command}\n  {DIM}{run(f'ls -sh {NAME}', folder).stdout}{PLAIN}", end="")
+        return [show_the_mount, *((*MOUNTED, *UNMOUNTED) if every else ())]
+    missing = fuse_is_missing(folder)
+    if not missing:
+        sys.exit(f"$ {command}\n{done.stderr}the mount failed, and 'asdffs doctor' does not say why")
+    say(f"Nothing can be mounted here: {missing}.  The rest works without it.")
+    return UNMOUNTED
+
+
 def main() -> None:
+    every = "--all" in sys.argv[1:]
     folder = Path(tempfile.mkdtemp(prefix="asdffs-demo-"))
     mount = folder / "x"
     try:
-        say("1. A realistic file: a tree with comments, five arrays")
-        file = folder / "r0101_wfi01_cal.asdf"
-        arrays = write_file(file)
+        arrays = write_file(folder / NAME)
         mount.mkdir()
-        shell(f"ls -sh {file.name} && asdffs info {file.name}", folder)
-        shutil.copy(file, folder / "before.asdf")
-
-        say("2. Mount it: the file is a directory")
-        shell(f"asdffs mount {file.name} x && ls -l x x/blocks", folder)
-
-        say("3. Change a value with sed, overwrite a part of a block with dd, copy a block out with cp")
-        shell("sed -i 's/exposure_time: 1288.4/exposure_time: 1290.0/' x/tree.yaml", folder)
-        shell(
-            "printf '\\x3f\\x80\\x00\\x00' | dd of=x/blocks/0000.bin bs=1 seek=4000 conv=notrunc status=none", folder
-        )
-        shell("cp x/blocks/0002.bin dq.bin && ls -l dq.bin", folder)
-
-        say("4. An edit that breaks the tree is rejected, and changes nothing")
-        shell("sed -i 's/name: WFI/name: [WFI/' x/tree.yaml", folder, status=4)
-        shell("cat x/.asdffs/error", folder)
-
-        say("5. Unmount: this writes checksums, and saves the rejected edit beside the file (exit status 7)")
-        shell("asdffs umount x", folder, status=7)
-
-        say("6. What the asdf library sees")
-        with asdf.open(file, validate_checksums=True, lazy_load=False) as found:
-            arrays["data"].ravel()[1000] = 1.0
-            print(f"  exposure_time = {found['meta']['exposure']['exposure_time']}")
-            for name, array in arrays.items():
-                assert np.array_equal(found[name][:], array), name
-                print(f"  {name:<12} equal, checksum valid")
-            assert found["meta"]["exposure"]["exposure_time"] == 1290.0
-            assert np.array_equal(np.fromfile(folder / "dq.bin", "<u4"), arrays["dq"].ravel())
-        assert COMMENT in file.read_bytes()
-        count = changed_bytes(folder / "before.asdf", file)
-        assert 0 < count < 64
-        print("  the comment was kept")
-        print(f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN} (4 of the block, its MD5, the value)")
-        show_blocks(folder, file, arrays)
-        show_views(folder, arrays)
-        show_commands(folder, arrays)
-        show_python(folder)
+        shutil.copy(folder / NAME, folder / "before.asdf")
+        for act in acts(folder, every=every):
+            act(folder, arrays)
+        print("More acts: ./scripts/demo --all.  What to do with your files: docs/tutorial.md" if not every else "")
     finally:
         if os.path.ismount(mount):
             subprocess.run(["umount", "-l", mount], check=False)

@@ -34,7 +34,7 @@ def constraints() -> list[str]:
     path = Path(__file__).parents[1] / "pyproject.toml"
     project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"]]
-    for extra in (*EXTRAS, "test"):
+    for extra in (*EXTRAS, "test", "test-all"):
         wanted += project["optional-dependencies"][extra]
     found = (re.fullmatch(r"([\w.-]+)>=([\w.]+)(?:;.*)?", line) for line in wanted)
     oldest: dict[str, tuple[int, ...]] = {}  # the tests may need a newer one than asdffs itself
