@@ -46,7 +46,8 @@ class Invalidator:
         """
         tickets = set()
         for node, has_pages in nodes.items():
-            self._forget(node)
+            if node.inode and not self._loop.forget_inode(node.inode):
+                node.inode = 0  # the kernel has forgotten it, so it has no attributes of it either
             if has_pages and node.opens and node.path:
                 ticket = self._dropper.add(Order(self._path(node)))
                 # never wait for the author: its pages are locked until its request is answered
@@ -70,14 +71,3 @@ class Invalidator:
 
     def _path(self, node: Node) -> bytes:
         return os.fsencode(self._place + self._inside + node.path)
-
-    def _name(self, node: Node) -> str:
-        """Return the path of ``node`` in the mount."""
-        return (self._inside + node.path).rstrip("/") or "/"
-
-    def _forget(self, node: Node) -> None:
-        if node.inode and self._loop.forget_inode(node.inode):
-            return
-        node.inode = 0
-        if not node.opens and node.path:  # it was never open, so the kernel has no pages that this could wait for
-            self._loop.forget_path(self._name(node))

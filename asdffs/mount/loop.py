@@ -85,10 +85,6 @@ class Loop:
         """See ``Session``.  Any thread of the loop may call it."""
         return self._serving.forget_inode(inode)
 
-    def forget_path(self, path: str) -> None:
-        """See ``Session``.  Any thread of the loop may call it."""
-        self._serving.forget_path(path)
-
     def post(self, call: Callable[[], object]) -> None:
         """Let ``call`` run between requests, with the main lock held.  Any thread may call this."""
         self._calls.append(call)

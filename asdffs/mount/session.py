@@ -55,9 +55,6 @@ class Session(Protocol):
         Never blocks, because it affects no pages and no names.
         """
 
-    def forget_path(self, path: str) -> None:
-        """Do the same for a file that was never open.  It has no pages, so this does not block either."""
-
 
 class _Buffer(ctypes.Structure):
     """``struct fuse_buf``, with space for fields of later versions."""
@@ -148,10 +145,8 @@ def main_of(library_name: str, *, libfuse2: bool, serve: Callable[[Session], Non
 
 class _Session3(_Device):
     def __init__(self, library: ctypes.CDLL, fuse: int) -> None:
-        self._fuse = fuse
         self._session = _declared(library, "fuse_get_session", c_void_p, c_void_p)(fuse)
         super().__init__(_declared(library, "fuse_session_fd", c_int, c_void_p)(self._session))
-        self._invalidate_path = _declared(library, "fuse_invalidate_path", c_int, c_void_p, c_char_p)
         self._process = _declared(library, "fuse_session_process_buf", None, c_void_p, POINTER(_Buffer))
         self._exited = _declared(library, "fuse_session_exited", c_int, c_void_p)
         self._invalidate = _declared(
@@ -166,9 +161,6 @@ class _Session3(_Device):
 
     def forget_inode(self, inode: int) -> bool:
         return bool(self._invalidate(self._session, inode, _NO_PAGES, 0) == 0)
-
-    def forget_path(self, path: str) -> None:
-        self._invalidate_path(self._fuse, os.fsencode(path))
 
 
 def _main3(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:
@@ -219,9 +211,6 @@ class _Session2(_Device):
     def forget_inode(self, inode: int) -> bool:
         """Do nothing: with libfuse 2 the kernel caches no attributes (``options``)."""
         return True
-
-    def forget_path(self, path: str) -> None:
-        """Do nothing, as ``forget_inode``."""
 
 
 def _main2(library: ctypes.CDLL, serve: Callable[[Session], None]) -> Main:

@@ -19,8 +19,8 @@ Kind = Literal["file", "directory", "link", "pipe", "socket", "character device"
 class Attributes(NamedTuple):
     """The attributes that stat(2) shows.  ``size`` in bytes, times in ns, ``mode``: permission bits.
 
-    ``number``: the inode number.  ``steady``: the kernel is notified when the node changes through another name, so
-    it may cache these attributes.
+    ``number``: the inode number.  ``steady``: the kernel may cache these attributes, because they never change or
+    because it can be told when they do.
     """
 
     kind: Kind
@@ -75,17 +75,22 @@ class Owner(NamedTuple):
         return User(by.uid if uid is None else uid, by.gid if gid is None else gid)
 
 
-def attributes_of(node: Node) -> Attributes:
-    """Return the attributes of ``node``.  Raises whatever its file raises."""
+def attributes_of(node: Node, *, by_inode: bool = False) -> Attributes:
+    """Return the attributes of ``node``.  Raises whatever its file raises.
+
+    ``by_inode``: the kernel asks with its number for the node.  Only then can it be told later that they changed.
+    """
+    subjects = node.subjects()
+    steady = subjects is not None and (by_inode or not subjects)
     if isinstance(node, LinkNode):
         return _shown(node, "link", len(os.fsencode(node.target)), 1)
     if isinstance(node, DirectoryNode):
         node.look()
-        return _shown(node, "directory", 0, node.links(), steady=node.subjects() is not None)
+        return _shown(node, "directory", 0, node.links(), steady=steady)
     if not isinstance(node, FileNode):
         raise TypeError("a node is a file, a directory or a link")
     node.look()
-    return _shown(node, "file", node.file.size(), max(0, node.names), steady=node.subjects() is not None)
+    return _shown(node, "file", node.file.size(), max(0, node.names), steady=steady)
 
 
 def owner_of(document: Document, shown: Shown) -> Owner:

@@ -116,7 +116,7 @@ class Vfs:
         ``inode``: the kernel's number for it, 0 if unknown.  Raises ``NoSuchNameError``.
         """
         node = self._node(path, handle)
-        shown = attributes_of(node)
+        shown = attributes_of(node, by_inode=bool(inode))
         self._coherence.learn(node, path, inode)
         return shown
 
