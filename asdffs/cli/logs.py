@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
+import signal
 from typing import Any, Final
 
 from asdffs.cli.saying import SafeFormatter
@@ -19,7 +21,16 @@ _LONGEST: Final = 1 << 20
 _TEXT: Final[dict[str, Any]] = {"encoding": "utf-8", "errors": "backslashreplace"}
 
 
-class _BoundedLog(logging.FileHandler):
+class _Log(logging.FileHandler):
+    """A log file.  SIGUSR1 adds what each thread is doing: the way to see why a mount does not answer."""
+
+    def _open(self) -> Any:
+        stream = super()._open()
+        faulthandler.register(signal.SIGUSR1, stream)
+        return stream
+
+
+class _BoundedLog(_Log):
     """A log file that is rotated at 1 MiB: the previous one stays as ``NAME.1``.
 
     A file that the user chose is not rotated: logrotate does that.  ``logging.handlers`` has such a class, but also
@@ -75,6 +86,6 @@ def log_to(place: str, *, keep: bool, also: bool = False) -> None:
         handler = SysLogHandler(_SYSLOG_SOCKET)
         handler.setFormatter(SafeFormatter("asdffs[%(process)d]: %(levelname)s %(message)s"))
     else:
-        handler = logging.FileHandler(place, "a", **_TEXT) if keep else _BoundedLog(place)
+        handler = _Log(place, "a", **_TEXT) if keep else _BoundedLog(place)
         handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
     root.addHandler(handler)
