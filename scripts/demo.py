@@ -103,12 +103,15 @@ def show_the_mount(folder: Path, arrays: Arrays) -> None:
         for name, array in arrays.items():
             assert np.array_equal(found[name][:], array), name
         assert np.array_equal(np.fromfile(folder / "dq.bin", "<u4"), arrays["dq"].ravel())
-        print(f"  exposure_time = {found['meta']['exposure']['exposure_time']}; data[0, 1000] = {found['data'][0, 1000]}")
+        time, pixel = found["meta"]["exposure"]["exposure_time"], found["data"][0, 1000]
+        print(f"  exposure_time = {time}; data[0, 1000] = {pixel}")
     assert COMMENT in file.read_bytes()
     count = changed_bytes(folder / "before.asdf", file)
     assert 0 < count < 64
     print(f"  {len(arrays)} arrays are as they should be, their checksums are valid, and the comment was kept")
-    print(f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN}: the pixel, the MD5 of its block, the value")
+    print(
+        f"  {BOLD}{count} of {file.stat().st_size:,} bytes changed{PLAIN}: the pixel, the MD5 of its block, the value"
+    )
 
 
 def show_a_mistake(folder: Path, arrays: Arrays) -> None:
@@ -200,7 +203,10 @@ def acts(folder: Path, *, every: bool) -> list[Act]:
     command = f"asdffs mount {NAME} x"
     done = run(command, folder)
     if done.returncode == 0:
-        print(f"{GREEN}${PLAIN} ls -sh {NAME} && {command}\n  {DIM}{run(f'ls -sh {NAME}', folder).stdout}{PLAIN}", end="")
+        print(
+            f"{GREEN}${PLAIN} ls -sh {NAME} && {command}\n  {DIM}{run(f'ls -sh {NAME}', folder).stdout}{PLAIN}",
+            end="",
+        )
         return [show_the_mount, *((*MOUNTED, *UNMOUNTED) if every else ())]
     missing = fuse_is_missing(folder)
     if not missing:

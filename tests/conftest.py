@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.hangs import ended_if_it_hangs
+from support.mounts import cannot_mount
 from support.samples import write_sample
 
 from asdffs.scheduling import check_ranks
@@ -18,17 +22,61 @@ check_ranks()
 # A shell may have started the tests with SIGINT ignored, which the commands that they start would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-EXAMPLES = 200 if os.environ.get("ASDFFS_DEEP") else 50
-settings.register_profile(
-    "asdffs", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("asdffs")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how many examples Hypothesis tries."""
+    examples = 200 if os.environ.get("ASDFFS_DEEP") else 15 if "not long" in config.option.markexpr else 50
+    settings.register_profile(
+        "asdffs", deadline=None, max_examples=examples, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("asdffs")
 
 
 def pytest_collection_finish() -> None:
     """What was imported stays: the garbage collector need not look at a million objects again and again."""
     gc.collect()
     gc.freeze()
+
+
+#: What is tested first, so that a typo shows at once.  The rest mounts, or starts many processes.
+FIRST = ("format", "tree", "codecs", "storage", "document", "contract", "properties", "views", "vfs")
+#: A module with this line needs what only ``scripts/setup all`` installs, so the short run does not even import it.
+LONG = re.compile(rb"^pytestmark = (\[\s*)?pytest\.mark\.long\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out whole modules of long tests in a run without them."""
+    without = "not long" in config.option.markexpr and collection_path.suffix == ".py"
+    return True if without and LONG.search(collection_path.read_bytes()) else None
+
+
+def _order(item: pytest.Item) -> tuple[bool, int]:
+    floor = item.path.relative_to(Path(__file__).parent).parts[0]
+    return "mount" in item.keywords, FIRST.index(floor) if floor in FIRST else len(FIRST)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the tests, sample parameters, and skip the tests that mount where nothing can be mounted."""
+    items.sort(key=_order)
+    seen: Counter[str] = Counter()
+    for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            name = item.nodeid.partition("[")[0]
+            if seen[name] % sampled.args[0]:
+                item.add_marker(pytest.mark.long)
+            seen[name] += 1
+    if reason := cannot_mount():
+        for item in items:
+            if "mount" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True)
+def _ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A test that hangs fails, with the stacks of its daemons."""
+    with ended_if_it_hangs(tmp_path_factory.getbasetemp()):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -263,6 +263,7 @@ def test_sql_only_reads(tmp_path: Path, call: Call, query: str) -> None:
     assert (tmp_path / "cache/asdffs/catalog.sqlite").read_bytes() == before
 
 
+@pytest.mark.long
 def test_a_killed_index_goes_on_where_it_was(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed at some moment, the catalogue has whole chunks, and the next index reads the rest."""
     folder = tmp_path / "a"
@@ -465,6 +466,7 @@ def is_alive(group: int) -> bool:
 # -- chunks that are packed together ---------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_a_catalogue_of_many_changes_stays_as_small_as_a_new_one(
     tmp_path: Path, call: Call, seed: int, monkeypatch: pytest.MonkeyPatch

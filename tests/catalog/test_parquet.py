@@ -25,6 +25,8 @@ from asdffs.tree.scalars import read_scalars
 from asdffs.workflows.catalog.chunks import Kinds
 from asdffs.workflows.catalog.parquet import type_of
 
+pytestmark = pytest.mark.long
+
 Call = Callable[..., Done]
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 VALUES = {

@@ -14,6 +14,8 @@ from support.mounts import environment_in
 import asdffs
 from asdffs.errors import AsdffsError
 
+pytestmark = pytest.mark.long
+
 FLAT = 'meta.type == "FLAT"'
 
 

@@ -20,6 +20,8 @@ from support.samples import odd_file
 from asdffs.tree.conditions import MISSING
 from asdffs.workflows.catalog.chunks import unpack_column
 
+pytestmark = pytest.mark.long
+
 FILES_OF_KILLED = 200
 
 Call = Callable[..., Done]

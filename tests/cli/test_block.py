@@ -54,6 +54,7 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     assert (done.stdout.strip(), done.stderr) == (b"10", b"")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stored", [block_bytes, zlib_block])
 @pytest.mark.parametrize("size", [0, 100, 5000])
 def test_replace(tmp_path: Path, call: Call, stored: Callable[[bytes], bytes], size: int) -> None:

@@ -60,6 +60,7 @@ def test_the_page_has_rows() -> None:
     assert {code for _, code, _ in ROWS} >= {2, 3, 4, 5, 6, 7, 8}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("line", "code", "message"), ROWS, ids=[row[0] for row in ROWS])
 def test_row(place: Path, line: str, code: int, message: str) -> None:
     environment = {**environment_in(place), "PATH": f"{place}/bin:{os.environ['PATH']}"}
@@ -108,6 +109,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [*ODD_FILES, *STRANGE])
 def test_json_of_every_odd_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / "data.asdf"
@@ -141,6 +143,7 @@ def test_json_of_every_odd_file(tmp_path: Path, name: str) -> None:
         fits("repack", done.json)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SAMPLES, ids=name_of)
 def test_json_of_every_draft(tmp_path: Path, path: Path) -> None:
     environment = environment_in(tmp_path)

@@ -85,6 +85,7 @@ def check_layout(path: Path, piece: int) -> None:
         assert starts[numbers[name]] % 4096 == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("piece", [None, 65536])
 def test_the_layout_and_what_asdf_reads(file: Path, call: Call, piece: int | None) -> None:
     out = file.with_name("cloud.asdf")

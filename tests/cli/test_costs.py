@@ -113,6 +113,7 @@ COMMANDS: dict[str, Callable[[Path, Path], tuple[int, int]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_size_of_the_blocks_costs_nothing(name: str, tmp_path: Path) -> None:
     found = []
@@ -125,6 +126,7 @@ def test_the_size_of_the_blocks_costs_nothing(name: str, tmp_path: Path) -> None
         assert abs(written - found[0][1]) < ABOUT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["edit", "add a block", "append", "recover"])
 def test_the_number_of_blocks_costs_their_index(name: str, tmp_path: Path) -> None:
     """Of each block its entry of the index is read.

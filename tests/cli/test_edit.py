@@ -153,6 +153,7 @@ def test_killed_while_editing_the_text_is_kept_by_the_next_command(file: Path) -
     assert b"value: 12\n" in file.with_name("data.asdf.rejected-1.yaml").read_bytes()
 
 
+@pytest.mark.long
 def test_a_person_goes_on_after_a_refusal(file: Path, tmp_path: Path) -> None:
     """nano opens at the line that is wrong, and what was typed is still there."""
     environment = {**environment_in(tmp_path), "EDITOR": "nano -I"}

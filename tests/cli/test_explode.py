@@ -185,6 +185,7 @@ def test_a_stream_that_is_not_the_last_becomes_a_block(tmp_path: Path, call: Cal
         assert found["mask"][:].tobytes() == MASK
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["xfs", "btrfs"])
 def test_bytes_are_shared_where_the_file_system_can(tmp_path: Path, kind: str) -> None:
     assert "clone" in KINDS[kind][1]
@@ -299,6 +300,7 @@ def test_refusals(tmp_path: Path, call: Call, real: Path) -> None:
     assert list((tmp_path / "b").iterdir()) == []
 
 
+@pytest.mark.long
 def test_many_small_blocks(tmp_path: Path, call: Call) -> None:
     """More than descriptors, and than a thread each."""
     path = tmp_path / "many.asdf"

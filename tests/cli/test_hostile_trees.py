@@ -85,6 +85,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (500 << 20, 500 << 20))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TREES)
 def test_every_command_ends_soon_and_in_a_sentence(name: str, tmp_path: Path) -> None:
     for letter, tree in (("A", TREES[name]), ("B", OTHERS.get(name, "v: 1\n"))):

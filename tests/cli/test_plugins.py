@@ -66,6 +66,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data.asdf"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_plugin_harms_nothing(site: Path, path: Path, how: str) -> None:
     package(site, "broken", BROKEN[how], dict.fromkeys(KINDS, "aaa"))
@@ -84,6 +85,7 @@ def test_a_broken_plugin_harms_nothing(site: Path, path: Path, how: str) -> None
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.mount
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_mount_beside_broken_plugins(site: Path, path: Path, how: str) -> None:
@@ -137,6 +139,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_codec_that_encodes_wrongly_costs_no_data(site: Path, path: Path, mistake: str) -> None:
     body, reason = MISTAKES[mistake]

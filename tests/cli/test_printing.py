@@ -53,6 +53,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2])[:14])
 def test_commands(folder: Path, command: list[str]) -> None:
     where = {**environment_in(folder), "EDITOR": "sed -i s/ok/'['/"}

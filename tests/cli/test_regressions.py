@@ -235,6 +235,7 @@ def test_no_temporary_is_left_for_ever(tmp_path: Path, call: Call) -> None:
     assert list(tmp_path.rglob(".asdffs-*")) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "lines",
     [

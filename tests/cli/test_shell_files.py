@@ -22,6 +22,7 @@ def needs(program: str) -> None:
         pytest.skip(f"{program} is not installed")
 
 
+@pytest.mark.long
 def test_every_command_has_a_page_that_mandoc_understands(tmp_path: Path) -> None:
     needs("mandoc")
     found = pages()
@@ -70,6 +71,7 @@ def test_bash() -> None:
     assert bash("info scr") == {"scripts"}
 
 
+@pytest.mark.long
 def test_zsh_reads_its_file(tmp_path: Path) -> None:
     needs("zsh")
     (tmp_path / "_asdffs").write_text(completions()["zsh/site-functions/_asdffs"])
@@ -95,6 +97,7 @@ def fish(words: str, folder: Path) -> set[str]:
     return {line.split("\t")[0] for line in done.stdout.splitlines()}
 
 
+@pytest.mark.long
 def test_fish(tmp_path: Path) -> None:
     needs("fish")
     assert fish("re", tmp_path) == {"recover", "refs", "rename", "repack"}

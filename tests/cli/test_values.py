@@ -276,6 +276,7 @@ def text_of(path: Path) -> bytes:
     return path.read_bytes().partition(b"\n...")[0]
 
 
+@pytest.mark.long
 def test_killed_in_the_middle(tmp_path: Path, call: Call) -> None:
     """Every file is old or new, and the record brings the old ones back."""
     rng = random.Random(7)

@@ -59,6 +59,7 @@ def kept(file: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted(file.parent.glob("data.asdf.*"))]
 
 
+@pytest.mark.long
 def test_every_program_saves(file: Path) -> None:
     """One after the other: the file has each text, and at the end no text is left over."""
     with watched(file) as watch:
@@ -73,6 +74,7 @@ def test_every_program_saves(file: Path) -> None:
     assert kept(file) == []
 
 
+@pytest.mark.long
 def test_every_program_in_a_terminal_saves(file: Path) -> None:
     with watched(file, code=None) as watch:
         line = watch.tree.read_bytes()[: watch.tree.read_bytes().index(OLD)].count(b"\n") + 1
@@ -318,6 +320,7 @@ def test_a_directory_that_asdftool_exploded(file: Path) -> None:
     check_saved(file, 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
@@ -436,6 +439,7 @@ def test_regression_a_second_store_into_a_map_was_not_carried(file: Path) -> Non
     assert kept(file) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [0, 2])
 def test_regression_half_a_file_was_carried(file: Path, number: int) -> None:
     """Cut off, or damaged when it is decoded: the block is what it was, and no new one is there."""
@@ -485,6 +489,7 @@ def test_regression_another_programs_recompression_was_undone(file: Path) -> Non
     assert {block["compression"] for block in blocks} == {"zlib"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["-2", "0x0", "&s 0"])
 def test_regression_sources_written_otherwise_were_a_difference(file: Path, source: str) -> None:
     file.write_bytes(odd_file().replace(b"{source: 0", b"{source: " + source.encode()))

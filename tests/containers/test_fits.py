@@ -70,6 +70,7 @@ def test_arrays_are_those_of_the_extensions(file: Path) -> None:
             arrays["data"][0, 0] = 1
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("length", [1, 3, 40, 2000, 2880, 3000, 60_000])
 def test_an_edit_changes_the_tree_and_nothing_else(file: Path, length: int) -> None:
     """Also the second and the third edit, which find the file as the first has left it."""
@@ -108,6 +109,7 @@ def test_records_are_appended_or_all_that_follows_moves(tmp_path: Path) -> None:
         assert path.stat().st_size == size + growth
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("lengths", [[40, 41], [3000, 3], [2600, 2700, 7000], [90_000, 200_000]], ids=str)
 def test_blocks_behind_a_growing_tree(tmp_path: Path, form: Form, lengths: list[int]) -> None:
@@ -247,6 +249,7 @@ def test_an_endless_header_gives_a_sentence(tmp_path: Path) -> None:
         asdffs.open(path)
 
 
+@pytest.mark.long
 def test_random_bytes_in_headers_give_a_sentence_or_a_document(tmp_path: Path) -> None:
     path, dice = tmp_path / "x.fits", random.Random(1)
     write_fits(path, Form(last=False, checksum=True))
@@ -344,6 +347,7 @@ def test_the_text_of_the_tree(file: Path) -> None:
     assert OBSERVER.encode() in embedded(file)
 
 
+@pytest.mark.long
 @pytest.mark.mount
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_byte_is_copied_where_the_file_system_can_move_them(kind: str, tmp_path: Path) -> None:

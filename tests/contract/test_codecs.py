@@ -78,6 +78,7 @@ def test_decodes_what_the_library_encodes(name: str, kind: str) -> None:
         assert len(stored) * CODECS[name].ratio >= content.size
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CODECS)
 @pytest.mark.parametrize("kind", CONTENTS)
 def test_the_library_decodes_what_is_encoded(name: str, kind: str) -> None:
@@ -88,6 +89,7 @@ def test_the_library_decodes_what_is_encoded(name: str, kind: str) -> None:
         assert b"".join(CODECS[name].decode(Bytes(stored), len(content))) == content
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("shuffle", [0, 1, 2])
 @pytest.mark.parametrize("typesize", [1, 2, 4, 8, 13])
 @pytest.mark.parametrize("cname", ["blosclz", "lz4", "zlib", "zstd"])
@@ -99,6 +101,7 @@ def test_every_kind_of_blosc_buffer(shuffle: int, typesize: int, cname: str) -> 
     assert b"".join(CODECS["blsc"].decode(Bytes(stored), len(content))) == content
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CODECS)
 def test_pieces_are_small_and_come_before_all_is_read(name: str) -> None:
     content = np.repeat(np.arange(1 << 16, dtype="u4"), 96)

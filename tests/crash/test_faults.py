@@ -65,6 +65,7 @@ def shown(document: Document) -> tuple[bytes, list[bytes]]:
     return document.tree.text(), blocks
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("for_good", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", CHOSEN)
@@ -211,6 +212,7 @@ document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2\\nlong
     )
 
 
+@pytest.mark.long
 def test_regression_room_behind_the_end_was_missed_after_a_reboot(tmp_path: Path) -> None:
     """XFS reserves some while a file is appended to, and gives it up when it forgets the file."""
     with filesystem("xfs", tmp_path) as place:
@@ -225,6 +227,7 @@ def test_regression_room_behind_the_end_was_missed_after_a_reboot(tmp_path: Path
             document.close()
 
 
+@pytest.mark.long
 def test_regression_a_file_that_shares_bytes_is_not_grown_by_insertion(tmp_path: Path) -> None:
     """What is written into shared bytes gets another address, and recovery would miss the old one."""
     with filesystem("xfs", tmp_path) as place:

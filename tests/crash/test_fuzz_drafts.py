@@ -113,6 +113,7 @@ def run(whole: bytes, rng: random.Random) -> None:
         document.close()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", SAMPLES, ids=name_of)
 def test_mutants(path: Path) -> None:
     whole, seconds = path.read_bytes(), 0.0

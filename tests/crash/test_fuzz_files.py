@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from support.mounts import LIMIT
 
+pytestmark = pytest.mark.long
+
 COUNT = 25_000 if os.environ.get("ASDFFS_DEEP") else 120
 PROCESSES = 4
 

@@ -14,7 +14,7 @@ from support.filesystems import KINDS, filesystem
 from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted, run
 from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.long, pytest.mark.mount]
 
 ALL = [*KINDS, "tmpfs"]
 #: File system -> strategy for a file with one name, and with several.

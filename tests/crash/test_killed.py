@@ -43,6 +43,7 @@ def can_trace() -> bool:
 
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.mount,
     pytest.mark.strace,
     pytest.mark.skipif(not can_trace(), reason="needs strace and the right to trace"),

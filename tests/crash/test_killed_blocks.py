@@ -18,6 +18,7 @@ from support import codecs
 from support.mounts import asdffs, environment_in, run
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.mount,
     pytest.mark.strace,
     pytest.mark.skipif(not can_trace(), reason="needs strace and the right to trace"),

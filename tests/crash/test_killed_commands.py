@@ -26,6 +26,7 @@ from support.mounts import LIMIT, environment_in
 from support.samples import DATA, MASK, block_bytes, odd_file, zlib_block
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.strace,
     pytest.mark.skipif(not can_trace(), reason="needs strace and the right to trace"),
 ]

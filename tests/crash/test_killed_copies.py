@@ -14,6 +14,7 @@ from crash.test_killed import can_trace
 from support.mounts import LIMIT, environment_in
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.strace,
     pytest.mark.skipif(not can_trace(), reason="needs strace and the right to trace"),
     pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor: the kernel copies"),

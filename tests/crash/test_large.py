@@ -12,7 +12,11 @@ from support.mounts import mounted, run
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
-pytestmark = [pytest.mark.mount, pytest.mark.skipif(not DEEP, reason="writes 8 GiB: ./scripts/test --deep")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.mount,
+    pytest.mark.skipif(not DEEP, reason="writes 8 GiB: ./scripts/test --deep"),
+]
 
 SIZE = 8 << 30
 MIB = 1 << 20

@@ -21,6 +21,8 @@ from asdffs.errors import AsdffsError
 from asdffs.storage import shift
 from asdffs.storage.memory_backend import MemoryFolder
 
+pytestmark = pytest.mark.long
+
 SYNCS = ("sync", "syncdir")
 Mutation = Callable[[list[Event], tuple[str, ...]], list[Event]]
 

@@ -91,6 +91,7 @@ def contents(path: Path) -> tuple[int, list[bytes]]:
     return value, blocks
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("renamed", [False, True])
 def test_killed_at_random(tmp_path: Path, renamed: bool) -> None:
     """``renamed``: the file has another name, and another file its old one, when it is recovered."""

@@ -182,6 +182,7 @@ def small_pieces():
         yield
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CHANGES)
 def test_cut_at_every_step(name: str) -> None:
     case = Case.of(CHANGES[name])
@@ -194,6 +195,7 @@ def test_cut_at_every_step(name: str) -> None:
     assert len(case.seen) >= 8
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CHANGES)
 def test_cut_inside_recovery(name: str) -> None:
     case = Case.of(CHANGES[name])

@@ -23,6 +23,7 @@ def make(name: str, folder: Path) -> Path:
     return sample(name, folder)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["full_v1.0", "minimal", "generated 1.0", "generated 1.1"])
 def test_every_byte_comes_back(name: str, tmp_path: Path) -> None:
     store, packed, back = make(name, tmp_path), tmp_path / "x.asdf", tmp_path / "back.daf"

@@ -10,6 +10,8 @@ from asdffs.errors import UsageError
 from asdffs.workflows.datasets.axes import name_axes
 from asdffs.workflows.datasets.models import known_axes
 
+pytestmark = pytest.mark.long
+
 ROMAN = {"meta.telescope": "ROMAN"}
 
 

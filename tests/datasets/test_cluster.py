@@ -17,6 +17,8 @@ from support.mounts import environment_in
 from support.relay import Relay
 from support.s3_server import CREDENTIALS, s3_server
 
+pytestmark = pytest.mark.long
+
 FILES = 100 if os.environ.get("ASDFFS_DEEP") else 30
 DATA = np.random.default_rng(4).integers(0, 1000, (1024, 1024)).astype("<f4")
 

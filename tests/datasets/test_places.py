@@ -22,6 +22,8 @@ from asdffs.document.arrays import reference
 from asdffs.errors import AsdffsError
 from asdffs.workflows.datasets import places
 
+pytestmark = pytest.mark.long
+
 VALUES = np.arange(12, dtype="<i2").reshape(3, 4)
 ARRAY = "!core/ndarray-1.1.0 {source: 0, datatype: int16, byteorder: little, shape: [3, 4]"
 

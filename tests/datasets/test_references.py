@@ -30,6 +30,8 @@ from asdffs.workflows.zarr_references.grid import grid_of
 from asdffs.workflows.zarr_references.making import arrays_of, make_references
 from asdffs.workflows.zarr_references.zarr_metadata import Zarr2, Zarr3
 
+pytestmark = pytest.mark.long
+
 zarr = pytest.importorskip("zarr", reason="zarr is not installed: pip install '.[test-zarr]'")
 registry = pytest.importorskip("obspec_utils.registry", reason="VirtualiZarr is not installed")
 parsers = pytest.importorskip("virtualizarr.parsers", reason="VirtualiZarr is not installed")

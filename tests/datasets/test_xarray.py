@@ -23,6 +23,8 @@ import asdffs
 from asdffs.document.arrays import reference
 from asdffs.errors import AsdffsError
 
+pytestmark = pytest.mark.long
+
 CUBE = np.random.default_rng(3).normal(size=(12, 30, 40)).astype(">f4")
 
 

@@ -17,7 +17,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
 @pytest.mark.mount
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", ["README", *(pytest.param(name, marks=pytest.mark.long) for name in PAGES[1:])])
 def test_examples(tmp_path: Path, name: str) -> None:
     runner = Runner(tmp_path)
     count = skipped = 0

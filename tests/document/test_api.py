@@ -89,6 +89,7 @@ SELECTIONS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", range(len(SELECTIONS)))
 @pytest.mark.parametrize("kind", ["cube", "part", "packed"])
 def test_a_selection_is_numpys(path: Path, packed: Path, kind: str, number: int) -> None:
@@ -353,6 +354,7 @@ def test_refusals(path: Path) -> None:
         asdffs.nothing  # noqa: B018
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compression", ["none", "zlib"])
 def test_threads_take_turns(tmp_path: Path, compression: str) -> None:
     whole = np.arange(1 << 19, dtype="<i8").reshape(256, -1)
@@ -386,6 +388,7 @@ def test_threads_take_turns(tmp_path: Path, compression: str) -> None:
     assert np.array_equal(by_asdf(path, "b"), found)
 
 
+@pytest.mark.long
 def test_dask_reads_it(path: Path) -> None:
     import dask.array
 
@@ -553,6 +556,7 @@ def test_regression_a_text_that_was_never_read_was_written_over_a_change(path: P
     assert b"Eve" in path.read_bytes()
 
 
+@pytest.mark.long
 def test_regression_a_value_computed_of_the_same_file_waited_for_ever(path: Path) -> None:
     import dask.array
 

@@ -61,6 +61,7 @@ def test_a_program_saves_although_asdffs_was_removed(tmp_path: Path) -> None:
     assert b"changed" in file.read_bytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("typed", "code"), [("2", 0), ("[", 7)])
 def test_what_was_typed_is_kept_although_asdffs_was_removed(tmp_path: Path, typed: str, code: int) -> None:
     """In the file, or beside it if it is refused.  ``watch`` and ``view`` open the file by the same function."""

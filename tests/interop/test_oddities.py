@@ -36,6 +36,7 @@ def contents(path: Path) -> list[bytes]:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ODD_FILES)
 @pytest.mark.parametrize("edit", ["fits", "grows"])
 def test_oddity(tmp_path: Path, name: str, edit: str) -> None:

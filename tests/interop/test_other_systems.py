@@ -72,6 +72,7 @@ def elsewhere(tmp_path: Path):
     return run
 
 
+@pytest.mark.long
 def test_every_command(tmp_path: Path, elsewhere) -> None:
     file, parts = tmp_path / "data.asdf", tmp_path / "parts"
     file.write_bytes(odd_file())

@@ -296,6 +296,7 @@ def test_old_pages_of_a_closed_document_are_not_shown(folder: Path) -> None:
         assert block.read_bytes() == bytes([8]) * SIZE
 
 
+@pytest.mark.long
 def test_a_document_that_cannot_be_written_stays_open_until_there_is_room(tmp_path: Path) -> None:
     new = random.Random(4).randbytes(600_000)
     with filesystem("ext4", tmp_path, 16 << 20) as disk:
@@ -328,6 +329,7 @@ def test_a_command_waits_until_an_idle_document_is_closed(folder: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_a_large_tree_is_checked_before_its_document_is_closed(folder: Path) -> None:
     head = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
     array = b"a: !core/ndarray-1.0.0 {source: 7, datatype: int8, shape: [3]}\n"
@@ -410,6 +412,7 @@ while True:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", [False, True])
 def test_fifty_files_edited_by_eight_programs(tmp_path: Path, killed: bool) -> None:
     folder = tmp_path / "archive"
@@ -517,6 +520,7 @@ class Model:
         until(lambda: documents(self.mount) == [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(40 if os.environ.get("ASDFFS_DEEP") else 3))
 def test_random_changes_against_a_model(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

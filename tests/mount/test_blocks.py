@@ -18,6 +18,7 @@ pytestmark = pytest.mark.mount
 ORDER = ["big", "little", "bytes", "last"]
 
 
+@pytest.mark.long
 def test_programs_read_what_asdf_reads(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     arrays = write_sample(path)
@@ -83,6 +84,7 @@ def test_memmap_writes_land_in_the_file(tmp_path: Path) -> None:
             assert np.array_equal(found[name][:], arrays[name])
 
 
+@pytest.mark.long
 def test_cp_over_a_block_of_the_same_size(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     arrays = write_sample(path)

@@ -211,6 +211,7 @@ def finishes(mount: Mounted) -> Callable[[random.Random], None]:
     return step
 
 
+@pytest.mark.long
 def test_a_crowd(tmp_path: Path) -> None:
     """Ten readers and writers at once: no deadlock, no stale byte; the file is right at the end."""
     path = tmp_path / "data.asdf"

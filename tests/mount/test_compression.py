@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from support import codecs
 from support.filesystems import filesystem
-from support.mounts import LIMIT, Mounted, asdffs, environment_in, mounted, run
+from support.mounts import LIMIT, Mounted, asdffs, environment_in, mounted, run, set_attribute
 from support.processes import wait_for
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, write_sample, zlib_block
 from support.slow import CONTENT, install, slow_file
@@ -33,7 +33,7 @@ DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 
 
 def recompress(block: Path, name: str) -> subprocess.CompletedProcess[str]:
-    return run("setfattr", "-n", "user.asdf.compression", "-v", name, block)
+    return set_attribute(block, "user.asdf.compression", name)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -92,7 +92,7 @@ def test_refusals_have_their_sentence(tmp_path: Path) -> None:
         assert "'what' is not known; the block shows its stored bytes" in mount.error
         assert "Invalid argument" in recompress(mount.block(1), "sparkle").stderr
         assert "known are none, blsc" in mount.error
-        assert "not supported" in run("setfattr", "-n", "user.mine", "-v", "1", mount.block(1)).stderr
+        assert "not supported" in set_attribute(mount.block(1), "user.mine", "1").stderr
     assert path.read_bytes() == raw
     with mounted(path, "-o", "ro") as mount:
         assert "Read-only" in recompress(mount.block(1), "zlib").stderr
@@ -100,6 +100,7 @@ def test_refusals_have_their_sentence(tmp_path: Path) -> None:
     assert "'what' is not known" in done.stdout
 
 
+@pytest.mark.long
 def test_what_cannot_be_stored_is_kept_beside_the_file(tmp_path: Path) -> None:
     """ext4 cannot clone: with that strategy alone the block cannot grow."""
     noise = os.urandom(50_000)
@@ -191,6 +192,7 @@ def holding(block: Path, content: bytes) -> Iterator[subprocess.Popen[bytes]]:
         process.stdin.close()
 
 
+@pytest.mark.long
 def test_progress_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(slow_file())
@@ -208,6 +210,7 @@ def test_progress_is_shown(tmp_path: Path) -> None:
         assert mount.block(2).read_bytes() == b"new" + CONTENT[3:]
 
 
+@pytest.mark.long
 def test_umount_says_what_it_waits_for(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(slow_file())
@@ -235,6 +238,7 @@ def resident(pid: int) -> int:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_large_block_takes_little_memory_and_comes_at_once(tmp_path: Path) -> None:
     path, size = tmp_path / "data.asdf", (2 << 30) if DEEP else (192 << 20)
@@ -260,6 +264,7 @@ def test_a_large_block_takes_little_memory_and_comes_at_once(tmp_path: Path) -> 
             assert file.read() == ((1 << 18) - 1).to_bytes(4, "little")
 
 
+@pytest.mark.long
 def test_the_room_for_decoded_blocks_is_bounded(tmp_path: Path) -> None:
     path, spool = tmp_path / "data.asdf", tmp_path / "spool"
     big_file(path, 96 << 20)
@@ -390,6 +395,7 @@ while True:
 """
 
 
+@pytest.mark.long
 def test_regression_a_reader_and_a_recompression_waited_for_each_other(tmp_path: Path) -> None:
     """In a block larger than the room, so that the reader is decoding when the new bytes are written over the old."""
     path = tmp_path / "data.asdf"
@@ -427,6 +433,7 @@ def test_regression_verify_kept_a_conflict_copy_from_being_made(tmp_path: Path) 
     assert kept.read_bytes() == b"PRECIOUS" + DATA[8:]
 
 
+@pytest.mark.long
 def test_regression_a_full_copying_file_system_lost_a_block(tmp_path: Path) -> None:
     """btrfs needs new room to overwrite: it is refused before, and the block stays."""
     with filesystem("btrfs", tmp_path) as place:
@@ -477,6 +484,7 @@ def change(block: Path, model: bytearray, rng: random.Random) -> None:
         assert block.read_bytes() == model
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", ["growth=auto", "growth=shift", "lease"])
 def test_each_thread_its_block(tmp_path: Path, options: str) -> None:
     """Changes of one block are no other program's for those who change others."""
@@ -520,6 +528,7 @@ def fill_up(place: Path, left: int) -> Path:
     return ballast
 
 
+@pytest.mark.long
 def test_regression_a_full_disk_was_taken_for_another_program(tmp_path: Path) -> None:
     """There is room for the payload and none for the block; what was written is stored when there is room again."""
     noise = bytes(np.random.default_rng(2).integers(0, 2, 30 << 20, "u1"))
@@ -542,6 +551,7 @@ def test_regression_a_full_disk_was_taken_for_another_program(tmp_path: Path) ->
         document.close()
 
 
+@pytest.mark.long
 def test_regression_a_reservation_that_was_refused_stayed(tmp_path: Path) -> None:
     with filesystem("ext4", tmp_path) as place:
         path = place / "data.asdf"

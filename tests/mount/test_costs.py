@@ -176,6 +176,7 @@ def memory(mount: Mounted, field: str) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("letter", ["e", "\u00e9"] if os.environ.get("ASDFFS_DEEP") else ["\u00e9"])
 def test_a_large_tree_takes_its_own_size_a_few_times(letter: str, tmp_path: Path) -> None:
     """Every byte of it moves by one: the new text, the old one, and both in the journal."""

@@ -37,6 +37,7 @@ def mount(file: Path, point: Path, *, soft: int, hard: int, keep: tuple[int, ...
     return int(json.loads((point / ".asdffs/status.json").read_text())["pid"])
 
 
+@pytest.mark.long
 def test_scratch_needs_no_descriptor_each_and_nothing_is_remembered_as_missing(file: Path, tmp_path: Path) -> None:
     point = tmp_path / "mnt"
     pid = mount(file, point, soft=96, hard=96)

@@ -15,6 +15,7 @@ from support.mounts import environment_in, mounted, run
 pytestmark = pytest.mark.mount
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("path", SAMPLES, ids=name_of)
 def test_mounted_edited_unmounted_mounted_again(path: Path, tmp_path: Path) -> None:
     for name in ("exploded0000.asdf", "external.asdf"):  # what others lead to

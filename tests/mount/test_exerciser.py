@@ -11,7 +11,7 @@ import pytest
 from support.mounts import mounted
 from support.samples import DATA, block_bytes, odd_file, opened
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.long, pytest.mark.mount]
 
 OPERATIONS = 10_000 if os.environ.get("ASDFFS_DEEP") else 4_000  # for each of the two kinds of files
 LARGEST = 300_000

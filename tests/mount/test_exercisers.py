@@ -10,7 +10,7 @@ import pytest
 from support.mounts import Mounted, mounted, run
 from support.samples import DATA, block_bytes, odd_file, opened
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.long, pytest.mark.mount]
 
 SIZE = 8 << 20
 

@@ -18,6 +18,7 @@ SIZE = 600_000
 BODY = "a: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shape: [600000]}\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state_is_full", [True, False])
 def test_what_was_written_comes_back(tmp_path: Path, state_is_full: bool) -> None:
     """``state_is_full``: the state directory, with the spool, is on the full disk as well."""

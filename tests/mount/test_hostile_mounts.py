@@ -18,6 +18,7 @@ from support.mounts import environment_in, mounted, run
 from asdffs.cli.umount import _all_mountpoints
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.mount,
     pytest.mark.skipif(os.geteuid() != 0, reason="to be root beside another user needs root"),
     pytest.mark.skipif(

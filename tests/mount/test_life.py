@@ -104,6 +104,7 @@ def test_foreground_tells_kept_edits(file: Path) -> None:
     process.stderr.close()
 
 
+@pytest.mark.long
 def test_plain_umount_finishes_by_itself_and_the_next_command_waits(tmp_path: Path) -> None:
     """The daemon still holds the lock while it computes a checksum; the next mount comes after it."""
     path = tmp_path / "data.asdf"

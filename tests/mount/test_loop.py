@@ -110,6 +110,7 @@ def overwrite(mount: Mounted) -> object:
         return file.write(b"new")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("work", "seconds", "content"),
     [
@@ -164,6 +165,7 @@ def opened_without_slow(path: Path):
     return asdf.open(path, lazy_load=True, memmap=False, ignore_unrecognized_tag=True)
 
 
+@pytest.mark.long
 def test_the_mount_ends_cleanly_beside_a_decode(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(slow_file())
@@ -268,6 +270,7 @@ def write_or_fail(mount: Mounted, text: bytes) -> object:
         return -err.errno
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_regression_a_signal_ends_it_whatever_waits(tmp_path: Path, number: signal.Signals) -> None:
     """A save is judged, others queue behind it, readers hold the tree open: the daemon ends, and so do they."""

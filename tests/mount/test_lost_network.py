@@ -17,6 +17,7 @@ from support.mounts import LIMIT, asdffs, environment_in, run
 from support.remote_files import arrays, make
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.mount,
     pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="network namespaces need root and ip(8)"),
 ]

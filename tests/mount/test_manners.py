@@ -72,6 +72,7 @@ def test_find_du_and_ls(mount: Mounted) -> None:
     assert run("ls", "-lR", mount.point).returncode == 0
 
 
+@pytest.mark.long
 def test_copies_by_cp_tar_and_rsync(mount: Mounted, tmp_path: Path) -> None:
     tree = mount.tree.read_bytes()
     assert run("cp", "-a", mount.point, tmp_path / "cp").returncode == 0
@@ -87,6 +88,7 @@ def test_copies_by_cp_tar_and_rsync(mount: Mounted, tmp_path: Path) -> None:
         assert (tmp_path / copy / "tree.yaml").stat().st_mtime == pytest.approx(mount.tree.stat().st_mtime, abs=1)
 
 
+@pytest.mark.long
 def test_rsync_there_and_back(mount: Mounted, tmp_path: Path, file: Path) -> None:
     """What was copied out comes back, changed; a second time nothing has to be sent."""
     copy = tmp_path / "copy"
@@ -174,6 +176,7 @@ def test_names_of_255_bytes(mount: Mounted) -> None:
         (mount.point / ("x" * 256)).write_bytes(b"")
 
 
+@pytest.mark.long
 def test_directories_keep_their_place_while_they_change(mount: Mounted) -> None:
     """readdir goes on where it was, with thousands of entries and some of them removed meanwhile."""
     folder = mount.point / "many"

@@ -24,7 +24,7 @@ from support.samples import block_bytes
 
 import asdffs as library
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.long, pytest.mark.mount]
 
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 SECONDS = float(os.environ.get("ASDFFS_MODEL_SECONDS", "600" if DEEP else "4"))

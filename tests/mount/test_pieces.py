@@ -42,6 +42,7 @@ def read_at_random(path: Path, seed: int) -> int:
     return wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", ["lz4", "blsc", "zlib"])
 def test_two_threads_at_random_places(tmp_path: Path, codec: str) -> None:
     path = tmp_path / "data.asdf"
@@ -109,6 +110,7 @@ def written_by(mount: Mounted) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 
 
+@pytest.mark.long
 def test_pieces_are_read_while_others_are_stored(tmp_path: Path) -> None:
     """One thread writes and syncs, two read elsewhere in the same block, with a spool that is smaller than it."""
     path = tmp_path / "data.asdf"

@@ -17,7 +17,7 @@ from support.editors import PROGRAMS, SILENT_PROGRAMS, TERMINAL_PROGRAMS, follow
 from support.mounts import Mounted, mounted, run
 from support.samples import check_saved, odd_file
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.long, pytest.mark.mount]
 
 OLD, NEW, BAD = b"value: 1\n", b"value: 12\n", b"value: 1: 2\n"
 ALL = PROGRAMS | SILENT_PROGRAMS

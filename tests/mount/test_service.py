@@ -21,7 +21,7 @@ from support.namespaces import in_own_namespace
 from support.processes import pids_with, wait_for
 from support.samples import odd_file
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.long, pytest.mark.mount]
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 

@@ -83,6 +83,7 @@ class Watched:
             return os.pread(file.fileno(), length, self.start + at)
 
 
+@pytest.mark.long
 def test_a_thousand_writes(mount: Mounted) -> None:
     """Each through one view, read back through all others: by map, by descriptor, by a new open, and seen by stat."""
     starts = views_of(mount)
@@ -203,6 +204,7 @@ class Crowd:
             view.close()
 
 
+@pytest.mark.long
 def test_a_crowd(mount: Mounted) -> None:
     """Eight readers and writers: nobody hangs, nothing is older than the bound, the file is right at the end."""
     crowd = Crowd(mount, SECONDS)
@@ -219,6 +221,7 @@ def test_a_crowd(mount: Mounted) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_daemon_that_ends_in_a_crowd_takes_nobody_along(tmp_path: Path, number: signal.Signals) -> None:
     """Programs get an error, the daemon and its helper are gone: nothing waits for a page that nobody will bring."""

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import asdf
 import astropy.io.fits
-import dask.array
 import numpy as np
-import pandas as pd
 import pytest
 from support.arrays import read_by_asdf, tree_file, write_all_kinds
 from support.mounts import Mounted, asdffs, mounted, run
@@ -91,7 +89,11 @@ def test_only_arrays_are_listed(mount: Mounted, arrays: dict[tuple[str | int, ..
     assert {"%2E.npy", "100%25.npy", "ünï ☃.npy"} <= set(os.listdir(mount.point / "arrays"))
 
 
+@pytest.mark.long
 def test_dask_and_pandas(mount: Mounted, arrays: dict[tuple[str | int, ...], np.ndarray]) -> None:
+    import dask.array
+    import pandas as pd
+
     mapped = np.load(place_of(mount, ("packed",), ".npy"), mmap_mode="r")
     lazy = dask.array.from_array(np.memmap(mapped.filename, mapped.dtype, "r", mapped.offset, mapped.shape), chunks=7)
     assert_same(np.asarray(lazy), arrays["packed",])
@@ -166,6 +168,7 @@ def test_asdf_opens_the_exploded_form(
         assert_same(np.asarray(lazy["rank2"]), arrays["rank2",])
 
 
+@pytest.mark.long
 def test_a_copy_of_the_exploded_form_is_one(mount: Mounted, file: Path, tmp_path: Path) -> None:
     assert run("cp", "-r", mount.point / "exploded", tmp_path / "copy").returncode == 0
     done = run(
@@ -320,6 +323,7 @@ def test_wrong_trees(tmp_path: Path) -> None:
         assert np.load(folder / "unknown datatype.npy").tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_ten_thousand_arrays(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     count = 10_000
@@ -386,6 +390,7 @@ def test_without_fits(tmp_path: Path) -> None:
     assert (done.returncode, "fits=maybe: choose on or off" in done.stderr) == (2, True)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (shutil.which("ds9") and shutil.which("xvfb-run")), reason="ds9 or xvfb-run is not installed")
 def test_ds9_shows_the_pixels(mount: Mounted, tmp_path: Path) -> None:
     """DS9, which needs a screen, opens views and writes out the pixels that it has."""

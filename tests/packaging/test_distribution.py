@@ -20,6 +20,8 @@ from asdffs import __version__
 from asdffs.cli.completions import completions
 from asdffs.cli.manual import pages
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 UNIT = "systemd/user/asdffs@.service"
 

@@ -68,6 +68,7 @@ def test_all_contracts_are_kept(copy: Path) -> None:
     assert lint(copy) == dict.fromkeys((DOWN, FUSE, PURE, CYCLES), True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("module", "line", "contract"), BREAKS, ids=lambda value: value.split(" ")[-1])
 def test_a_broken_contract_is_seen(copy: Path, module: str, line: str, contract: str) -> None:
     path = copy / "asdffs" / module

@@ -16,6 +16,8 @@ from support.browser import Browser, browser
 from support.mounts import environment_in
 from support.page_client import Page, viewed
 
+pytestmark = pytest.mark.long
+
 IMAGE = np.add.outer(np.arange(600.0), np.arange(800.0)).astype("<f4")
 
 

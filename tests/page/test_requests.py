@@ -81,6 +81,7 @@ def test_the_token_of_the_started_browser_is_good_for_one_request(file: Path, tm
         assert page.request("GET", path).status == 403
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "headers",
     [

@@ -156,6 +156,7 @@ class Machine:
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("streamed", [False, True])
 def test_random_operations(tmp_path: Path, streamed: bool) -> None:
     machine = Machine(tmp_path / "data.asdf", streamed=streamed, seed=20 + streamed)

@@ -59,6 +59,7 @@ def test_buffers_are_used_again_inside() -> None:
     assert after < 3000, "buffers of other decoders are used again afterwards, too, as by default"
 
 
+@pytest.mark.long
 def test_a_process_of_others_is_left_alone() -> None:
     outside, inside, *_ = counted("theirs")
     assert inside > outside / 2

@@ -47,6 +47,7 @@ def files(tmp_path: Path) -> Iterator[Files]:
     opened.close()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(30))
 def test_each_byte_arrives(seed: int, files: Files) -> None:
     rng = random.Random(seed)

@@ -66,6 +66,7 @@ def test_what_a_killed_program_left_is_trimmed(cache: Path) -> None:
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.long
 def test_points_of_zlib_are_kept_until_the_file_changes(cache: Path, tmp_path: Path) -> None:
     """The second time the last bytes are read without the first ones; not after a change in place."""
     path = tmp_path / "data.asdf"

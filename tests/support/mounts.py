@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +19,25 @@ from support.starter import started
 
 _ROOT = Path(__file__).parents[2]
 LIMIT = 120  # seconds that no command of a test takes; a hang fails the test
+
+
+@functools.cache
+def cannot_mount() -> str:
+    """Return why nothing can be mounted here, or nothing.  Asks the kernel, so that a fault of ours is no reason."""
+    if os.geteuid() != 0:
+        helpers = shutil.which("fusermount3") or shutil.which("fusermount")
+        return "" if helpers and os.access("/dev/fuse", os.R_OK | os.W_OK) else "no /dev/fuse or no fusermount3"
+    library = ctypes.CDLL(None, use_errno=True)
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR)
+    except OSError:
+        return "no /dev/fuse"
+    with tempfile.TemporaryDirectory() as folder:
+        point, data = folder.encode(), b"fd=%d,rootmode=40000,user_id=0,group_id=0" % device
+        failed = library.mount(b"probe", point, b"fuse", 0, data)
+        library.umount2(point, 2)  # MNT_DETACH
+        os.close(device)
+    return "no right to mount" if failed else ""
 
 
 @dataclass
@@ -64,6 +87,12 @@ def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         list(map(str, command)), capture_output=True, text=True, timeout=LIMIT, check=False, **options
     )
+
+
+def set_attribute(file: Path, name: str, value: object) -> subprocess.CompletedProcess[str]:
+    """Set an extended attribute, as setfattr(1) does, which not every machine has."""
+    code = "import os, sys; os.setxattr(sys.argv[1], sys.argv[2], sys.argv[3].encode())"
+    return run(sys.executable, "-S", "-c", code, file, name, value)
 
 
 def environment_in(folder: Path) -> dict[str, str]:

@@ -66,6 +66,7 @@ def edited(text: str, rng: random.Random) -> str:
     return text[:at] + "".join(rng.choices(SNIPPETS, k=rng.choice((0, 1, 1, 2, 4)))) + text[at + length :]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(50))
 def test_it_says_the_same_as_without_the_text_before(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:

@@ -87,6 +87,7 @@ def test_random_trees(odd: float) -> None:
     assert ordinary == 400 if odd == 0 else 0 < ordinary < 400
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "tree",
     [

@@ -61,6 +61,7 @@ def has_twice(node: yaml.Node) -> bool:
     return len({*keys}) < len(keys) or any(has_twice(value) for _, value in node.value)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("large", [LARGE, 2])
 def test_a_key_that_is_there_twice_is_found(seed: int, large: int, monkeypatch: pytest.MonkeyPatch) -> None:

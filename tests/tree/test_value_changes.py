@@ -30,6 +30,7 @@ def changes(draw: st.DrawFn, text: str) -> ValueChange:
     return ValueChange(kind, path, draw(NEW), draw(st.sampled_from(["other", "x: y"])))
 
 
+@pytest.mark.sampled(2)
 @settings(max_examples=EXAMPLES)
 @given(texts(), st.data())
 def test_what_is_changed_is_taken_back(text: str, data: st.DataObject) -> None:

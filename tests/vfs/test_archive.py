@@ -72,6 +72,7 @@ def rare_collections() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
+@pytest.mark.long
 def test_closed_documents_leave_the_memory(root: Path, rare_collections: None) -> None:
     for number in range(100):
         (root / f"{number}.asdf").write_bytes(odd_file())

@@ -32,6 +32,8 @@ from asdffs.storage.backend import read_bytes
 from asdffs.views.arrays import Arrays
 from asdffs.views.formats.fits_units import sky, sky_helper
 
+pytestmark = pytest.mark.long
+
 SHAPE = (80, 100)
 
 

@@ -23,6 +23,8 @@ import asdffs
 from asdffs.document.arrays import reference
 from asdffs.errors import AsdffsError
 
+pytestmark = pytest.mark.long
+
 DTYPES = ["?", "<i1", ">i2", "<u4", ">u8", "<f4", ">f8", "<c8", ">c16", "S5", ">U3", "f2"]
 
 

@@ -94,6 +94,7 @@ def replace(document: Document) -> bytes:
 EDITS = {edit.__name__: edit for edit in (overwrite, grow, shrink, extend, replace)}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("growth", ["auto", "shift"])
@@ -116,6 +117,7 @@ def test_edits(tmp_path: Path, codec: str, edit: str, growth: str) -> None:
     assert os.listdir(tmp_path) == [NAME]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec", ["none", *CODECS])
 def test_recompress_to_every_other(tmp_path: Path, codec: str) -> None:
     path = tmp_path / NAME
@@ -264,6 +266,7 @@ def room_of(document: Document) -> SpoolRoom:
     return document._setup.room
 
 
+@pytest.mark.long
 def test_a_block_larger_than_the_room_is_read_by_a_window(tmp_path: Path) -> None:
     content = np.repeat(RNG.integers(0, 9, 3 << 20, "u1"), 20)
     path = tmp_path / NAME
@@ -284,6 +287,7 @@ def test_a_block_larger_than_the_room_is_read_by_a_window(tmp_path: Path) -> Non
     document.close()
 
 
+@pytest.mark.long
 def test_two_readers_of_blocks_larger_than_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Side by side, each goes on where it was: nobody begins anew for every piece."""
     arrays = {name: np.repeat(RNG.integers(0, 9, 2 << 20, "u1"), 16) for name in "ab"}

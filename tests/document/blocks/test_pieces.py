@@ -116,6 +116,7 @@ def block(folder: Path, seeker: object, room: int) -> DecodedBlock:
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("room", [8 << 20, 1 << 30], ids=["small", "large"])
 @pytest.mark.parametrize("name", CASES)
 def test_two_readers_at_any_place(name: str, room: int, tmp_path: Path) -> None:
@@ -182,6 +183,7 @@ def test_damage_concerns_its_own_piece(tmp_path: Path) -> None:
     decoded.restart()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["lz4", "blsc", "zstd", "zstd table"])
 def test_bytes_that_lie_give_the_content_or_an_error(name: str, tmp_path: Path) -> None:
     """Anything may be wrong: each read gives what decoding from the beginning gives there, or an error."""
@@ -247,6 +249,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STREAMS)
 def test_points_of_zlib_are_used_by_another_seeker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each point gives the rest of the content; bytes that are damaged are ignored."""

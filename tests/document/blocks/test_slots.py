@@ -58,6 +58,7 @@ def test_lz4_parts_of_an_exact_length(number: int) -> None:
     assert given > 200 or len(content) < 200
 
 
+@pytest.mark.long
 def test_a_slot_that_is_not_full_keeps_its_length() -> None:
     content = bytes(70_000)
     least = len(encode_part(content))
@@ -111,6 +112,7 @@ def check_file(path: Path, number: int, content: bytes) -> None:
     document.close()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("growth", ["auto", "shift"])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("compression", STORED)

@@ -26,6 +26,8 @@ from asdffs.errors import MissingFileError, RemoteError
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.remote.options import RemoteOptions
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
