@@ -110,13 +110,29 @@ def test_the_checkers_of_an_index_find_nothing(built: Path) -> None:
 
 def test_the_version_is_the_same_everywhere() -> None:
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert releases((ROOT / "CHANGELOG.md").read_text())[:1] == [__version__]
 
 
-def test_the_fragments_make_a_change_log() -> None:
+def releases(log: str) -> list[str]:
+    """Return the versions that have an entry in a change log, the newest first."""
+    return re.findall(r"^## (\S+) \(", log.partition("<!-- towncrier: releases follow -->")[2], re.MULTILINE)
+
+
+@pytest.mark.parametrize("fragments", [[], ["new.added.md"], ["a.changed.md", "b.fixed.md", "c.removed.md"]])
+def test_fragments_become_the_first_entry_of_the_change_log(tmp_path: Path, fragments: list[str]) -> None:
+    for name in ("pyproject.toml", "CHANGELOG.md", "changes/README.md", "changes/template.md.jinja"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in fragments:
+        (tmp_path / "changes" / name).write_text(f"Said {name}.\n")
+    before = (tmp_path / "CHANGELOG.md").read_text()
     towncrier = Path(sys.executable).with_name("towncrier")
-    done = run(towncrier, "build", "--draft", "--version", "99", "--date", "2099-01-01", cwd=ROOT)
+    done = run(towncrier, "build", "--yes", "--version", "99", "--date", "2099-01-01", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "## 99 (2099-01-01)" in done.stdout
+    after = (tmp_path / "CHANGELOG.md").read_text()
+    assert releases(after) == ["99", *releases(before)]
+    assert all(f"- Said {name}.\n" in after for name in fragments)
+    assert after.endswith(before.partition("releases follow -->\n\n")[2]), "older entries stay as they are"
 
 
 def test_the_oldest_versions_are_those_of_the_project() -> None:
