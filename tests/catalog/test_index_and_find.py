@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 from support.commands import Done, command
-from support.mounts import environment_in
+from support.mounts import LIMIT, environment_in
+from support.processes import until
 from support.samples import DATA, MASK, block_bytes, odd_file, zlib_block
 
 from asdffs.document.scanning import read_text
@@ -278,8 +279,7 @@ def test_a_killed_index_goes_on_where_it_was(tmp_path: Path, call: Call, monkeyp
         process = subprocess.Popen([sys.executable, "-c", script, "index", "--jobs", "1", folder], env=environment)
         catalog = tmp_path / "cache/asdffs/catalog.sqlite"
         before = rows_of(catalog)
-        while process.poll() is None and rows_of(catalog) < min(300, before + 40):
-            os.sched_yield()
+        wait_for_rows(process, catalog, min(300, before + 40))
         process.kill()
         process.wait()
         assert rows_of(catalog) >= before
@@ -289,6 +289,10 @@ def test_a_killed_index_goes_on_where_it_was(tmp_path: Path, call: Call, monkeyp
     assert (facts["found"], facts["read"]) == (300, 300 - known)
     for text in CONDITIONS[:4]:
         assert call("find", text).out.splitlines() == by_opening(folder, text)
+
+
+def wait_for_rows(process: subprocess.Popen[bytes], catalog: Path, count: int) -> None:
+    until(lambda: process.poll() is not None or rows_of(catalog) >= count, f"{count} rows, or the end of the index")
 
 
 def rows_of(catalog: Path) -> int:
@@ -447,12 +451,10 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while not (tmp_path / "cache/asdffs/catalog.sqlite").exists() and process.poll() is None:
-        os.sched_yield()
+    until((tmp_path / "cache/asdffs/catalog.sqlite").exists)
     process.send_signal(signal.SIGINT)
-    process.wait(60)
-    while is_alive(process.pid):
-        os.sched_yield()
+    process.wait(LIMIT)
+    until(lambda: not is_alive(process.pid))
 
 
 def is_alive(group: int) -> bool:

@@ -94,7 +94,7 @@ def test_regression_state_directories_that_are_none(file: Path) -> None:
     assert set(done.stdout.split()) == {"data.asdf", "home", "mnt"}
     assert (folder / "home/.local/state/asdffs").is_dir()
     done = shell(
-        f"unset HOME; timeout 20 {ASDFFS} doctor | grep 'state directory'", folder, XDG_STATE_HOME="relative"
+        f"unset HOME; timeout 120 {ASDFFS} doctor | grep 'state directory'", folder, XDG_STATE_HOME="relative"
     )
     assert done.returncode == 0
     assert "~" not in done.stdout

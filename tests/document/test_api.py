@@ -15,6 +15,7 @@ from unittest import mock
 import asdf
 import numpy as np
 import pytest
+from support.mounts import LIMIT
 
 import asdffs
 from asdffs.document.block import Block
@@ -527,9 +528,9 @@ def test_regression_a_failed_add_took_another_ones_block(path: Path) -> None:
 
         thread = threading.Thread(target=add)
         thread.start()
-        assert entered.wait(10)
+        assert entered.wait(LIMIT)
         new = document.blocks.add(b"precious" * 100)
-        thread.join(10)
+        thread.join(LIMIT)
         assert failed.is_set()
         assert (new.number, len(document.blocks), new.read_at(0, 8)) == (count, count + 1, b"precious")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.changes import NAME
+from support.processes import until
 from support.samples import block_bytes
 from support.yaml_trees import HEAD
 
@@ -118,8 +119,7 @@ def test_a_save_waits_for_a_look(document: Document, read: list[int], monkeypatc
     threads[0].start()
     assert begun.wait(60)
     threads[1].start()
-    while not document._looking._queue:
-        assert threads[1].is_alive()
+    until(lambda: bool(document._looking._queue))
     assert (done, read) == ([], [])
     go_on.set()
     for thread in threads:

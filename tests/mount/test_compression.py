@@ -21,7 +21,7 @@ import pytest
 from support import codecs
 from support.filesystems import filesystem
 from support.mounts import LIMIT, Mounted, asdffs, environment_in, mounted, run, set_attribute
-from support.processes import wait_for
+from support.processes import until, wait_for
 from support.samples import DATA, MASK, block_bytes, header_bytes, odd_file, opened, write_sample, zlib_block
 from support.slow import CONTENT, install, slow_file
 
@@ -131,8 +131,7 @@ def test_written_in_the_spool_while_another_program_changes_the_file(tmp_path: P
         with open(path, "r+b") as other:
             other.seek(len(path.read_bytes()) - 20)
             other.write(b"#")
-        while not (mount.status["conflict"]):
-            mount.block(1).stat()
+        until(lambda: mount.status["conflict"] != [])
         with pytest.raises(OSError, match="Stale"):
             os.fsync(file.fileno())
         with contextlib.suppress(OSError):
@@ -424,8 +423,7 @@ def test_regression_verify_kept_a_conflict_copy_from_being_made(tmp_path: Path) 
         with open(path, "r+b") as foreign:
             foreign.truncate(0)
             foreign.write(other)
-        while not mount.status["conflict"]:
-            mount.block(1).stat()
+        until(lambda: mount.status["conflict"] != [])
         with contextlib.suppress(OSError):
             file.close()
         assert "Traceback" not in Path(str(mount.status["log"])).read_text()

@@ -9,7 +9,6 @@ import mmap
 import os
 import random
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pytest
 from support.daf_clients import Julia, packed, script
 from support.daf_stores import differences, generated, sample, tree_of
 from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted, run
-from support.processes import wait_for
+from support.processes import until, wait_for
 
 pytestmark = pytest.mark.mount
 
@@ -263,12 +262,6 @@ def test_a_killed_daemon_loses_nothing(moment: str, empty: Path, tmp_path: Path)
     assert not list(tmp_path.glob("*.leftover"))
     with mounted(empty, *STORE) as mount:
         assert tree_of(plain) == tree_of(mount.point)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    begin = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begin < 20, "it never is"
 
 
 def rewritten(file: Path, other: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support import hostile_mount
 from support.arrays import tree_file
-from support.mounts import environment_in, mounted, run
+from support.mounts import LIMIT, environment_in, mounted, run
 
 from asdffs.cli.umount import _all_mountpoints
 
@@ -77,7 +77,7 @@ def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env=environment_in(folder),
         capture_output=True,
         text=True,
-        timeout=45,
+        timeout=LIMIT,
         check=False,
     )
 

@@ -12,6 +12,7 @@ import asdf
 import numpy as np
 import pytest
 from support.mounts import Mounted, mounted
+from support.processes import until
 
 pytestmark = pytest.mark.mount
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
@@ -67,8 +68,7 @@ def test_what_was_written_is_kept_if_another_program_changes_the_file(tmp_path: 
             os.replace(other, path)
         else:
             path.write_bytes(other.read_bytes())
-        while not mount.status["conflict"]:
-            os.stat(mount.point)
+        until(lambda: mount.status["conflict"] != [])
         with contextlib.suppress(OSError):
             os.close(file)
     kept = (tmp_path / "data.asdf.conflict-1.block-0000.bin").read_bytes()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.commands import command
 from support.mounts import environment_in, mounted, run
+from support.processes import until
 
 pytestmark = pytest.mark.mount
 
@@ -69,8 +70,7 @@ def test_other_files_that_change_or_come_later(tmp_path: Path) -> None:
         path = mount.point / "arrays" / "x.npy"
         assert not path.exists()
         write_other(tmp_path / "other.asdf")
-        while not path.exists():  # what other files have is looked for again after a second
-            os.stat(mount.point)
+        until(path.exists, "the array of a file that came later")
         assert np.load(path).tolist() == [0, 1, 2]
         with asdf.open(tmp_path / "other.asdf", mode="rw") as other:
             other["list"][0]["z"][1] = 77

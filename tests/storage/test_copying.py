@@ -15,6 +15,8 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from support.mounts import LIMIT
+from support.processes import until
 
 from asdffs.storage.copying import copy_bytes
 
@@ -59,7 +61,7 @@ def test_each_byte_arrives(seed: int, files: Files) -> None:
 
 def test_both_threads_copy(files: Files) -> None:
     real, seen = os.pwrite, set[int]()
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=LIMIT)
 
     def met(*arguments: Any) -> int:
         if threading.get_ident() not in seen:
@@ -81,8 +83,7 @@ def test_the_end_of_the_other_thread_is_awaited(files: Files) -> None:
     def held(fd: int, piece: memoryview, offset: int) -> int:
         if threading.current_thread().name == "copying" and not first.is_set():
             first.set()
-            while len(written) < 15:
-                os.sched_yield()
+            until(lambda: len(written) == 15)
         written.append(offset)
         return real(fd, piece, offset)
 
@@ -127,8 +128,7 @@ def test_an_error_of_the_other_thread_is_not_lost(files: Files) -> None:
     def short_of_memory(fd: int, piece: memoryview, offset: int) -> int:
         if threading.current_thread().name == "copying":
             raise MemoryError
-        while not helper_ended():
-            os.sched_yield()
+        until(helper_ended)
         return real(fd, piece, offset)
 
     def helper_ended() -> bool:

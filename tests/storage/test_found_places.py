@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import zlib
 from pathlib import Path
@@ -10,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from support.processes import until
 from support.samples import compressed_block, odd_file
 
 from asdffs.document.opening import Settings, open_document
@@ -72,8 +72,9 @@ def test_points_of_zlib_are_kept_until_the_file_changes(cache: Path, tmp_path: P
     path = tmp_path / "data.asdf"
     stored = zlib.compress(CONTENT)
     path.write_bytes(odd_file(blocks=[compressed_block(stored, b"zlib", len(CONTENT))], padding=b" " * 500))
-    while time.time_ns() - path.stat().st_ctime_ns < 200_000_000:
-        os.sched_yield()
+    until(
+        lambda: time.time_ns() - path.stat().st_ctime_ns > 200_000_000, "a file old enough to be known"
+    )
     assert read_last(path, tmp_path) > 20 << 20
     assert read_last(path, tmp_path) < 12 << 20
     document = open_document(str(path), writable=True)

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.mounts import LIMIT
 
 from asdffs.storage.watch import DirectoryWatch
 
@@ -33,7 +34,7 @@ def test_regression_threads_of_a_stopped_watch_outlived_the_command(tmp_path: Pa
     watch = DirectoryWatch(str(tmp_path), noticed)
     watch.start()
     if begun:
-        assert ready.wait(30)
+        assert ready.wait(LIMIT)
     watch.stop()
     watch.join()
     assert own_threads() == []

@@ -14,7 +14,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-LIMIT = 60
+from support.mounts import LIMIT
+from support.processes import text_of
 
 
 class Browser:
@@ -27,8 +28,10 @@ class Browser:
         self.driver.get(url)
         self.until(lambda: self.driver.execute_script("return document.body.dataset.ready") == "true")
 
-    def until(self, condition: Callable[[], Any]) -> Any:
-        return WebDriverWait(self.driver, LIMIT, 0.05).until(lambda _: condition())
+    def until(self, condition: Callable[[], Any], what: str = "") -> Any:
+        """Wait for something that the page does.  ``what``: see ``processes.until``."""
+        waiting = WebDriverWait(self.driver, LIMIT, 0.05)
+        return waiting.until(lambda _: condition(), f"waited {LIMIT} s for: {what or text_of(condition)}")
 
     def find(self, selector: str) -> WebElement:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
@@ -41,11 +44,11 @@ class Browser:
 
     def see(self, selector: str, text: str) -> None:
         """Wait until ``text`` is in an element."""
-        self.until(lambda: text in self.text(selector))
+        self.until(lambda: text in self.text(selector), f"{text!r} in {selector}")
 
     def press(self, text: str) -> None:
         """Click the first button of the outline that begins with ``text``, when it is there."""
-        self.until(lambda: any(one.text.startswith(text) for one in self.all("#tree button")))
+        self.until(lambda: any(one.text.startswith(text) for one in self.all("#tree button")), f"a button {text!r}")
         next(one for one in self.all("#tree button") if one.text.startswith(text)).click()
 
     def run(self, script: str) -> Any:

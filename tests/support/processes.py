@@ -1,8 +1,9 @@
-"""Processes that are not our children."""
+"""Processes that are not our children, and waiting for what they do."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import select
 import threading
@@ -40,14 +41,25 @@ def wait_for(pid: int) -> None:
         return
     poll = select.poll()
     poll.register(process, select.POLLIN)
-    assert poll.poll(LIMIT * 1000)
+    assert poll.poll(LIMIT * 1000), f"waited {LIMIT} s for process {pid} to end"
     os.close(process)
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Ask again and again, for ``LIMIT`` seconds at most, until ``condition`` is true."""
+def until(condition: Callable[[], bool], what: str = "") -> None:
+    """Ask again and again, for ``LIMIT`` seconds at most, until ``condition`` is true.
+
+    ``what``: what is waited for, said if it does not come; without it, the lines of the test that ask.
+    """
     end = time.monotonic() + LIMIT
     pause = threading.Event()
     while not condition():
-        assert time.monotonic() < end
-        pause.wait(0.02)
+        assert time.monotonic() < end, f"waited {LIMIT} s for: {what or text_of(condition)}"
+        pause.wait(0.01)
+
+
+def text_of(condition: Callable[[], bool]) -> str:
+    """Return the lines of the test that have ``condition``."""
+    try:
+        return inspect.getsource(condition).strip()
+    except (OSError, TypeError):  # it is not a function of a test
+        return repr(condition)

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from support.mounts import run
+from support.mounts import LIMIT, run
+from support.processes import text_of
 
 #: Each terminal has a server of its own.
 _NUMBERS = itertools.count()
-LIMIT = 60  # seconds until a screen that does not come fails the test
 
 
 class Terminal:
@@ -59,14 +59,14 @@ class Terminal:
             found.extend(text for text in texts if text in screen)
             return bool(found)
 
-        self.until(shown)
+        self.until(shown, f"one of {texts} on the screen")
         return found[0]
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something that the program does."""
+    def until(self, condition: Callable[[], bool], what: str = "") -> None:
+        """Wait for something that the program does.  ``what``: see ``processes.until``."""
         end = time.monotonic() + LIMIT
         while not condition():
-            assert time.monotonic() < end, f"it did not happen:\n{self.screen}"
+            assert time.monotonic() < end, f"waited {LIMIT} s for: {what or text_of(condition)}\n{self.screen}"
             self._wait_for_output()
 
     def type(self, *keys: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.mounts import LIMIT, Mounted, environment_in
+from support.processes import text_of
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Watched(Mounted):
         while not condition():
             assert self.process is not None
             assert self.process.poll() is None, "the watch ended"
-            assert time.monotonic() < end, self.error
+            assert time.monotonic() < end, f"waited {LIMIT} s for: {text_of(condition)}\n{self.error}"
             select.select([], [], [], 0.01)
 
 
