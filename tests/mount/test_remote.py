@@ -8,14 +8,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.fits_files import DATA, DQ, write_fits
-from support.mounts import asdffs, environment_in, run
+from support.mounts import LIMIT, asdffs, environment_in, run
 from support.remote_files import arrays, make
 from support.web_server import Answer, WebServer
 
@@ -92,8 +91,9 @@ def test_a_listing_moves_no_data(server: WebServer, url: str, tmp_path: Path) ->
 
 
 def test_a_hung_server_holds_up_nothing_else(server: WebServer, url: str, tmp_path: Path) -> None:
+    """Other reads come, and the mount ends, while a read waits that would wait for longer than a command may take."""
     hang = threading.Event()
-    mount = Remote(url, tmp_path, "-o", "timeout=20")
+    mount = Remote(url, tmp_path, "-o", f"timeout={10 * LIMIT}")
     start = arrays()["a"].tobytes()[:100]
     with (mount.point / "blocks/0000.bin").open("rb", buffering=0) as file:
         assert os.pread(file.fileno(), 100, 0) == start  # block 1 is too far away to be fetched ahead
@@ -102,18 +102,15 @@ def test_a_hung_server_holds_up_nothing_else(server: WebServer, url: str, tmp_pa
     reader = subprocess.Popen(["cat", mount.point / "blocks/0001.bin"], stdout=subprocess.DEVNULL)
     try:
         server.await_requests(count + 1)
-        began = time.monotonic()
         (mount.point / "tree.yaml").read_bytes()
         with (mount.point / "blocks/0000.bin").open("rb", buffering=0) as file:
             assert os.pread(file.fileno(), 100, 0) == start
-        assert time.monotonic() - began < 2
-        began = time.monotonic()
+        assert reader.poll() is None, "it waits"
     finally:
         reader.kill()
-        reader.wait(10)
+        reader.wait(LIMIT)
         mount.umount()
         hang.set()
-    assert time.monotonic() - began < 5  # 2 on a machine that does nothing else
 
 
 def test_errors_are_eio_and_estale_with_a_sentence(server: WebServer, url: str, tmp_path: Path) -> None:

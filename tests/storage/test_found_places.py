@@ -72,9 +72,7 @@ def test_points_of_zlib_are_kept_until_the_file_changes(cache: Path, tmp_path: P
     path = tmp_path / "data.asdf"
     stored = zlib.compress(CONTENT)
     path.write_bytes(odd_file(blocks=[compressed_block(stored, b"zlib", len(CONTENT))], padding=b" " * 500))
-    until(
-        lambda: time.time_ns() - path.stat().st_ctime_ns > 200_000_000, "a file old enough to be known"
-    )
+    until(lambda: time.time_ns() - path.stat().st_ctime_ns > 200_000_000, "a file old enough to be known")
     assert read_last(path, tmp_path) > 20 << 20
     assert read_last(path, tmp_path) < 12 << 20
     document = open_document(str(path), writable=True)

@@ -129,7 +129,7 @@ def _answer(server: WebServer, handler: BaseHTTPRequestHandler) -> None:
     found = None if raw is None else _range(request, len(raw))
     answer = server.fault(request) or Answer()
     if answer.wait is not None:
-        answer.wait.wait(60)
+        answer.wait.wait()
     if answer.status is not None:
         return _send(server, handler, answer.status, answer.headers, answer.body or b"", None)
     if raw is None:

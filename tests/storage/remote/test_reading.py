@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.mounts import LIMIT
 from support.remote_files import arrays, make, ranges, refusing
 from support.web_server import Answer, Request, WebServer
 
@@ -22,12 +23,14 @@ from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, MissingFileError, RemoteError, StaleFileError
 from asdffs.scheduling import SerialCalls, SingleThread
 from asdffs.storage.backend import Extent, read_bytes
+from asdffs.storage.remote import backend as remote_backend
+from asdffs.storage.remote import fetching
 from asdffs.storage.remote.backend import RemoteFolder
 from asdffs.storage.remote.cache import PAGE, CacheFile, used
 from asdffs.storage.remote.options import RemoteOptions
 
 SECRET = "?X-Signature=secret"
-QUICK = RemoteOptions(timeout=3)
+PATIENT = RemoteOptions(timeout=LIMIT)
 
 
 @pytest.fixture
@@ -41,18 +44,44 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+class Clock:
+    """The module ``time`` of who asks a server again: only pauses take time, and they are over at once.
+
+    ``pauses``: in seconds.
+    """
+
+    time = staticmethod(time.time)
+
+    def __init__(self) -> None:
+        self.pauses = list[float]()
+
+    def monotonic(self) -> float:
+        return sum(self.pauses)
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in (fetching, remote_backend):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
 @pytest.fixture
 def url(server: WebServer, tmp_path: Path) -> str:
     return server.put("/d/data.asdf", make(tmp_path / "data.asdf")) + SECRET
 
 
-def opened(url: str, remote: RemoteOptions = QUICK) -> Document:
+def opened(url: str, remote: RemoteOptions = PATIENT) -> Document:
     return open_document(url, writable=False, settings=Settings(scheduler=SerialCalls(), remote=remote))
 
 
 def test_few_right_requests(server: WebServer, url: str) -> None:
     size = len(server.objects["/d/data.asdf"])
-    assert b"observer: Ada" in read_text(url, QUICK)
+    assert b"observer: Ada" in read_text(url, PATIENT)
     assert ranges(server) == [(0, 1 << 16)]
     with opened(url) as document:
         asked = ranges(server)
@@ -94,7 +123,7 @@ def test_any_reads(server: WebServer, tmp_path_factory: pytest.TempPathFactory) 
 
 def test_threads_that_read_the_same_and_other_parts(server: WebServer) -> None:
     raw = np.random.default_rng(4).integers(0, 256, 6_000_000, np.uint8).tobytes()
-    folder = RemoteFolder(server.put("/r", raw), QUICK, SingleThread())
+    folder = RemoteFolder(server.put("/r", raw), PATIENT, SingleThread())
     backend = folder.open(folder.name, writable=False)
     wrong = list[int]()
 
@@ -116,7 +145,7 @@ def test_threads_that_read_the_same_and_other_parts(server: WebServer) -> None:
 
 def test_a_sequential_read_looks_ahead(server: WebServer) -> None:
     raw = bytes(8_000_000)
-    folder = RemoteFolder(server.put("/r", raw), QUICK, SingleThread())
+    folder = RemoteFolder(server.put("/r", raw), PATIENT, SingleThread())
     backend = folder.open(folder.name, writable=False)
     for offset in range(0, len(raw), 1 << 17):
         backend.extent(offset, 1 << 17)
@@ -159,30 +188,35 @@ def test_what_was_fetched_is_synced_when_nothing_more_is_asked_for(
     monkeypatch.setattr("asdffs.storage.remote.fetching._IDLE", 0.05)
     with opened(url) as document:
         assert np.array_equal(document.arrays["a"], arrays()["a"])
-        assert synced.wait(30)
+        assert synced.wait(LIMIT)
 
 
-FAULTS: dict[str, tuple[Callable[[], Any], str]] = {
-    "403": (lambda: refusing(403, 99), "access is denied"),
-    "416": (lambda: refusing(416, 99), "fewer bytes than it said"),
-    "cut": (lambda: lambda request: Answer(cut=10), "the connection ended"),
+#: Between requests while the server is busy, until the time that a read may take is over.
+PAUSES = [0.2, 0.4, 0.8, 1.6, 3.2, *[5] * 22]
+#: By name: what the server does, what is said about it, and the pauses before it is asked again.
+FAULTS: dict[str, tuple[Callable[[], Any], str, list[float]]] = {
+    "403": (lambda: refusing(403, 99), "access is denied", []),
+    "416": (lambda: refusing(416, 99), "fewer bytes than it said", []),
+    "cut": (lambda: lambda request: Answer(cut=10), "the connection ended", PAUSES),
     "other bytes": (
         lambda: lambda request: Answer(headers={"Content-Range": "bytes 0-9/9999999"}, body=b"0123456789"),
         "",
+        PAUSES[:1],
     ),
-    "503": (lambda: refusing(503, 999), "status 503"),
+    "503": (lambda: refusing(503, 999), "status 503", PAUSES),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_stays_wrong_is_a_sentence_without_secrets(server: WebServer, url: str, name: str) -> None:
-    fault, words = FAULTS[name]
-    with opened(url, RemoteOptions(timeout=1, cache=False)) as document:
+def test_what_stays_wrong_is_a_sentence_without_secrets(server: WebServer, url: str, clock: Clock, name: str) -> None:
+    fault, words, pauses = FAULTS[name]
+    with opened(url, RemoteOptions(timeout=LIMIT, cache=False)) as document:
         server.fault = fault()
-        began = time.monotonic()
+        before = len(server.requests)
         with pytest.raises(AsdffsError) as caught:
             document.arrays["a"][...]
-        assert time.monotonic() - began < 5
+        assert clock.pauses == pauses
+        assert len(server.requests) - before == 1 + len(pauses)
         assert words in str(caught.value)
         assert "/d/data.asdf" in str(caught.value)
         assert "secret" not in str(caught.value)
@@ -192,37 +226,35 @@ def test_what_stays_wrong_is_a_sentence_without_secrets(server: WebServer, url: 
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_what_passes_is_tried_again(server: WebServer, url: str, status: int) -> None:
+def test_what_passes_is_tried_again(server: WebServer, url: str, clock: Clock, status: int) -> None:
     server.fault = refusing(status, 2)  # type: ignore[assignment]
-    with opened(url, RemoteOptions(timeout=20)) as document:
+    with opened(url) as document:
         server.fault = refusing(status, 3)  # type: ignore[assignment]
         assert np.array_equal(document.arrays["a"], arrays()["a"])
+    assert clock.pauses == [0.2, 0.4, 0.2, 0.4, 0.8]
 
 
-def test_the_server_says_when_to_come_back(server: WebServer, url: str) -> None:
+def test_the_server_says_when_to_come_back(server: WebServer, url: str, clock: Clock) -> None:
     def fault(request: Request) -> Answer | None:
         return Answer(status=429, headers={"Retry-After": "1"}) if request.number == 0 else None
 
     server.fault = fault
-    began = time.monotonic()
     opened(url).close()
-    assert time.monotonic() - began >= 1
+    assert clock.pauses == [1]
 
 
-def test_the_server_says_when_to_come_back_to_a_part(server: WebServer, url: str) -> None:
+def test_the_server_says_when_to_come_back_to_a_part(server: WebServer, url: str, clock: Clock) -> None:
     """The second refusal of a part tells: obstore, which makes the first request, does not show headers."""
-    with opened(url, RemoteOptions(timeout=30)) as document:
+    with opened(url) as document:
         count = len(server.requests)
-        times = list[float]()
 
         def fault(request: Request) -> Answer | None:
-            times.append(time.monotonic())
-            return Answer(status=503, headers={"Retry-After": "2"}) if len(times) < 3 else None
+            again = request.number - count
+            return Answer(status=503, headers={"Retry-After": "2"}) if again < 2 else None
 
         server.fault = fault
         assert np.array_equal(document.arrays["a"][300:303], arrays()["a"][300:303])
-        first, again, last = times[:3]
-        assert (again - first < 2, last - again >= 2) == (True, True)
+        assert clock.pauses == [0.2, 2]
         assert {request.headers["if-match"] for request in server.requests[count:]} == {
             server.tag(server.objects["/d/data.asdf"])
         }
@@ -237,7 +269,7 @@ def test_a_file_that_cannot_be_opened(server: WebServer, url: str, status: int, 
     assert len(server.requests) == 1
 
 
-def test_no_server_and_no_name() -> None:
+def test_no_server_and_no_name(clock: Clock) -> None:
     for place in ("127.0.0.1:9", "name.invalid"):
         with pytest.raises(RemoteError):
             opened(f"http://{place}/a.asdf", RemoteOptions(timeout=1))
@@ -329,17 +361,16 @@ def _read_in_vain(document: Document) -> None:
 
 
 def test_a_close_does_not_wait_for_a_server_that_hangs(server: WebServer, url: str) -> None:
+    """The read ends as well, long before its own time is over."""
     hang = threading.Event()
     try:
-        document = opened(url, RemoteOptions(timeout=30))
+        document = opened(url, RemoteOptions(timeout=10 * LIMIT))
         server.fault = lambda request: Answer(wait=hang)
         reader = threading.Thread(target=_read_in_vain, args=(document,))
         reader.start()
         server.await_requests(3)
-        began = time.monotonic()
         document._transaction.backend.close()
-        reader.join(10)
-        assert not reader.is_alive()
-        assert time.monotonic() - began < 2
+        reader.join(LIMIT)
+        assert not reader.is_alive(), "it waits for the server"
     finally:
         hang.set()

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.fits_files import DATA, DQ, write_fits
-from support.mounts import asdffs, environment_in
+from support.mounts import LIMIT, asdffs, environment_in
 from support.remote_files import arrays, make
 from support.s3_server import KEY, SECRET, s3_server
 from support.web_server import WebServer
@@ -77,7 +77,7 @@ class TestS3:
     def test_what_is_not_there(self, s3: str) -> None:
         for name in ("bucket/nothing.asdf", "nothing/data.asdf"):
             with pytest.raises((MissingFileError, RemoteError)) as caught:
-                opened(f"s3://{name}", RemoteOptions(endpoint=s3, timeout=2))
+                opened(f"s3://{name}", RemoteOptions(endpoint=s3, timeout=LIMIT))
             assert f"s3://{name}: does not exist (404)" in str(caught.value)
 
     def test_commands(self, s3: str, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_stores_with_an_endpoint(
     with WebServer().running() as server:
         raw = make(tmp_path / "data.asdf")
         server.put(f"{folder}/d/data.asdf", raw)
-        options = RemoteOptions(anonymous=True, endpoint=server.url + end, timeout=20)
+        options = RemoteOptions(anonymous=True, endpoint=server.url + end, timeout=LIMIT)
         check_file(f"{scheme}://bucket/d/data.asdf", options)
         assert all(request.headers.get("if-match") == server.tag(raw) for request in server.requests[1:])
         assert not any("authorization" in request.headers for request in server.requests)
@@ -135,10 +135,10 @@ def test_nginx(tmp_path: Path) -> None:
     )
     server = subprocess.Popen([nginx, "-e", tmp_path / "log", "-c", tmp_path / "nginx.conf"])
     try:
-        check_file(f"http://127.0.0.1:{port}/data.asdf", RemoteOptions(timeout=20))
+        check_file(f"http://127.0.0.1:{port}/data.asdf", RemoteOptions(timeout=LIMIT))
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(LIMIT)
 
 
 def test_a_server_that_sends_only_whole_files(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_server_that_sends_only_whole_files(tmp_path: Path) -> None:
         thread.start()
         try:
             url = f"http://127.0.0.1:{server.server_address[1]}/data.asdf"
-            check_file(url, RemoteOptions(timeout=20))
+            check_file(url, RemoteOptions(timeout=LIMIT))
             told = list[tuple[int, int]]()
             options = RemoteOptions(cache=False, downloaded=lambda *facts: told.append(facts))
             with opened(url, options) as document:
