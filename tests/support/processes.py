@@ -54,7 +54,7 @@ def until(condition: Callable[[], bool], what: str = "") -> None:
     pause = threading.Event()
     while not condition():
         assert time.monotonic() < end, f"waited {LIMIT} s for: {what or text_of(condition)}"
-        pause.wait(0.01)
+        pause.wait(0.005)
 
 
 def text_of(condition: Callable[[], bool]) -> str:
