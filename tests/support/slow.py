@@ -1,4 +1,4 @@
-"""A codec package for tests: ``slow`` decodes and encodes; each takes three seconds of computing.
+"""A codec package for tests: ``slow`` decodes and encodes, and computes each time until the test lets it go on.
 
 Installed for one mount by putting its folder on PYTHONPATH: asdffs finds it as it finds every
 codec of another package, through an entry point.
@@ -10,18 +10,27 @@ import hashlib
 import struct
 from pathlib import Path
 
+from support.mounts import LIMIT
+from support.processes import until
 from support.samples import DATA, MAGIC, MASK, block_bytes, odd_file
 
-SECONDS = 3
 _MODULE = f'''
 """Bytes are stored as they are; decoding and encoding them computes, in Python, holding the interpreter."""
-import time
+import os, time
+
+FOLDER = os.path.dirname(__file__)
 
 
 def compute():
-    end = time.monotonic() + {SECONDS}
-    while time.monotonic() < end:
-        pass
+    with open(FOLDER + "/begun", "ab") as file:
+        file.write(b".")
+        number = file.tell()
+    end = time.monotonic() + {LIMIT}
+    while os.path.getsize(FOLDER + "/allowed") < number:
+        for _ in range(100_000):
+            pass
+        if time.monotonic() > end:
+            raise ValueError("nobody let it go on")
 
 
 class Slow:
@@ -62,12 +71,29 @@ def slow_file(count: int = 1) -> bytes:
     return odd_file(blocks=blocks, padding=bytes(1000))
 
 
-def install(folder: Path) -> Path:
-    """Write the package into ``folder``; what to put on PYTHONPATH."""
-    package = folder / "slow-package"
-    described = package / "asdffs_slow-1.dist-info"
-    described.mkdir(parents=True)
-    (package / "asdffs_slow.py").write_text(_MODULE)
-    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: asdffs-slow\nVersion: 1\n")
-    (described / "entry_points.txt").write_text("[asdffs.codecs]\nslow = asdffs_slow:PLUGIN\n")
-    return package
+class SlowCodec:
+    """The package, in ``folder``, and what holds its computations up.  ``package``: what to put on PYTHONPATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.package = folder / "slow-package"
+        described = self.package / "asdffs_slow-1.dist-info"
+        described.mkdir(parents=True)
+        (self.package / "asdffs_slow.py").write_text(_MODULE)
+        (described / "METADATA").write_text("Metadata-Version: 2.1\nName: asdffs-slow\nVersion: 1\n")
+        (described / "entry_points.txt").write_text("[asdffs.codecs]\nslow = asdffs_slow:PLUGIN\n")
+        self._begun, self._allowed = self.package / "begun", self.package / "allowed"
+        self._begun.touch()
+        self._allowed.touch()
+
+    @property
+    def begun(self) -> int:
+        """How many computations have begun."""
+        return self._begun.stat().st_size
+
+    def await_begun(self, number: int) -> None:
+        """Wait until so many computations have begun."""
+        until(lambda: self.begun >= number, f"computation {number} of the slow codec")
+
+    def allow(self, count: int = 1000) -> None:
+        """Let the first ``count`` computations end, those that come later as well."""
+        self._allowed.write_bytes(bytes(count))
