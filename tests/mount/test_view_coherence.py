@@ -16,17 +16,19 @@ from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
-from support.mounts import Mounted, lazily_unmount, mounted, run
-from support.processes import children_of
+from support.mounts import LIMIT, Mounted, lazily_unmount, mounted, run
+from support.patience import patience
+from support.processes import children_of, until, wait_for
 from support.samples import block_bytes, opened
 
-pytestmark = [pytest.mark.mount, pytest.mark.alone]
+pytestmark = pytest.mark.mount
 
+DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 WRITES = int(os.environ.get("ASDFFS_STRESS_WRITES", "1000"))
-SECONDS = float(os.environ.get("ASDFFS_STRESS_SECONDS", "6"))
+SECONDS = float(os.environ.get("ASDFFS_STRESS_SECONDS", "6" if DEEP else "0"))
 COUNTER = struct.Struct(">Q")
 SIZE = 100_000
-#: What a view may be behind in a crowd, in seconds; how often the machine may be late itself.
+#: With ASDFFS_DEEP: what a view may be behind in a crowd, in seconds; how often the machine may be late itself.
 BOUND, OUTLIERS = 0.1, 3
 BODY = "a: &a !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shape: [100000]}\nb: *a\n"
 BODY += "c: !core/ndarray-1.0.0 {source: 0, datatype: '>u2', byteorder: big, shape: [50000]}\n".replace(
@@ -35,10 +37,21 @@ BODY += "c: !core/ndarray-1.0.0 {source: 0, datatype: '>u2', byteorder: big, sha
 
 
 @pytest.fixture
-def mount(tmp_path: Path) -> Iterator[Mounted]:
+def file(tmp_path: Path) -> Path:
     path = tmp_path / "data.asdf"
     path.write_bytes(tree_file(BODY, [block_bytes(bytes(SIZE)), block_bytes(b"other")]))
-    with mounted(path) as mount:
+    return path
+
+
+@pytest.fixture
+def mount(file: Path) -> Iterator[Mounted]:
+    with mounted(file) as mount:
+        yield mount
+
+
+@pytest.fixture
+def patient(file: Path, tmp_path: Path) -> Iterator[Mounted]:
+    with mounted(file, packages=patience(tmp_path)) as mount:
         yield mount
 
 
@@ -84,19 +97,18 @@ class Watched:
 
 
 @pytest.mark.long
-def test_a_thousand_writes(mount: Mounted) -> None:
+def test_a_thousand_writes(patient: Mounted) -> None:
     """Each through one view, read back through all others: by map, by descriptor, by a new open, and seen by stat."""
-    starts = views_of(mount)
+    starts = views_of(patient)
     watched = [Watched(path, start) for path, start in starts.items()]
     rng = random.Random(8)
-    late = 0
     for _ in range(WRITES):
         writer = rng.choice(watched[:4])
         at, payload = rng.randrange(SIZE - 9000), rng.randbytes(rng.choice([1, 8, 9000]))
         with open(writer.path, "r+b", buffering=0) as file:
             assert os.pwrite(file.fileno(), payload, writer.start + at) == len(payload)
         for view in watched:
-            late += not follows(view, at, payload)
+            assert view.mapped(at, len(payload)) == payload, view.path
             assert view.read(at, len(payload)) == payload, view.path
             mtime = view.path.stat().st_mtime_ns
             assert mtime > view.mtime, view.path
@@ -104,17 +116,6 @@ def test_a_thousand_writes(mount: Mounted) -> None:
             assert view.opened(at, len(payload)) == payload, view.path
     for view in watched:
         view.close()
-    assert late <= OUTLIERS
-
-
-def follows(view: Watched, at: int, payload: bytes) -> bool:
-    """Whether the map is right at once; it must be soon."""
-    if view.mapped(at, len(payload)) == payload:
-        return True
-    end = time.monotonic() + BOUND
-    while view.mapped(at, len(payload)) != payload:
-        assert time.monotonic() < end, f"{view.path} is stale for longer than the bound"
-    return False
 
 
 class Published:
@@ -135,20 +136,20 @@ class Published:
 class Crowd:
     """Writers and readers of the same block through its views, each of its own place.
 
-    They work for ``seconds``, and on a slow machine until each has done ``enough``, which a minute is for.
+    They work for ``seconds``, and until each has done ``enough``.
     """
 
     READS, WRITES = 101, 21
 
     def __init__(self, mount: Mounted, seconds: float) -> None:
         self.end = time.monotonic() + seconds
-        self.latest = self.end + 60
+        self.latest = self.end + LIMIT
         self.views = list(views_of(mount).items())
         self.published = [Published() for _ in range(4)]
         self.stale: list[str] = []
         self.failures: list[BaseException] = []
         self.reads = 0
-        self.mapped = threading.Barrier(4, timeout=60)
+        self.mapped = threading.Barrier(4, timeout=LIMIT)
 
     def run(self) -> None:
         work = [lambda slot=slot: self.write(slot) for slot in range(4)] + [
@@ -158,7 +159,7 @@ class Crowd:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(max(0.0, self.latest - time.monotonic()) + 60)
+            thread.join(max(0.0, self.latest - time.monotonic()) + LIMIT)
             assert not thread.is_alive(), "it hangs"
 
     def goes_on(self) -> bool:
@@ -206,48 +207,49 @@ class Crowd:
 
 @pytest.mark.long
 def test_a_crowd(mount: Mounted) -> None:
-    """Eight readers and writers: nobody hangs, nothing is older than the bound, the file is right at the end."""
+    """Eight readers and writers: nobody hangs; at the end all views, and the file, are right.
+
+    ASDFFS_DEEP=1: nothing is older than the bound, either.
+    """
     crowd = Crowd(mount, SECONDS)
+    watched = [Watched(path, start) for path, start in crowd.views]
     crowd.run()
     assert not crowd.failures
-    assert len(crowd.stale) <= OUTLIERS, crowd.stale[:5]
+    assert not DEEP or len(crowd.stale) <= OUTLIERS, crowd.stale[:5]
     assert crowd.reads >= Crowd.READS
-    assert all(published.steps[-1][0] >= Crowd.WRITES for published in crowd.published)
+    last = [published.steps[-1][0] for published in crowd.published]
+    assert min(last) >= Crowd.WRITES
+    for view in watched:
+        until(lambda view=view: numbers(view.mapped(0, SIZE)) == last, f"the map of {view.path} to show {last}")
+        assert numbers(view.read(0, SIZE)) == last
+        view.close()
     run("sync", mount.point)
     with opened(mount.file) as found:
-        raw = found["a"][:].tobytes()
-    assert [COUNTER.unpack_from(raw, slot * 20_000)[0] for slot in range(4)] == [
-        published.steps[-1][0] for published in crowd.published
-    ]
+        assert numbers(found["a"][:].tobytes()) == last
+
+
+def numbers(raw: bytes) -> list[int]:
+    """What the writers wrote last."""
+    return [COUNTER.unpack_from(raw, slot * 20_000)[0] for slot in range(4)]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_daemon_that_ends_in_a_crowd_takes_nobody_along(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_daemon_that_ends_in_a_crowd_takes_nobody_along(file: Path, number: signal.Signals) -> None:
     """Programs get an error, the daemon and its helper are gone: nothing waits for a page that nobody will bring."""
-    path = tmp_path / "data.asdf"
-    path.write_bytes(tree_file(BODY, [block_bytes(bytes(SIZE))]))
-    script = tmp_path / "crowd.py"
+    script = file.parent / "crowd.py"
     script.write_text(
         "import sys\nfrom pathlib import Path\nfrom support.mounts import Mounted\n"
         "from mount.test_view_coherence import Crowd\n"
-        "Crowd(Mounted(Path('x'), Path(sys.argv[1]), {}), 3).run()\n"
+        f"Crowd(Mounted(Path('x'), Path(sys.argv[1]), {{}}), {LIMIT}).run()\n"
     )
-    with mounted(path, code=None) as mount:
+    with mounted(file, code=None) as mount:
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         crowd = subprocess.Popen([sys.executable, script, mount.point], env=environment, stderr=subprocess.DEVNULL)
-        assert within(20, lambda: bool(children_of(mount.pid))), "two views are open, and there is no helper"
+        until(lambda: bool(children_of(mount.pid)), "the helper, because two views are open")
         helpers = children_of(mount.pid)
         os.kill(mount.pid, number)
-        crowd.wait(60)  # by an error or by SIGBUS in a map
+        crowd.wait(LIMIT)  # by an error or by SIGBUS in a map
         lazily_unmount(mount.point)
         for pid in (mount.pid, *helpers):
-            assert within(20, lambda pid=pid: not Path(f"/proc/{pid}").exists()), f"{pid} is there still"
-
-
-def within(seconds: float, is_so: Callable[[], bool]) -> bool:
-    """Whether it becomes so."""
-    end = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < end:
-        os.sched_yield()
-    return is_so()
+            wait_for(pid)

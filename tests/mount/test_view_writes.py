@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +16,8 @@ import numpy as np
 import pytest
 from support.arrays import tree_file
 from support.mounts import Mounted, asdffs, mounted, run
-from support.processes import children_of
+from support.patience import patience
+from support.processes import children_of, until
 from support.samples import block_bytes, header_bytes, zlib_block
 
 pytestmark = pytest.mark.mount
@@ -38,7 +38,7 @@ def two_arrays(folder: Path, *, packed: bool = False) -> Iterator[Mounted]:
     make = zlib_block if packed else block_bytes
     path = folder / "data.asdf"
     path.write_bytes(tree_file(body, [make(bytes(8000)), make(bytes(8000))], padding=b" " * 900))
-    with mounted(path) as mount:
+    with mounted(path, packages=patience(folder)) as mount:
         yield mount
 
 
@@ -64,14 +64,6 @@ def swap(mount: Mounted) -> None:
     edit(mount, ("source: 0", "source: X"), ("source: 1", "source: 0"), ("source: X", "source: 1"))
 
 
-def soon(is_so: Callable[[], bool], seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < end:
-        os.sched_yield()
-    return is_so()
-
-
-@pytest.mark.alone  # the writer of a byte waits 50 ms for maps of its page, and no longer
 def test_a_map_and_a_write_in_one_page(tmp_path: Path) -> None:
     """The page has both: neither the store nor what write(2) wrote is lost, in any order."""
     with two_arrays(tmp_path) as mount:
@@ -177,7 +169,7 @@ def test_a_helper_that_is_killed_is_replaced(tmp_path: Path) -> None:
         for number in range(1, 5):
             with open(mount.block(0), "r+b", buffering=0) as file:
                 os.pwrite(file.fileno(), value(number), 0)
-            assert soon(lambda number=number: view[HEADER : HEADER + 8] == value(number))
+            until(lambda number=number: view[HEADER : HEADER + 8] == value(number))
             assert children_of(mount.pid)
             for pid in children_of(mount.pid):
                 os.kill(pid, signal.SIGKILL)
@@ -185,11 +177,10 @@ def test_a_helper_that_is_killed_is_replaced(tmp_path: Path) -> None:
 
 WRITER = """
 import os, sys
-path, start, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-import time
-end, file, last = time.monotonic() + seconds, os.open(path, os.O_RDWR), 0
-while time.monotonic() < end:
-    last = last % 250 + 1
+path, start, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+file = os.open(path, os.O_RDWR)
+for number in range(count):
+    last = number % 250 + 1
     os.pwrite(file, bytes([last]) * 500, start)
 print(last)
 """
@@ -198,7 +189,7 @@ print(last)
 def test_another_program_writes_the_page_that_is_mapped(tmp_path: Path) -> None:
     """One stores in a map, another writes other bytes of the same pages through the block: both keep theirs."""
     with two_arrays(tmp_path) as mount:
-        command = [sys.executable, "-c", WRITER, mount.block(0), "1000", "1.5"]
+        command = [sys.executable, "-c", WRITER, mount.block(0), "1000", "1000"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
             with mapped(mount.point / "arrays/a.npy") as stores:
                 last = 0
@@ -236,7 +227,7 @@ def test_old_maps_do_not_write_into_the_file_of_another_program(tmp_path: Path) 
             body = f"a: {ARRAY} {{source: 0, {FACTS}, shape: [1000]}}\n"
             (tmp_path / "new.asdf").write_bytes(tree_file(body, [block_bytes(b"\4" * 8000)]))
             os.replace(tmp_path / "new.asdf", mount.file)
-            assert soon(lambda: set(mount.block(0).read_bytes()) == {4})
+            until(lambda: set(mount.block(0).read_bytes()) == {4})
             try:
                 stores.flush()
             except OSError as err:
