@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from support.arrays import tree_file
+from support.mounts import LIMIT
 from support.samples import block_bytes
 
 import asdffs
@@ -225,14 +226,14 @@ def test_a_fork_while_another_thread_opens_a_file(tmp_path: Path) -> None:
     def hold() -> None:
         with reference.open_files._lock:
             held.set()
-            done.wait(60)
+            done.wait(LIMIT)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(60)
+    assert held.wait(LIMIT)
     child = os.fork()
     if not child:
-        signal.alarm(30)  # ends the child if it waits for ever
+        signal.alarm(LIMIT)  # ends the child if it waits for ever
         os._exit(0 if np.array_equal(array[...], VALUES) else 1)
     _, status = os.waitpid(child, 0)
     done.set()

@@ -18,7 +18,7 @@ import asdf
 import numpy as np
 import pytest
 from support.filesystems import filesystem, fill
-from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, logged, mounted, run
+from support.mounts import LIMIT, Mounted, asdffs, environment_in, lazily_unmount, logged, mounted, run
 from support.processes import until, wait_for
 from support.samples import odd_file, write_sample
 
@@ -253,14 +253,17 @@ def test_sync_finishes_all(archive: Mounted) -> None:
 def test_the_least_recently_used_and_the_idle_are_closed(folder: Path) -> None:
     for number in range(6):
         make(folder / f"{number}.asdf", value=number)
-    with mounted(folder, "-o", "open_max=3,idle=0.5") as mount:
+    with mounted(folder, "-o", "open_max=3,idle=86400") as mount:
         for number in range(6):
             (mount.point / f"{number}.asdf.d" / "tree.yaml").read_bytes()
         assert documents(mount) == ["3.asdf", "4.asdf", "5.asdf"]
-        with open(mount.point / "3.asdf.d" / "tree.yaml", "rb") as file:
+        with open(mount.point / "3.asdf.d" / "tree.yaml", "rb"):
             for number in (0, 1, 2):
                 (mount.point / f"{number}.asdf.d" / "tree.yaml").read_bytes()
             assert "3.asdf" in documents(mount)
+    with mounted(folder, *QUICK) as mount:
+        with open(mount.point / "3.asdf.d" / "tree.yaml", "rb") as file:
+            (mount.point / "4.asdf.d" / "tree.yaml").read_bytes()
             until(lambda: documents(mount) == ["3.asdf"])
             assert b"value: 3" in file.read()
         until(lambda: documents(mount) == [])
@@ -321,12 +324,15 @@ def test_a_document_that_cannot_be_written_stays_open_until_there_is_room(tmp_pa
         assert listing(disk / "archive") == ["a.asdf"]
 
 
-def test_a_command_waits_until_an_idle_document_is_closed(folder: Path) -> None:
-    with mounted(folder, "-o", "idle=0.5") as mount:
+def test_a_command_waits_until_a_document_is_closed(folder: Path) -> None:
+    """It is one too many when another one is opened."""
+    words = [sys.executable, "-m", "asdffs", "set", "value=30", folder / "a.asdf"]
+    with mounted(folder, "-o", "open_max=1,idle=3600") as mount:
         os.listdir(mount.point / "a.asdf.d")
         assert documents(mount) == ["a.asdf"]
-        done = asdffs("set", "value=30", folder / "a.asdf", environment=mount.environment)
-        assert done.returncode == 0, done.stderr
+        command = subprocess.Popen(words, env=mount.environment)
+        os.listdir(mount.point / "sub" / "b.asdf.d")
+        assert command.wait(LIMIT) == 0
 
 
 @pytest.mark.long

@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.mounts import LIMIT
 from support.processes import until
 
 from asdffs.mount.fair_lock import FairLock
 
-SECONDS = 10
 Happens = Callable[[], object]
 
 
@@ -40,7 +40,7 @@ def test_one_thread_at_a_time_and_none_is_forgotten() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SECONDS)
+        thread.join(LIMIT)
     assert [thread.is_alive() for thread in threads] == [False] * 6
     assert most == 1
 
@@ -77,7 +77,7 @@ def test_a_thread_that_comes_while_another_leaves_is_woken() -> None:
 
     with lock:
         lock._queue = Interrupted(asked=come)
-    thread.join(SECONDS)
+    thread.join(LIMIT)
     assert not thread.is_alive()
 
 
@@ -86,11 +86,11 @@ def test_a_thread_that_queues_up_when_nobody_has_the_lock_any_more_is_woken() ->
     came, left = threading.Event(), threading.Event()
     thread = threading.Thread(target=lock.__enter__, daemon=True)
     with lock:
-        lock._queue = Interrupted(added=lambda: (came.set(), left.wait(SECONDS)))
+        lock._queue = Interrupted(added=lambda: (came.set(), left.wait(LIMIT)))
         thread.start()
-        assert came.wait(SECONDS)
+        assert came.wait(LIMIT)
     left.set()
-    thread.join(SECONDS)
+    thread.join(LIMIT)
     assert not thread.is_alive()
 
 
@@ -109,7 +109,7 @@ def test_first_come_first_served() -> None:
             until(lambda number=number: len(lock._queue) == number)
         assert served == []
     for thread in threads:
-        thread.join(SECONDS)
+        thread.join(LIMIT)
     assert served == came
     with lock:  # nobody left it locked
         assert not lock._queue

@@ -8,11 +8,10 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from support.mounts import LIMIT
 
 from asdffs.mount.request_queue import SIGNALS, RequestQueue
 from asdffs.mount.session import Session
-
-SECONDS = 10
 
 
 class Empty:
@@ -44,7 +43,7 @@ def test_regression_the_end_wakes_every_thread(queue: RequestQueue) -> None:
     queue.end()
     after = sleepers(queue, 5)
     for thread in [*before, *after]:
-        thread.join(SECONDS)
+        thread.join(LIMIT)
     assert not any(thread.is_alive() for thread in [*before, *after])
 
 
@@ -54,14 +53,14 @@ def test_regression_a_signal_that_does_not_interrupt_the_sleep_ends_it(
 ) -> None:
     """As one that comes just before the main thread sleeps; here another thread gets the signal."""
     stopped: list[bool] = []
-    rescue = threading.Timer(SECONDS, queue.end)
+    rescue = threading.Timer(LIMIT, queue.end)
     rescue.start()
     with queue.ended_by_signals(lambda: stopped.append(True)):
         threads = sleepers(queue, 3)
         threading.Timer(0.01, lambda: signal.pthread_kill(threading.get_ident(), number)).start()
         assert queue.wait(queue.poller()) is False
         for thread in threads:
-            thread.join(SECONDS)
+            thread.join(LIMIT)
     assert rescue.is_alive(), "it slept until the test ended it"
     rescue.cancel()
     assert not any(thread.is_alive() for thread in threads)
@@ -75,5 +74,5 @@ def test_a_wake_is_consumed(queue: RequestQueue) -> None:
     asleep.join(0.05)
     assert asleep.is_alive()
     queue.wake()
-    asleep.join(SECONDS)
+    asleep.join(LIMIT)
     assert not asleep.is_alive()

@@ -55,7 +55,6 @@ class WebServer:
         self.fault: Fault = lambda request: None
         self.strong = True
         self.dated = True
-        self.latency = 0.0
         self.changed = time.time() - 1000
         self._lock = threading.Condition()
         self._server = ThreadingHTTPServer((host, 0), self._handler())
@@ -123,8 +122,6 @@ class WebServer:
 
 def _answer(server: WebServer, handler: BaseHTTPRequestHandler) -> None:
     request = server.note(handler)
-    if server.latency:
-        time.sleep(server.latency)
     raw = server.objects.get(unquote(handler.path.partition("?")[0]))
     found = None if raw is None else _range(request, len(raw))
     answer = server.fault(request) or Answer()
