@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import random
@@ -9,7 +11,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +20,8 @@ import numpy as np
 import pytest
 import yaml
 from support.commands import Done, command
-from support.mounts import environment_in, lazily_unmount, mounted
-from support.processes import wait_for
+from support.mounts import LIMIT, environment_in, lazily_unmount, mounted
+from support.processes import until, wait_for
 from support.samples import odd_file
 
 Call = Callable[..., Done]
@@ -293,8 +295,7 @@ def test_killed_in_the_middle(tmp_path: Path, call: Call) -> None:
             stdout=subprocess.DEVNULL,
         )
         goal = rng.randrange(1, 2 * len(files))
-        while process.poll() is None and not (record.exists() and record.read_bytes().count(b"\n") >= goal):
-            pass
+        wait_for_record(process, record, goal)
         process.send_signal(signal.SIGKILL)
         process.wait()
         values = call("get", "--json", "meta.observer", *files).json
@@ -387,24 +388,40 @@ def test_a_mounted_file_is_changed_through_its_mount(night: Path, call: Call) ->
         assert call("get", "number", night).out == "0\n"
 
 
+def wait_for_record(process: subprocess.Popen[bytes], record: Path, lines: int) -> None:
+    until(lambda: process.poll() is not None or (record.exists() and record.read_bytes().count(b"\n") >= lines))
+
+
+@contextlib.contextmanager
+def leased(path: Path) -> Iterator[None]:
+    """Nobody else can open the file for writing."""
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # it tells that somebody tries
+    with open(path, "rb") as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        yield
+    signal.signal(signal.SIGIO, before)
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupted(tmp_path: Path, call: Call, jobs: int) -> None:
-    """Ctrl-C goes to all processes; each completes its file."""
+    """Ctrl-C goes to all processes; each completes its file.  The last file cannot be opened until then."""
     files = many(tmp_path, 60)
     record = tmp_path / "changes.jsonl"
     words = ["set", "-j", jobs, "--record", record, "meta.observer=Grace", *files]
-    with subprocess.Popen(
-        [sys.executable, "-m", "asdffs", *map(str, words)],
-        env=environment_in(tmp_path),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        while process.poll() is None and not (record.exists() and record.read_bytes().count(b"done") >= 2):
-            pass
+    with (
+        leased(files[-1]),
+        subprocess.Popen(
+            [sys.executable, "-m", "asdffs", *map(str, words)],
+            env=environment_in(tmp_path),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process,
+    ):
+        until(lambda: record.exists() and record.read_bytes().count(b"done") >= 2)
         os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert not list(tmp_path.glob(".*journal*"))

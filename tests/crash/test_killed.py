@@ -108,7 +108,7 @@ class Traced:
         if os.path.ismount(self.point):
             run("umount", self.point)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(10)
+            self.process.wait(LIMIT)
         daemons: list[int] = []
         if self.process.poll() is None:
             daemons = children_of(self.process.pid)

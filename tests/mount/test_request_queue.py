@@ -70,9 +70,8 @@ def test_regression_a_signal_that_does_not_interrupt_the_sleep_ends_it(
 def test_a_wake_is_consumed(queue: RequestQueue) -> None:
     queue.wake()
     assert queue.wait(queue.poller()) is True
+    assert queue.poller().poll(0) == [], "another thread would sleep"
     (asleep,) = sleepers(queue, 1)
-    asleep.join(0.05)
-    assert asleep.is_alive()
     queue.wake()
     asleep.join(LIMIT)
     assert not asleep.is_alive()
