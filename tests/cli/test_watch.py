@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from support.commands import Done, command
 from support.editors import PROGRAMS, SILENT_PROGRAMS, TERMINAL_PROGRAMS, follow
-from support.mounts import asdffs, environment_in, run
+from support.mounts import LIMIT, asdffs, environment_in, run
 from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened, zlib_block
 from support.watched import Watched, watched
 
@@ -165,18 +165,15 @@ def test_half_a_save_is_not_carried(file: Path) -> None:
 def test_another_program_changes_the_file(file: Path) -> None:
     """Clean: the directory has it.  At the same time as a save: one is in the file, the other is kept."""
     with watched(file, code=7) as watch:
-        with asdf.open(file, mode="rw", ignore_unrecognized_tag=True) as found:
+        with watch.stopped(), asdf.open(file, mode="rw", ignore_unrecognized_tag=True) as found:
             found["value"] = 6
             found.update()
         watch.until(lambda: b"value: 6\n" in watch.tree.read_bytes())
         save(watch, b"value: 7\n", b"value: 6\n")
         watch.until(has(file, b"value: 7\n"))
-        watch.process.send_signal(signal.SIGSTOP)
-        save(watch, b"value: 8  # mine\n", b"value: 7\n")
-        other = file.parent / "other"
-        other.write_bytes(odd_file().replace(OLD, b"value: 9\n"))
-        os.replace(other, file)
-        watch.process.send_signal(signal.SIGCONT)
+        with watch.stopped():
+            save(watch, b"value: 8  # mine\n", b"value: 7\n")
+            foreign(file, odd_file().replace(OLD, b"value: 9\n"))
         watch.until(lambda: b"value: 9\n" in watch.tree.read_bytes())
         save(watch, b"value: 10\n", b"value: 9\n")
         watch.until(has(file, b"value: 10\n"))
@@ -188,7 +185,7 @@ def test_another_program_changes_the_file(file: Path) -> None:
 def test_the_file_is_removed(file: Path) -> None:
     with watched(file, code=8) as watch:
         file.unlink()
-        watch.process.wait(60)
+        watch.process.wait(LIMIT)
     assert "the file was removed; 'asdffs implode' makes another of what is in the directory" in watch.said
     again = command("implode", watch.tree, file, environment=environment_in(file.parent))
     assert again.code == 0
@@ -382,7 +379,7 @@ def test_no_watch_and_no_signal_are_needed(file: Path) -> None:
         watch.until(has(file, b"value: 2\n"))
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=LIMIT)
     assert process.returncode == 0
     check_saved(file, 2)
 
@@ -524,7 +521,7 @@ def test_regression_the_directory_is_renamed(file: Path) -> None:
     with watched(file, code=3) as watch:
         watch.point.rename(file.parent / "elsewhere")
         file.touch()
-        watch.process.wait(60)
+        watch.process.wait(LIMIT)
     assert "was removed or renamed while it was watched; what was carried before is in the file" in watch.said
     check_saved(file, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import signal
 import subprocess
@@ -54,6 +55,17 @@ class Watched(Mounted):
             assert self.process.poll() is None, "the watch ended"
             assert time.monotonic() < end, f"waited {LIMIT} s for: {text_of(condition)}\n{self.error}"
             select.select([], [], [], 0.01)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let the watch see only the end of what is done inside the block."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
+from support.mounts import LIMIT
 from support.samples import block_bytes
 
 from asdffs.document.opening import Settings, open_document
@@ -24,7 +25,6 @@ NDARRAY = "!core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big"
 BODY = f"a: {NDARRAY}, shape: [90]}}\nlow: {NDARRAY}, shape: [40]}}\nhigh: {NDARRAY}, shape: [40], offset: 50}}\n"
 HEADER = 128
 BLOCK, ARRAY = "/blocks/0000.bin", "/arrays/a.npy"
-PATIENCE = 10.0
 
 
 class Meeting(WorkerThreads):
@@ -46,7 +46,7 @@ class Meeting(WorkerThreads):
                 self.thread = threading.Thread(target=self._run, args=(self.other,), daemon=True)
                 self.other = None
                 self.thread.start()
-                assert self._stuck.wait(PATIENCE)
+                assert self._stuck.wait(LIMIT)
             elif threading.current_thread() is self.thread:
                 self._stuck.set()
             yield
@@ -113,7 +113,7 @@ class Mount:
         with WorkerThreads.waiting(self.scheduler):
             sending = threading.Thread(target=send, daemon=True)
             sending.start()
-            sending.join(PATIENCE)
+            sending.join(LIMIT)
         assert not sending.is_alive()
 
     def meet(self, other: Callable[[], None], skipped: int) -> None:
@@ -124,7 +124,7 @@ class Mount:
         """Until it is done."""
         assert self.scheduler.thread is not None
         with self.scheduler.waiting():
-            self.scheduler.thread.join(PATIENCE)
+            self.scheduler.thread.join(LIMIT)
 
     def content(self) -> bytes:
         return read_bytes(self.document.blocks[0].read_at(0, 90))
