@@ -113,7 +113,6 @@ def run(whole: bytes, rng: random.Random) -> None:
         document.close()
 
 
-@pytest.mark.sampled(4)
 def calls_of(work: Callable[[], object]) -> int:
     """Return how many functions ``work`` calls; end it after ``MOST_CALLS``."""
     count = 0
@@ -132,6 +131,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", SAMPLES, ids=name_of)
 def test_mutants(path: Path) -> None:
     whole, most = path.read_bytes(), 0

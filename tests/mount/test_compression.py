@@ -251,13 +251,13 @@ def resident(pid: int) -> int:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
 
 
-@pytest.mark.long
 def spooled(mount: Mounted, spool: Path) -> list[int]:
     """Bytes of each file that the daemon has in its spool."""
     fds = [f"/proc/{mount.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{mount.pid}/fd")]
     return [os.stat(fd).st_blocks * 512 for fd in fds if os.readlink(fd).startswith(str(spool))]
 
 
+@pytest.mark.long
 def test_a_large_block_takes_little_memory_and_comes_at_once(tmp_path: Path) -> None:
     """At once: its first bytes, when little more of it is decoded."""
     path, spool, size = tmp_path / "data.asdf", tmp_path / "spool", (2 << 30) if DEEP else (192 << 20)
