@@ -50,7 +50,7 @@ class ArchiveContent:
             opened = self._open_file(path)
         try:
             opened.keep_the_past()
-            kernel = Invalidator(site.loop, site.mountpoint, site.dropper, directory)
+            kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper, directory)
             note = {**site.note, "directory": site.mountpoint + directory, "idle": site.options.idle}
             served = ServedFile(opened, site.options.shown, kernel, note, number=number)
         except BaseException:

@@ -15,6 +15,7 @@ from asdffs.errors import AsdffsError
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
+from asdffs.mount.notifications import Notifications
 from asdffs.mount.options import MountOptions
 from asdffs.mount.served_file import OpenedFile, ServedFile
 from asdffs.storage.lease import Lease
@@ -38,6 +39,7 @@ class Site(NamedTuple):
     mountpoint: str
     options: MountOptions
     loop: Loop
+    notifications: Notifications
     dropper: PageDropper
     note: dict[str, Any]
     facts: dict[str, Any]
@@ -67,7 +69,7 @@ class FileContent:
         self.path = opened.document.path
         self.places = opened.places
         opened.document.report.note_mount(site.facts)
-        kernel = Invalidator(site.loop, site.mountpoint, site.dropper)
+        kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper)
         self._served = ServedFile(opened, site.options.shown, kernel, site.note)
         self.areas = Areas(self._served.vfs)
         self._others = _OtherWriters(self._served, site.loop, lease=site.options.lease)

@@ -30,11 +30,13 @@ from asdffs.mount.content import Content, Site
 from asdffs.mount.direct import Direct
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.loop import Loop
+from asdffs.mount.notifications import Notifications
 from asdffs.mount.operations import Operations
 from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.request_queue import SIGNALS
 from asdffs.mount.session import Session
+from asdffs.mount.watchdog import Watchdog
 from asdffs.storage.mount_table import pid_namespace
 
 logger = logging.getLogger(__name__)
@@ -72,7 +74,10 @@ def serve(
     if content.places.report:
         _reserve_report(content.places.report)
 
+    watchdog = Watchdog(site.loop, site.notifications, site.mountpoint)
+
     def started() -> None:
+        watchdog.start()
         raise_read_ahead(site.mountpoint)
         ready()
         content.start()
@@ -81,7 +86,9 @@ def serve(
 
     def ended() -> None:
         leaving()
+        watchdog.stop()
         content.stop()
+        site.notifications.stop()
         site.dropper.stop()
         outcome.append(content.end())
 
@@ -103,7 +110,7 @@ def serve(
         ) from err
     if not outcome:  # a signal came before libfuse had the first request, so it did not call ``destroy``
         outcome.append(content.end())
-    _conclude(content, outcome[0])
+    _conclude(content, _told_of_abort(outcome[0]) if watchdog.aborted else outcome[0])
 
 
 def _prepare_process() -> None:
@@ -141,7 +148,11 @@ def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Bin
     """Return the site for content at ``mountpoint``, an absolute path."""
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
-    return Site(mountpoint, options, loop, PageDropper(), note, note | more)
+    return Site(mountpoint, options, loop, Notifications(loop.forget_inode), PageDropper(), note, note | more)
+
+
+def _told_of_abort(outcome: Outcome) -> Outcome:
+    return outcome._replace(failures=[*outcome.failures, "the mount was aborted, because it did not answer any more"])
 
 
 def _conclude(content: Content, outcome: Outcome) -> None:

@@ -1,6 +1,6 @@
 """Invalidates the kernel's caches of files that changed through another name (another view of the same block).
 
-A notification drops cached attributes and waits for nothing.  The next read(2) then asks for the attributes, sees a
+A notification drops cached attributes (``notifications``).  The next read(2) then asks for the attributes, sees a
 new mtime, and drops the pages.  Reads through an mmap do not ask.  So for open files, a helper process (``dropper``)
 makes the kernel drop its pages, before a change (``drop``) or after it (``tell``).  See decisions 15 and 24.
 
@@ -15,6 +15,7 @@ from typing import Final
 
 from asdffs.mount.dropper import Order, PageDropper
 from asdffs.mount.loop import Loop
+from asdffs.mount.notifications import Notifications
 from asdffs.vfs.kernel import PageRange
 from asdffs.vfs.namespace import Node
 
@@ -29,8 +30,11 @@ class Invalidator:
     ``/sub/a.asdf.d``; empty if the document is the root.  ``dropper``: that of the mount.
     """
 
-    def __init__(self, loop: Loop, place: str, dropper: PageDropper, inside: str = "") -> None:
+    def __init__(
+        self, loop: Loop, notifications: Notifications, place: str, dropper: PageDropper, inside: str = ""
+    ) -> None:
         self._loop = loop
+        self._notifications = notifications
         self._place = place
         self._inside = inside
         self._dropper = dropper
@@ -44,10 +48,10 @@ class Invalidator:
 
         ``author``: the node through which the change came.  ``wait``: wait a moment until mmaps show the change.
         """
+        if known := [node.inode for node in nodes if node.inode]:
+            self._notifications.tell(known)
         tickets = set()
         for node, has_pages in nodes.items():
-            if node.inode and not self._loop.forget_inode(node.inode):
-                node.inode = 0  # the kernel has forgotten it, so it has no attributes of it either
             if has_pages and node.opens and node.path:
                 ticket = self._dropper.add(Order(self._path(node)))
                 # never wait for the author: its pages are locked until its request is answered

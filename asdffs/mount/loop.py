@@ -82,8 +82,22 @@ class Loop:
         return self._answering[threading.get_ident()].request
 
     def forget_inode(self, inode: int) -> bool:
-        """See ``Session``.  Any thread of the loop may call it."""
-        return self._serving.forget_inode(inode)
+        """See ``Session``.  Never called by a thread of the loop, which the kernel may be waiting for."""
+        session = self._session
+        return session is not None and session.forget_inode(inode)
+
+    @property
+    def device(self) -> int:
+        """The file descriptor of /dev/fuse; -1 before and after it serves."""
+        return -1 if self._session is None else self._session.fd
+
+    def held_up(self, before: float) -> list[int]:
+        """Return the threads that began to answer ``before``, are not done, and do not let others work.
+
+        ``before``: by ``time.monotonic``.  Any thread may call it.
+        """
+        answering = list(self._answering.items())
+        return [thread for thread, buffer in answering if buffer.since < before and not self._parked[thread]]
 
     def post(self, call: Callable[[], object]) -> None:
         """Let ``call`` run between requests, with the main lock held.  Any thread may call this."""
@@ -215,8 +229,8 @@ class Loop:
                     self.stop()
 
     def _answer(self, session: Session, buffer: RequestBuffer, shortcut: Shortcut, me: int) -> None:
+        self._busy_since = buffer.since = time.monotonic()
         self._answering[me] = buffer
-        self._busy_since = time.monotonic()
         try:
             if not shortcut.answer(buffer.request):
                 session.process(buffer)

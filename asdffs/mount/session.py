@@ -52,7 +52,7 @@ class Session(Protocol):
     def forget_inode(self, inode: int) -> bool:
         """Make the kernel drop its cached attributes of a file; return whether it knows that number.
 
-        Never blocks, because it affects no pages and no names.
+        It affects no pages and no names, but waits for a file that the kernel is just forgetting (``notifications``).
         """
 
 
@@ -73,10 +73,11 @@ class RequestBuffer:
     """The memory for the requests of one thread.
 
     ``request``: the bytes of the last request, followed by garbage.  Module ``request`` decodes them.  ``fuse``: the
-    same as libfuse's ``struct fuse_buf``.
+    same as libfuse's ``struct fuse_buf``.  ``since``: when it came, by ``time.monotonic``.
     """
 
     def __init__(self) -> None:
+        self.since = 0.0
         self._hold(_PAGES * os.sysconf("SC_PAGESIZE") + _HEADER_ROOM)
 
     def _hold(self, size: int) -> None:
