@@ -1,4 +1,8 @@
-"""The ``asdffs`` command, and ``python -m asdffs``."""
+"""The ``asdffs`` command, and ``python -m asdffs``.
+
+Nothing is imported from the working directory, which may hold a stranger's files (``cli/safe_path``).  But ``python
+-m`` looks for a few modules there before this one runs: in a stranger's directory, use ``python -P -m asdffs``.
+"""
 
 # The module ``signal`` takes a while to import, and Ctrl-C would be a traceback meanwhile.
 import _signal  # type: ignore[import-not-found]
@@ -20,4 +24,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the working directory
     sys.exit(main())

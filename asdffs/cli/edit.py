@@ -17,6 +17,7 @@ from asdffs import interrupts
 from asdffs.cli.logs import told_here
 from asdffs.cli.places import Held
 from asdffs.cli.remedies import told
+from asdffs.cli.safe_path import environment_for_programs
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each
 from asdffs.cli.signals import EndedError
@@ -107,7 +108,7 @@ class _Session:
         where = [f"+{self.line}"] if self.line and os.path.basename(self.editor[0]) in _TAKE_LINE else []
         interrupt = signal.signal(signal.SIGINT, lambda *_: None)  # it is the editor's, who must not inherit SIG_IGN
         try:
-            with subprocess.Popen([*self.editor, *where, path]) as editor:
+            with subprocess.Popen([*self.editor, *where, path], env=environment_for_programs()) as editor:
                 return _sentence(_ended(editor))
         finally:
             signal.signal(signal.SIGINT, interrupt)

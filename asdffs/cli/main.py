@@ -13,6 +13,7 @@ from typing import Any
 from asdffs.allocator import COLLECTIONS
 from asdffs.cli.file_errors import failed
 from asdffs.cli.parser import COMMANDS, parse_arguments
+from asdffs.cli.safe_path import protect_children
 from asdffs.cli.saying import CommandFormatter
 from asdffs.cli.secrets import hidden_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
@@ -26,6 +27,7 @@ _MOUNT_WORDS = 2
 def main(argv: list[str] | None = None) -> int:
     """Run the command in ``argv`` (default: of the process); the exit code.  A signal that ends it is passed on."""
     if argv is None:
+        protect_children()
         raise_at_signals()
     try:
         return _main(argv)
