@@ -27,6 +27,7 @@ from asdffs.document.saves.history import History
 from asdffs.document.saves.keeping import keep_beside
 from asdffs.errors import NotSupportedError, Remedy, UsageError
 from asdffs.page.guard import App
+from asdffs.page.peers import Listener, are_known
 from asdffs.page.session import Session
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.remote.urls import is_remote
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 #: Signals that end the page, as they should: the file is finished.
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+#: How many connections wait to be accepted, and how many are served at once.
+_WAITING: Final = 64
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,17 +48,16 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.port < 1 << 16:
         raise UsageError(f"--port {arguments.port}: give a number from 0 to 65535; 0 is any that is free")
     with _listening(arguments.port) as listener, _session(arguments) as session:
-        port = listener.getsockname()[1]
-        token, once = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-        url = f"http://127.0.0.1:{port}/?token="
-        say(url + token)
+        token, url = secrets.token_urlsafe(24), f"http://127.0.0.1:{listener.port}/"
+        say(f"{url}?token={token}")
         say("(the page is open as long as this command runs; Ctrl-C ends it)")
-        if not arguments.no_browser:
+        browses = not arguments.no_browser and are_known()  # else a URL without a token opens nothing
+        if browses:
             # a browser of the terminal runs until it is closed, and waits for the page meanwhile
-            threading.Thread(target=webbrowser.open, args=(url + once,), daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         from asdffs.page.app import make_app  # it needs Starlette
 
-        _serve(make_app(session, token, once, port), listener)
+        _serve(make_app(session, token, listener.port, awaits=browses), listener)
     return int(ExitCode.OK)
 
 
@@ -83,25 +85,20 @@ def _session(arguments: argparse.Namespace) -> Iterator[Session]:
         raise_outcome(document.path, outcome)
 
 
-def _listening(port: int) -> socket.socket:
+def _listening(port: int) -> Listener:
     """Return a socket on loopback.  Raises ``OSError``."""
-    listener = socket.socket()
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
-        listener.listen(64)
+        return Listener(port, _WAITING)
     except OSError as err:
-        listener.close()
         err.filename = f"port {port}"
         raise
-    return listener
 
 
 def _serve(app: App, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM."""
     import uvicorn
 
-    settings = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", limit_concurrency=64)
+    settings = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", limit_concurrency=_WAITING)
     server = uvicorn.Server(settings)
     before = {number: signal.getsignal(number) for number in _ENDING}
     server.capture_signals = contextlib.nullcontext  # its own would end the command by the signal

@@ -72,8 +72,8 @@ STATUS: Final[dict[type[AsdffsError], int]] = {
 Answer = Callable[[Request], Response]
 
 
-def make_app(session: Session, token: str, once: str, port: int) -> App:
-    """Return the application for ``session``, behind its guard.  ``token``, ``once``, ``port``: see ``guard``."""
+def make_app(session: Session, token: str, port: int, *, awaits: bool) -> App:
+    """Return the application for ``session``, behind its guard.  ``token``, ``port``, ``awaits``: see ``guard``."""
     images, sky = Images(session), Sky(session)
     answers: dict[str, Callable[[Request], Any]] = {
         "facts": lambda request: session.facts(),
@@ -99,7 +99,7 @@ def make_app(session: Session, token: str, once: str, port: int) -> App:
         Route("/api/download", _answering(lambda request: _download(session, request))),
         Route("/api/history/{number:int}", _answering(lambda request: _old_text(session, request))),
     ]
-    return Guard(Starlette(routes=routes), token, once, port)
+    return Guard(Starlette(routes=routes), token, port, awaits=awaits)
 
 
 def _answering(answer: Answer) -> Callable[[Request], Any]:

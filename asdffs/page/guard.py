@@ -4,22 +4,25 @@
 |-------------------------------------------------|----------------------------------------------------------|
 | for another host than the one that we listen on | a name of an attacker may lead to loopback (rebinding)   |
 | of another page, as Origin or Sec-Fetch-Site say | that page would act for the user (CSRF), or read answers |
-| without the token                               | other users of this machine reach loopback as well       |
+| without the token                               | on a machine that forwards the port, others reach it     |
 
-The token is in the URL that ``asdffs view`` prints.  A request with it gets a cookie and the URL without the token,
-so the token stays out of the history.  The browser is started with another token, which is good for one request,
-because other users see the arguments of processes.  The content security policy lets the page load only its own
-files.
+Other users of this machine cannot connect at all (``peers``).  The token is in the URL that ``asdffs view`` prints.
+A request with it gets a cookie and the URL without the token, so the token stays out of the history.  Other users see
+the arguments of processes, so the browser is started with a URL without the token: the first request of this user
+for the page is taken for that browser's.  The content security policy lets the page load only its own files.
 """
 
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qs
+
+from asdffs.page.peers import user_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -45,13 +48,14 @@ _SAME: Final = ("same-origin", "none")
 class Guard:
     """An ASGI application in front of ``app``.
 
-    ``port``: where it listens, on loopback.  ``token``: see above; ``once``: the token that is good for one request.
+    ``port``: where it listens, on loopback.  ``token``: see above.  ``awaits``: whether a browser was started.
     """
 
-    def __init__(self, app: App, token: str, once: str, port: int) -> None:
+    def __init__(self, app: App, token: str, port: int, *, awaits: bool) -> None:
         self._app = app
         self._token = token
-        self._once = once
+        self._port = port
+        self._awaits = awaits
         self._secret = secrets.token_urlsafe(24)
         self._cookie = f"{_COOKIE}-{port}"
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
@@ -70,7 +74,7 @@ class Guard:
             await _send(send, 403, reason)
         elif self._is_known(headers):
             await self._app(scope, receive, send)
-        elif scope["path"] == "/" and self._admits(_asked(scope)):
+        elif scope["path"] == "/" and self._admits(scope, headers):
             cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
             await _send(send, 303, "", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
         else:
@@ -101,12 +105,15 @@ class Guard:
         found = cookies.get(self._cookie)
         return found is not None and _is_same(found.value, self._secret)
 
-    def _admits(self, stated: str) -> bool:
-        """Return whether a token is right; the one that is good for one request is used up then."""
-        if self._once and _is_same(stated, self._once):
-            self._once = ""
+    def _admits(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> bool:
+        """Return whether the request has the token, or is the one that the started browser is awaited to make."""
+        if _is_same(_asked(scope), self._token):
             return True
-        return _is_same(stated, self._token)
+        awaited = self._awaits and headers.get("sec-fetch-site", "none") == "none"
+        if not awaited or user_of(tuple(scope["client"]), self._port) != os.geteuid():
+            return False
+        self._awaits = False
+        return True
 
 
 def _is_same(stated: str, known: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,18 +69,56 @@ def test_only_the_url_that_was_printed_opens_the_page(page: Page) -> None:
     assert page.get("facts").status == 200
 
 
-def test_the_token_of_the_started_browser_is_good_for_one_request(file: Path, tmp_path: Path) -> None:
-    opener = tmp_path / "browser"
-    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/url.new && mv {tmp_path}/url.new {tmp_path}/url\n')
-    opener.chmod(0o755)
-    environment = environment_in(tmp_path) | {"BROWSER": str(opener)}
-    with viewed(file, environment, browser=True) as page:
+def opener(folder: Path) -> dict[str, str]:
+    """The environment of a browser that notes the URL that it is started with."""
+    (folder / "browser").write_text(f'#!/bin/sh\nprintf %s "$1" > {folder}/new && mv {folder}/new {folder}/url\n')
+    (folder / "browser").chmod(0o755)
+    return environment_in(folder) | {"BROWSER": str(folder / "browser")}
+
+
+def test_regression_the_browser_is_started_without_a_secret(file: Path, tmp_path: Path) -> None:
+    with viewed(file, opener(tmp_path), browser=True) as page:
         until(lambda: (tmp_path / "url").exists())
-        path = (tmp_path / "url").read_text().removeprefix(page.origin)
-        assert path not in page.url
+        assert (tmp_path / "url").read_text() == f"{page.origin}/"
         page.cookie = ""
-        assert page.request("GET", path).status == 303
-        assert page.request("GET", path).status == 403
+        assert page.request("GET", "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 403
+        assert page.get("facts").status == 403
+        answer = page.request("GET", "/", Sec_Fetch_Site="none")
+        assert (answer.status, "set-cookie" in answer.headers) == (303, True)
+        assert page.request("GET", "/", Sec_Fetch_Site="none").status == 403, "only one is awaited"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
+def test_regression_other_users_cannot_connect(file: Path, tmp_path: Path) -> None:
+    with viewed(file, opener(tmp_path), browser=True) as page:
+        until(lambda: (tmp_path / "url").exists())
+        path, cookie = page.url.removeprefix(page.origin), page.cookie
+        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:127.0.0.1")):
+            with as_other_user():
+                silent = [socket.socket(family) for _ in range(70)]
+            for one in silent:
+                one.connect((address, page.port))
+            assert page.get("facts").status == 200, "70 connections take nobody's place"
+            for one, asked in zip(silent, ("/", path, "/api/facts"), strict=False):
+                with contextlib.suppress(ConnectionError):
+                    one.sendall(f"GET {asked} HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n".encode())
+                    one.sendall(f"Cookie: {cookie}\r\n\r\n".encode())
+                    one.shutdown(socket.SHUT_WR)
+                    assert one.recv(1) == b""
+            for one in silent:
+                one.close()
+        page.cookie = ""
+        assert page.request("GET", "/").status == 303, "the browser is still awaited"
+
+
+@contextlib.contextmanager
+def as_other_user() -> Iterator[None]:
+    """Sockets that are made inside the block belong to another user."""
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 @pytest.mark.sampled(2)
