@@ -45,12 +45,13 @@ def _pack(arguments: argparse.Namespace) -> int:
         logger.warning("%s: %s; kept as it is", packing.files.shown(fault.path), fault.sentence)
     progress = Progress()
     with shown(progress.facts, f"packing {arguments.file}"), progress.over("packing", packing.size) as step:
-        path = write_out(arguments, lambda folder, store: packing.write(folder, store, padding, step))
+        path = write_out(arguments, lambda folder, store: packing.write(folder, store, padding, step), packing.paths)
     facts = {"file": path, "blocks": len(packing.blocks), "files": len(packing.files.contents)}
     return _say(arguments, facts, f"{arguments.out}: {facts['files']} files, {facts['blocks']} blocks")
 
 
 def _unpack(arguments: argparse.Namespace) -> int:
+    from asdffs.cli.outputs import mode_like
     from asdffs.daf.tree_files import read_store
     from asdffs.daf.unpacking import check_faultless, unpack
     from asdffs.document.opening import open_document
@@ -63,7 +64,7 @@ def _unpack(arguments: argparse.Namespace) -> int:
             logger.warning("%s: %s: %s; left out", arguments.file, fault.path, fault.sentence)
         progress, total = document.report.progress, sum(content.size for content in store.files.contents.values())
         with shown(progress.facts, f"unpacking {arguments.file}"), progress.over("unpacking", total) as step:
-            unpack(document, store.files, arguments.out, step, durable=arguments.sync)
+            unpack(document, store.files, arguments.out, step, mode=mode_like(document.path), durable=arguments.sync)
     facts = {"store": os.path.realpath(arguments.out), "files": len(store.files.contents)}
     return _say(arguments, facts, f"{arguments.out}: {facts['files']} files")
 

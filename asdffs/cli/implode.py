@@ -31,17 +31,22 @@ def run(arguments: argparse.Namespace) -> int:
     with closing(open_document(arguments.file, writable=False)) as document:
         check_alone(document, "implode")
     record = find_record(all_mirrors(), os.path.dirname(os.path.realpath(arguments.file)))
-    exploded = read_exploded(arguments.file, lambda path, now: record.was_edited(os.path.basename(path), now))
+    exploded = read_exploded(
+        arguments.file,
+        lambda path, now: record.was_edited(os.path.basename(path), now),
+        follow=arguments.follow,
+    )
     for piece in exploded.pieces:
         if piece.edited:
             logger.info("%s was edited after it was exploded, and gets a new checksum", piece.path)
-    if os.path.realpath(arguments.out) in {exploded.path, *(piece.path for piece in exploded.pieces)}:
+    files = {exploded.path, *(piece.path for piece in exploded.pieces)}
+    if os.path.realpath(arguments.out) in files:
         raise UsageError("is a part of the exploded form; give OUT another name", path=arguments.out)
     for source in exploded.remote:
         logger.warning("%s: the source %s is no file on this machine and stays as it is", arguments.file, source)
     progress = Progress()
     with shown(progress.facts, f"imploding {arguments.file}"):
-        path = write_out(arguments, lambda folder, store: exploded.write(folder, store, room, progress))
+        path = write_out(arguments, lambda folder, store: exploded.write(folder, store, room, progress), files)
     if arguments.json:
         facts = {"file": path, "blocks": len(exploded.pieces), "remote": list(exploded.remote)}
         print(json.dumps(facts, indent=2))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from asdffs import interrupts
@@ -74,9 +76,13 @@ def check_whole(path: str) -> None:
         raise NotPermittedError(sentence, path=path)
 
 
-def mode_like(path: str) -> int:
-    """The permissions of a new file that is made of the file at ``path``, which may be a URL.  Raises ``OSError``."""
-    return default_mode(_ANYBODY if is_remote(path) else os.stat(path).st_mode)
+def mode_like(*paths: str) -> int:
+    """The permissions of a new file that is made of the files at ``paths``, which may be URLs.  Raises ``OSError``.
+
+    Only who may read all of them may read it.
+    """
+    modes = (os.stat(path).st_mode for path in paths if not is_remote(path))
+    return default_mode(functools.reduce(operator.and_, modes, _ANYBODY))
 
 
 def check_alone(document: Document, command: str) -> None:
@@ -89,28 +95,34 @@ def check_alone(document: Document, command: str) -> None:
         raise NotPermittedError(sentence + "changed with 'asdffs set' or 'asdffs edit'", path=document.path)
 
 
-def write_out(arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None]) -> str:
-    """Write ``arguments.out``, made of ``arguments.file``, by ``fill(folder, store)``; return its path.
+def write_out(
+    arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None], others: Iterable[str] = ()
+) -> str:
+    """Write ``arguments.out``, made of ``arguments.file`` and ``others``, by ``fill(folder, store)``.
+
+    Return its path.
 
     Raises ``NameExistsError`` if it exists and ``--force`` is not given, ``LockedError``, ``MissingFileError``,
     ``OSError``, and what ``fill`` raises.
     """
     path: str = os.path.realpath(arguments.out)
     try:
-        _write(path, arguments, fill)
+        _write(path, arguments, fill, others)
     except OSError as err:
         err.filename = err.filename or path  # else it would be told of the file that is read
         raise
     return path
 
 
-def _write(path: str, arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None]) -> None:
+def _write(
+    path: str, arguments: argparse.Namespace, fill: Callable[[Folder, Backend], None], others: Iterable[str]
+) -> None:
     directory, name = os.path.split(path)
     if not os.path.isdir(directory):
         raise MissingFileError("is no directory; create it first", path=directory)
     folder = FileFolder(directory)
     if not os.path.lexists(path):
-        mode = mode_like(arguments.file)
+        mode = mode_like(arguments.file, *others)
         write_new(folder, name, lambda backend: fill(folder, backend), durable=arguments.sync, mode=mode)
     elif not os.path.isfile(path):
         raise MissingFileError("is no regular file; nothing is written over it", path=path)

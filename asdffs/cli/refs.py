@@ -71,7 +71,7 @@ def _arrays(arguments: argparse.Namespace) -> list[FileArrays]:
 
 def _write(arguments: argparse.Namespace, text: str) -> None:
     out = argparse.Namespace(out=arguments.output, file=arguments.files[0], force=arguments.force, sync=False)
-    write_out(out, lambda folder, backend: backend.write_at(0, text.encode()))
+    write_out(out, lambda folder, backend: backend.write_at(0, text.encode()), arguments.files)
 
 
 def _told(arguments: argparse.Namespace, made: References) -> str:

@@ -80,8 +80,9 @@ def wanted_by(arguments: argparse.Namespace, changes: Iterable[ValueChange], rul
 
 
 def _create(record: str, name: str) -> None:
+    """Create the record, for the user alone: it has values of files that others may not read."""
     try:
-        os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError as err:
         raise NameExistsError("already exists; give --record another name", path=name) from err
 

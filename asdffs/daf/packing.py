@@ -7,7 +7,7 @@ refused, unless the caller asks to keep such files.  For one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, Final
 
@@ -57,6 +57,11 @@ class Packing:
     def size(self) -> int:
         """Number of bytes that go into blocks."""
         return sum(self.files.contents[path].size for path in self.blocks)
+
+    @property
+    def paths(self) -> Iterator[str]:
+        """The paths of the files on the disk."""
+        return (content.path for content in self.files.contents.values() if isinstance(content, OnDisk))
 
     def check(self, *, keep: bool) -> None:
         """Raise ``InvalidStoreError`` if this is not a store; without ``keep``, also if a property is not whole."""

@@ -19,7 +19,6 @@ from asdffs.daf.tree_files import TreeStore
 from asdffs.document.document import Document, Foreign
 from asdffs.errors import InvalidStoreError, MissingFileError, NameExistsError, Remedy, StaleFileError
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.new_file import current_umask, default_mode
 from asdffs.storage.sharing import Stretch, transfer
 
 
@@ -31,11 +30,13 @@ def check_faultless(store: TreeStore) -> None:
         raise InvalidStoreError(sentence, path=store.files.name, remedy=Remedy.FORCE_WITHOUT)
 
 
-def unpack(document: Document, files: Files, path: str, step: Callable[[int], object], *, durable: bool) -> None:
+def unpack(
+    document: Document, files: Files, path: str, step: Callable[[int], object], *, mode: int, durable: bool
+) -> None:
     """Write the ``files`` of ``document`` into the new directory ``path``.
 
-    ``step`` is called with the number of bytes written.  ``durable``: fsync each file, each directory, and the parent
-    of ``path``.
+    ``step`` is called with the number of bytes written.  ``mode``: permissions of the files.  ``durable``: fsync each
+    file, each directory, and the parent of ``path``.
 
     Raises ``NameExistsError`` if ``path`` exists and is not an empty directory.  Raises ``MissingFileError`` if its
     parent does not exist.  Raises ``StaleFileError`` if the ASDF file changed meanwhile.  Raises ``AsdffsError``,
@@ -48,13 +49,13 @@ def unpack(document: Document, files: Files, path: str, step: Callable[[int], ob
         for directory in sorted(files.directories):
             os.mkdir(os.path.join(temporary, directory))
         for name in sorted_paths(files.contents):
-            _write(document, files.contents[name], os.path.join(temporary, name), step, durable=durable)
+            _write(document, files.contents[name], os.path.join(temporary, name), step, mode=mode, durable=durable)
         if durable:
             for directory in (*sorted(files.directories, reverse=True), ""):
                 FileFolder(os.path.join(temporary, directory)).sync()
         if document.foreign() is not Foreign.NO:
             raise StaleFileError("changed while it was read; nothing was written", path=document.path)
-        os.chmod(temporary, 0o777 & ~current_umask())
+        os.chmod(temporary, 0o700 | mode | (mode & 0o444) >> 2)
         os.rename(temporary, target)
         if durable:
             FileFolder(os.path.dirname(target)).sync()
@@ -75,7 +76,15 @@ def _temporary(target: str) -> Iterator[str]:
             shutil.rmtree(temporary)
 
 
-def _write(document: Document, content: Content, path: str, step: Callable[[int], object], *, durable: bool) -> None:
+def _write(
+    document: Document,
+    content: Content,
+    path: str,
+    step: Callable[[int], object],
+    *,
+    mode: int,
+    durable: bool,
+) -> None:
     folder = FileFolder(os.path.dirname(path))
     with closing(folder.open(os.path.basename(path), writable=True, create=True)) as new:
         new.truncate(content.size)
@@ -88,7 +97,7 @@ def _write(document: Document, content: Content, path: str, step: Callable[[int]
                 new.write_at(offset, piece)
                 offset += len(piece)
                 step(len(piece))
-        folder.set_mode(new, default_mode())
+        folder.set_mode(new, mode)
         if durable:
             new.sync()
 

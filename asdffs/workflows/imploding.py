@@ -97,17 +97,23 @@ class ExplodedForm:
 
 
 def read_exploded(
-    path: str, was_edited: Callable[[str, Signature], bool] = lambda _path, _now: False
+    path: str,
+    was_edited: Callable[[str, Signature], bool] = lambda _path, _now: False,
+    *,
+    follow: bool = False,
 ) -> ExplodedForm:
     """Read the exploded form with the tree in the file at ``path``.
 
     ``was_edited(path, signature)`` returns whether a block file is known to have changed since it was exploded.
+    ``follow``: take blocks of files outside the directory of that file, too; else raise ``NotPermittedError``.
     Raises ``MissingFileError``, ``NotAsdfError``, ``DamagedBlockError``, ``InvalidTreeError``, ``OSError``.
     """
     with closing(open_document(path, writable=False)) as main:
         outline = read_outline(main.tree.text(), main.dialect)
         own = [_piece(main, number) for number in range(main.count_blocks())]
         files = _files(main, outline)
+        if not follow:
+            _check_inside(files, main)
         numbers = {file: len(own) + place for place, file in enumerate(files)}
         numbers |= {main.path: 0} if own else {}
         pieces = (*own, *(_first_piece(file, was_edited) for file in files))
@@ -168,6 +174,18 @@ def _files(main: Document, outline: Outline) -> list[str]:
     ]
     known = {*found, main.path, None}
     return [*found, *(path for path in wanted if path is not None and path not in known)]
+
+
+def _check_inside(files: list[str], main: Document) -> None:
+    """Raise ``NotPermittedError`` if a file lies outside the directory of the main file.
+
+    Its tree may be a stranger's, who would get bytes of the user's files.  ``files``: paths without symbolic links.
+    """
+    directory = os.path.dirname(main.path)
+    for path in files:
+        if os.path.commonpath([directory, path]) != directory:
+            sentence = f"would take the bytes of {path}, which is outside its directory"
+            raise NotPermittedError(sentence, path=main.path, remedy=Remedy.FOLLOW)
 
 
 def _first_piece(path: str, was_edited: Callable[[str, Signature], bool]) -> Piece:

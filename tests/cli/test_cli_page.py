@@ -134,7 +134,9 @@ def test_json_of_every_odd_file(tmp_path: Path, name: str) -> None:
     done = command("explode", "--json", path, tmp_path / "parts", environment=environment)
     if done.code == ExitCode.OK:
         fits("explode", done.json)
-        done = command("implode", "--json", tmp_path / "parts/data.asdf", tmp_path / "o", environment=environment)
+        done = command(
+            "implode", "--follow", "--json", tmp_path / "parts/data.asdf", tmp_path / "o", environment=environment
+        )
         assert done.code in (ExitCode.OK, ExitCode.NO_FILE)
         if done.code == ExitCode.OK:
             fits("implode", done.json)

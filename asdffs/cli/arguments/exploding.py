@@ -34,14 +34,16 @@ def add_implode(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs implode parts/data.asdf whole.asdf
 
-Every local file that an array's source names becomes a block.  A numbered file between these becomes one too,
-even if no array uses it.  A block file that was edited after 'asdffs explode' gets a new checksum; the other
-checksums are copied.  OUT appears only when it is complete.
+Every file in DIR that an array's source names becomes a block; files elsewhere only with --follow.  A numbered
+file between these becomes one too, even if no array uses it.  A block file that was edited after 'asdffs explode'
+gets a new checksum; the other checksums are copied.  OUT appears only when it is complete.  Only who may read all
+of the files may read it.
 """
     parser = add_command(commands, "implode", "join an exploded form into one file", epilog)
     parser.add_argument("file", metavar="DIR/STEM.asdf", help="file with the tree")
     parser.add_argument("out", metavar="OUT", help="new file")
     parser.add_argument("--padding", metavar="SIZE", help="room after the tree: 64K, or 20%% of it (default: 10%%)")
+    parser.add_argument("--follow", action="store_true", help="also take blocks of files outside DIR")
     add_output(parser, "OUT if it exists")
     add_json(parser)
     return parser

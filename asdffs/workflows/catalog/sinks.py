@@ -80,6 +80,7 @@ class _Directory:
         shutil.rmtree(self._new, ignore_errors=True)
 
     def _make_tables(self) -> None:
+        os.makedirs(self._new, mode=0o700, exist_ok=True)  # for the user alone, as the catalogue
         for table in TABLES:
             os.makedirs(os.path.join(self._new, table), exist_ok=True)
 
