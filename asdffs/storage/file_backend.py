@@ -2,6 +2,9 @@
 
 ``write_at`` writes all bytes or raises.  ``sync`` is fdatasync for a file and fsync for a directory.  A write
 is not atomic, and not durable before ``sync``.  Only one thread at a time may use a backend.
+
+A folder keeps a descriptor of its directory, and reaches everything in it through that.  So another user who may
+change the path, for example put a symbolic link in place of the directory, cannot lead us elsewhere.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import errno
 import fcntl
 import os
 import resource
+import stat
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -21,6 +25,9 @@ from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Sign
 
 #: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+#: How directories are opened: with O_PATH the right to search them is enough.
+_DIRECTORY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 _make: Final[Any] = tuple.__new__
 
@@ -154,11 +161,59 @@ class FileBackend:
 
 
 class FileFolder:
-    """A directory.  ``directory`` is an absolute path without symbolic links.  See ``Folder``."""
+    """A directory.  ``directory`` is an absolute path without symbolic links.  See ``Folder``.
 
-    def __init__(self, directory: str) -> None:
+    ``fd``: a descriptor of it, which this folder then owns; else the path is opened when it is first needed.
+    """
+
+    def __init__(self, directory: str, fd: int = -1) -> None:
         self.directory = directory
         self._prefix = os.path.join(directory, "")
+        self._fd = fd
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def fileno(self) -> int:
+        """Return the descriptor of the directory, which this folder owns.  Raises ``OSError``."""
+        if self._fd < 0:
+            self._fd = os.open(self.directory, _DIRECTORY)
+        return self._fd
+
+    def below(self, path: str) -> FileFolder:
+        """Return the directory at the relative ``path`` in this one, which no step leaves.
+
+        Raises ``NotADirectoryError`` at a symbolic link, other ``OSError``.
+        """
+        found = self
+        for name in filter(None, path.split("/")):
+            if name in (".", ".."):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path(path))
+            fd = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=found.fileno())
+            found = FileFolder(found.path(name), fd)
+        return found
+
+    @contextlib.contextmanager
+    def readable(self) -> Iterator[int]:
+        """Open a descriptor of the directory that can be listed, locked and synced.  Raises ``OSError``."""
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fileno())
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def status(self, name: str) -> os.stat_result:
+        """Return the status of ``name`` by lstat; raises ``OSError``."""
+        return os.stat(name, dir_fd=self.fileno(), follow_symlinks=False)
+
+    def has(self, name: str) -> bool:
+        """Return whether anything has this name."""
+        try:
+            self.status(name)
+        except OSError:
+            return False
+        return True
 
     def path(self, name: str) -> str:
         """Return the absolute path of ``name``."""
@@ -166,18 +221,21 @@ class FileFolder:
 
     def names(self) -> list[str]:
         """Return the names in the directory; raises ``OSError``."""
-        return os.listdir(self.directory)
+        with self.readable() as fd:
+            return os.listdir(fd)
 
     def open(self, name: str, *, writable: bool, create: bool = False) -> FileBackend:
         """Open or create ``name``; raises ``OSError``."""
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
         if create:
             flags |= os.O_CREAT | os.O_EXCL
-        path = self.path(name)
         try:
-            fd = os.open(path, flags, 0o600)
+            fd = os.open(name, flags, 0o600, dir_fd=self.fileno())
         except BlockingIOError:  # another process has a lease: wait until it has finished the file
-            fd = os.open(path, flags & ~os.O_NONBLOCK, 0o600)
+            fd = os.open(name, flags & ~os.O_NONBLOCK, 0o600, dir_fd=self.fileno())
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise PermissionError(errno.EPERM, "is not a regular file", self.path(name))
         return FileBackend(fd, name, writable=writable)
 
     def signature(self, name: str) -> Signature:
@@ -185,11 +243,11 @@ class FileFolder:
 
         lstat, because a symbolic link is not the file to which it leads.
         """
-        return _signature(os.lstat(self.path(name)))
+        return _signature(self.status(name))
 
     def links(self, name: str) -> int:
         """Return the link count of the path; raises ``OSError``."""
-        return os.lstat(self.path(name)).st_nlink
+        return self.status(name).st_nlink
 
     def lock(self, backend: Backend) -> bool:
         """Call flock without waiting; False if another process holds the lock; raises other ``OSError``."""
@@ -205,12 +263,9 @@ class FileFolder:
 
         Raises ``LockedError`` or ``OSError``.
         """
-        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with self.readable() as fd:
             _lock_directory(fd, self.directory)
             yield
-        finally:
-            os.close(fd)
 
     def copy_range(self, source: Backend, start: int, target: Backend, to: int, length: int) -> None:
         """Copy only the extents with data, so that holes stay holes; raises ``OSError``."""
@@ -251,8 +306,9 @@ class FileFolder:
     def free(self, *, after_sync: bool = False) -> int:
         """Return the space for ordinary users by statvfs, ``after_sync`` after syncfs; raises ``OSError``."""
         if after_sync:
-            linux_calls.syncfs(self.directory)
-        found = os.statvfs(self.directory)
+            with self.readable() as fd:
+                linux_calls.syncfs(fd)
+        found = os.statvfs(self.fileno())
         return found.f_bavail * found.f_frsize
 
     def set_mode(self, backend: Backend, mode: int) -> None:
@@ -272,33 +328,31 @@ class FileFolder:
 
     def replace(self, backend: Backend, name: str) -> Backend:
         """Call rename(2) over ``name``; raises ``OSError``."""
-        os.rename(self.path(backend.name), self.path(name))
+        os.rename(backend.name, name, src_dir_fd=self.fileno(), dst_dir_fd=self.fileno())
         return _file_store(backend).renamed(name)
 
     def place(self, backend: Backend, name: str) -> Backend:
         """Call link(2) and unlink(2), or rename(2) if hard links are not supported; raises ``OSError``."""
         try:
-            os.link(self.path(backend.name), self.path(name))
+            fd = self.fileno()
+            os.link(backend.name, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
         except OSError as err:
             if err.errno not in _NO_LINKS:
                 raise
-            if os.path.lexists(self.path(name)):
+            if self.has(name):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path(name)) from err
             return self.replace(backend, name)
-        os.unlink(self.path(backend.name))
+        self.remove(backend.name)
         return _file_store(backend).renamed(name)
 
     def remove(self, name: str) -> None:
         """Call unlink(2); raises ``OSError``."""
-        os.unlink(self.path(name))
+        os.unlink(name, dir_fd=self.fileno())
 
     def sync(self) -> None:
         """Call fsync(2) on the directory; raises ``OSError``."""
-        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with self.readable() as fd:
             os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def write_all(fd: int, payload: bytes | memoryview, offset: int) -> None:

@@ -97,16 +97,12 @@ def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
             raise OSError(code, os.strerror(code))
 
 
-def syncfs(directory: str) -> None:
-    """Flush everything written on the file system of ``directory``; raises ``OSError``."""
+def syncfs(fd: int) -> None:
+    """Flush everything written on the file system of the open file ``fd``; raises ``OSError``."""
     call = getattr(_libc(), "syncfs", None)
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if call is not None and call(fd) != 0:
-            code = _errno()
-            raise OSError(code, os.strerror(code))
-    finally:
-        os.close(fd)
+    if call is not None and call(fd) != 0:
+        code = _errno()
+        raise OSError(code, os.strerror(code))
 
 
 def punch_hole(fd: int, offset: int, length: int) -> None:

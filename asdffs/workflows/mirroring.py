@@ -86,6 +86,7 @@ class Mirror:
 
         Raises ``OSError`` if the directory cannot be read.
         """
+        os.stat(self.folder.directory)  # the folder would still find a directory that was renamed
         names = self.folder.names()
         found: dict[str, Signature] = {}
         for name in (*numbered(names, self.stem).values(), self.main):
