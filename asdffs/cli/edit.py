@@ -132,7 +132,7 @@ class _Session:
 
     def _keep(self, path: str, why: str, *, conflict: bool = False) -> None:
         """Keep the text beside the file, and raise."""
-        keeper = Keeper(self.document.path)
+        keeper = Keeper(self.document)
         (keeper.keep_conflict if conflict else keeper.keep_draft)(path)
         if not keeper.failures:
             self.held.release()

@@ -67,7 +67,7 @@ def _recovered(document: Document, spool: str) -> Iterator[str]:
 
 def _keep(document: Document, places: Places) -> list[str]:
     make(places)
-    keeper = keep_abandoned(document.path, places.spool, places.rejected, document.tree.text(), places.editing)
+    keeper = keep_abandoned(document, places.spool, places.rejected, document.tree.text(), places.editing)
     if keeper.failures:
         raise UnfinishedError(f"of the last mount, {'; '.join(keeper.failures)}", path=document.path)
     clear(places)

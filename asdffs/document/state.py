@@ -32,7 +32,7 @@ from asdffs.errors import StaleFileError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
 from asdffs.scheduling import Rank, RankedLock, Scheduler
-from asdffs.storage.backend import Extent, Signature
+from asdffs.storage.backend import Extent, Folder, Signature
 from asdffs.storage.file_mode import FileMode
 from asdffs.storage.remote.urls import is_remote
 
@@ -258,6 +258,11 @@ class FileState:
         return self.contents.uncommitted
 
     # -- other programs ---------------------------------------------------
+
+    @property
+    def folder(self) -> Folder:
+        """The directory of the file."""
+        return self._transaction.folder
 
     @property
     def signature(self) -> Signature:

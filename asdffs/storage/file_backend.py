@@ -181,15 +181,18 @@ class FileFolder:
             self._fd = os.open(self.directory, _DIRECTORY)
         return self._fd
 
-    def below(self, path: str) -> FileFolder:
+    def below(self, path: str, *, create: bool = False) -> FileFolder:
         """Return the directory at the relative ``path`` in this one, which no step leaves.
 
-        Raises ``NotADirectoryError`` at a symbolic link, other ``OSError``.
+        ``create``: make what is missing.  Raises ``NotADirectoryError`` at a symbolic link, other ``OSError``.
         """
         found = self
         for name in filter(None, path.split("/")):
             if name in (".", ".."):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path(path))
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=found.fileno())
             fd = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=found.fileno())
             found = FileFolder(found.path(name), fd)
         return found

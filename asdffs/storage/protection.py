@@ -12,12 +12,14 @@ import os
 import stat
 from typing import Final
 
+from asdffs.storage.file_backend import FileFolder
+
 _ACL: Final = "system.posix_acl_access"
 _OWNER: Final = 0o600
 
 
-def protect(fd: int, path: str) -> None:
-    """Give the open file ``fd`` the owner, group, ACL and permissions of the file at ``path``.
+def protect(fd: int, folder: FileFolder, name: str) -> None:
+    """Give the open file ``fd`` the owner, group, ACL and permissions of the file ``name`` in ``folder``.
 
     If that is not possible, only its owner may read and write it.  Raises ``OSError``.
     """
@@ -25,14 +27,16 @@ def protect(fd: int, path: str) -> None:
     with contextlib.suppress(OSError):  # entries of the directory's default ACL
         os.removexattr(fd, _ACL)
     try:
-        status = os.stat(path)
+        status = folder.status(name)
     except OSError:
+        return
+    if not stat.S_ISREG(status.st_mode):
         return
     _give(fd, status)
     if os.fstat(fd).st_gid != status.st_gid:
         return
     try:
-        acl = os.getxattr(path, _ACL)
+        acl = os.getxattr(f"/proc/self/fd/{folder.fileno()}/{name}", _ACL, follow_symlinks=False)
     except OSError:  # the file has no ACL, or the file system does not support ACLs
         os.fchmod(fd, stat.S_IMODE(status.st_mode) & 0o666)
         return
@@ -40,31 +44,37 @@ def protect(fd: int, path: str) -> None:
         os.setxattr(fd, _ACL, acl)
 
 
-def make_directory(folder: str, path: str) -> bool:
-    """Create ``folder`` for saved copies of the file at ``path``, as readable as the file.
+def make_directory(folder: FileFolder, name: str, of: str) -> FileFolder | None:
+    """Create the directory ``name`` for saved copies of the file ``of``, as readable as the file, and return it.
 
-    An existing directory is used if it is trusted.  Returns False if something else has that name, or if other
-    users may change its content.  Raises ``OSError``.
+    An existing directory is used if it is trusted.  Returns None if something else has that name, or if other users
+    may change its content.  Raises ``OSError``.
     """
+    made = True
     try:
-        os.mkdir(folder, 0o700)
+        os.mkdir(name, 0o700, dir_fd=folder.fileno())
     except FileExistsError:
-        return _is_ours(folder, path)
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        made = False
     try:
-        protect(fd, path)
-        mode = stat.S_IMODE(os.fstat(fd).st_mode)
-        os.fchmod(fd, 0o700 | (mode & 0o044) | (mode & 0o044) >> 2)
-    finally:
-        os.close(fd)
-    return True
+        found = folder.below(name)
+    except NotADirectoryError:
+        return None
+    facts = os.fstat(found.fileno())  # of what was opened: another user may have exchanged it
+    if not _is_ours(facts, folder, of):
+        return None
+    if made and facts.st_uid == os.geteuid():
+        with found.readable() as fd:
+            protect(fd, folder, of)
+            mode = stat.S_IMODE(os.fstat(fd).st_mode)
+            os.fchmod(fd, 0o700 | (mode & 0o044) | (mode & 0o044) >> 2)
+    return found
 
 
-def _is_ours(folder: str, path: str) -> bool:
-    facts, owners = os.lstat(folder), {os.geteuid()}
+def _is_ours(facts: os.stat_result, folder: FileFolder, of: str) -> bool:
+    owners = {os.geteuid()}
     with contextlib.suppress(OSError):
-        owners.add(os.stat(path).st_uid)
-    return stat.S_ISDIR(facts.st_mode) and facts.st_uid in owners and not facts.st_mode & 0o022
+        owners.add(folder.status(of).st_uid)
+    return facts.st_uid in owners and not facts.st_mode & 0o022
 
 
 def _give(fd: int, status: os.stat_result) -> None:

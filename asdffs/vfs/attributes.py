@@ -94,23 +94,17 @@ def attributes_of(node: Node, *, by_inode: bool = False) -> Attributes:
 
 
 def owner_of(document: Document, shown: Shown) -> Owner:
-    """Return the owner of the nodes in the mount of ``document``.  Raises ``OSError``."""
-    if document.is_remote:
-        now = document.signature
-        return Owner(
-            now.access.mode & ~shown.umask,
-            now.access.user if shown.uid is None else shown.uid,
-            now.access.group if shown.gid is None else shown.gid,
-            now.mtime_ns,
-            (shown.uid, shown.gid),
-        )
-    status = os.stat(document.path)
+    """Return the owner of the nodes in the mount of ``document``: that of the open file.  Raises ``OSError``.
+
+    The path may lead to another file by now, with other permissions.
+    """
+    now = document.signature
     mask = (0o777 if document.writable else 0o555) & ~shown.umask
     return Owner(
-        status.st_mode & mask,
-        status.st_uid if shown.uid is None else shown.uid,
-        status.st_gid if shown.gid is None else shown.gid,
-        status.st_mtime_ns,
+        now.access.mode & mask,
+        now.access.user if shown.uid is None else shown.uid,
+        now.access.group if shown.gid is None else shown.gid,
+        now.mtime_ns,
         (shown.uid, shown.gid),
     )
 

@@ -115,7 +115,7 @@ class ForeignChanges:
 
     def _keep(self, blocks: tuple[int, ...]) -> list[str]:
         """Copy the drafts and ``blocks`` beside the file; return a sentence for each block that could not be kept."""
-        document, keeper = self._document, Keeper(self._document.path)
+        document, keeper = self._document, Keeper(self._document)
         with document.scheduler.waiting():
             for draft in distinct(self._staging.unsaved(), b""):
                 keeper.keep_conflict(draft)

@@ -244,7 +244,7 @@ class Mirror:
 
         Raises ``UnfinishedError`` if that is not possible.
         """
-        keeper = Keeper(self._document.path)
+        keeper = Keeper(self._document)
         for name in names:
             if name == self.main:
                 write_tree_file(self._document, self.folder, self.stem, keeper.keep_conflict_content)
@@ -254,7 +254,7 @@ class Mirror:
 
     def _keep(self, names: list[str]) -> None:
         """Keep files of the directory beside the ASDF file, before they are overwritten."""
-        keeper = Keeper(self._document.path)
+        keeper = Keeper(self._document)
         for name in names:
             keeper.keep_conflict_file(self.folder.path(name))
         self._note_kept(keeper, "another program changed %s; the file that was saved here is kept as %s")

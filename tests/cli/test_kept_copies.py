@@ -11,6 +11,7 @@ import pytest
 from support.arrays import tree_file
 from support.mounts import asdffs, environment_in, run
 
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.protection import make_directory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files to other users needs root")
@@ -71,11 +72,12 @@ def test_a_directory_that_somebody_else_made_is_not_used(tmp_path: Path) -> None
     path, planted = tmp_path / "data.asdf", tmp_path / "data.asdf.leftover"
     path.write_bytes(b"")
     planted.mkdir()
-    assert make_directory(str(planted), str(path))
+    folder = FileFolder(str(tmp_path))
+    assert make_directory(folder, planted.name, path.name)
     planted.chmod(0o777)
-    assert not make_directory(str(planted), str(path))
+    assert not make_directory(folder, planted.name, path.name)
     planted.chmod(0o755)
     os.chown(planted, STRANGER, STRANGER)
-    assert not make_directory(str(planted), str(path))
+    assert not make_directory(folder, planted.name, path.name)
     (tmp_path / "link").symlink_to(tmp_path)
-    assert not make_directory(str(tmp_path / "link"), str(path))
+    assert not make_directory(folder, "link", path.name)

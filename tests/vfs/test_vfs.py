@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.samples import odd_file
@@ -21,6 +22,7 @@ from asdffs.errors import (
     ReadOnlyError,
 )
 from asdffs.storage.backend import read_bytes
+from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.staging import DraftState
 from asdffs.vfs.vfs import Vfs
 
@@ -261,9 +263,13 @@ def test_end_keeps_drafts_and_leftovers(tmp_path: Path) -> None:
     assert len(mount.document.report.kept) == 2
 
 
+def keeper_of(path: Path) -> Keeper:
+    return Keeper(SimpleNamespace(path=str(path), folder=FileFolder(str(path.parent))))
+
+
 def test_leftovers_never_overwrite(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(b"new")
-    keeper = Keeper(str(tmp_path / "f"))
+    keeper = keeper_of(tmp_path / "f")
     for _ in range(2):
         keeper.keep_scratch("a", str(tmp_path / "s"))
     assert keeper.kept == [f"{tmp_path}/f.leftover/a", f"{tmp_path}/f.leftover/a.2"]
@@ -274,11 +280,11 @@ def test_long_names_and_taken_names_are_kept_all_the_same(tmp_path: Path) -> Non
     (tmp_path / "s").write_bytes(b"new")
     path = tmp_path / ("x" * 250)
     (tmp_path / "y.leftover").write_text("a file")
-    keeper = Keeper(str(path))
+    keeper = keeper_of(path)
     keeper.keep_draft(str(tmp_path / "s"))
     keeper.keep_scratch("z" * 255, str(tmp_path / "s"))
     keeper.keep_scratch("z" * 255, str(tmp_path / "s"))
-    other = Keeper(str(tmp_path / "y"))
+    other = keeper_of(tmp_path / "y")
     other.keep_scratch("a", str(tmp_path / "s"))
     assert keeper.failures == other.failures == []
     assert len(keeper.kept) == 3
@@ -288,7 +294,7 @@ def test_long_names_and_taken_names_are_kept_all_the_same(tmp_path: Path) -> Non
 
 def test_what_cannot_be_kept_stays_and_is_told(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(b"new")
-    keeper = Keeper(str(tmp_path / "no such folder" / "f"))
+    keeper = keeper_of(tmp_path / "no such folder" / "f")
     keeper.keep_draft(str(tmp_path / "s"))
     assert keeper.kept == []
     assert str(tmp_path / "s") in keeper.failures[0]
@@ -425,7 +431,7 @@ def test_regression_draft_of_a_node_that_was_a_dot_file_is_found_after_a_crash(t
     mount.vfs.names.rename("/.tree.yaml.AbC", "/tree.yaml")
     handle = mount.vfs.open("/tree.yaml", write=True, truncate=True)
     mount.vfs.write(handle, 0, b"precious")
-    keeper = keep_abandoned(str(mount.file), str(tmp_path / "spool"), str(tmp_path / "rejected"), mount.text)
+    keeper = keep_abandoned(mount.document, str(tmp_path / "spool"), str(tmp_path / "rejected"), mount.text)
     assert [Path(path).read_bytes() for path in keeper.kept] == [b"precious"]
     mount.end()
 

@@ -121,6 +121,11 @@ class Transaction:
         return self.whole if found is None else WindowBackend(self.whole, found.start, found.size)
 
     @property
+    def folder(self) -> Folder:
+        """The directory of the file."""
+        return self._file.folder
+
+    @property
     def whole(self) -> Backend:
         """The open file.  Another one after a growth by a new file."""
         return self._file.backend

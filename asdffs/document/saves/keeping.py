@@ -53,7 +53,7 @@ def keep_beside(
     paths are in ``spool``.
     """
     report = document.report
-    keeper = Keeper(document.path, spool, report.tell)
+    keeper = Keeper(document, spool, report.tell)
     for number in report.unkept if document.conflict else document.uncommitted_blocks:
         keeper.keep_unsaved_block(number, document)
     try:
@@ -72,19 +72,21 @@ def keep_beside(
 
 
 class Keeper:
-    """Keeps drafts, blocks and scratch beside the file ``path``.  If this fails for one, it stays where it is.
+    """Keeps drafts, blocks and scratch beside ``file``.  If this fails for one, it stays where it is.
+
+    Who may change the directory may be another user.  So all is created through its descriptor, which a document has.
 
     ``spool``: the directory for blocks that cannot be kept beside the file.  ``tell(error)`` returns the text of an
     error as users read it.  ``kept``: the new paths; ``superseded``: those of drafts that a later save corrected;
     ``failures``: a sentence for each failure.
     """
 
-    def __init__(self, path: str, spool: str = "", tell: Callable[[Exception], str] = str) -> None:
-        self._path = path
+    def __init__(self, file: Document, spool: str = "", tell: Callable[[Exception], str] = str) -> None:
         self._tell = tell
         self._spool = spool
-        self._folder, name = os.path.split(path)
-        self._name = _shortened(name)
+        directory, self._file = os.path.split(file.path)
+        self._folder = file.folder if isinstance(file.folder, FileFolder) else FileFolder(directory)
+        self._name = _shortened(self._file)
         self.kept: list[str] = []
         self.superseded: list[str] = []
         self.failures: list[str] = []
@@ -92,25 +94,25 @@ class Keeper:
     def keep_draft(self, source: str, *, superseded: bool = False) -> None:
         """Copy a draft to ``NAME.rejected-N.yaml``.  ``superseded``: a later save corrected it."""
         kept = self.superseded if superseded else self.kept
-        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.rejected-{n}.yaml"), kept)
+        self._keep(source, lambda n: f"{self._name}.rejected-{n}.yaml", kept)
 
     def keep_conflict(self, source: str) -> None:
         """Copy a draft to ``NAME.conflict-N.yaml``, because another program changed the file meanwhile."""
-        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.yaml"))
+        self._keep(source, lambda n: f"{self._name}.conflict-{n}.yaml")
 
     def keep_conflict_file(self, source: str) -> None:
         """Copy a file of an exploded form to ``NAME.conflict-N.STEM.asdf``, because it did not enter the file."""
         other = os.path.basename(source)
-        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.conflict-{n}.{_shortened(other)}"))
+        self._keep(source, lambda n: f"{self._name}.conflict-{n}.{_shortened(other)}")
 
     def keep_conflict_content(self, name: str, fill: Callable[[Backend], None]) -> None:
         """Write what ``fill`` writes to ``NAME.conflict-N.STEM.asdf``; ``name``: the last part of it."""
 
         def name_of(n: int) -> str:
-            return os.path.join(self._folder, f"{self._name}.conflict-{n}.{_shortened(name)}")
+            return f"{self._name}.conflict-{n}.{_shortened(name)}"
 
         try:
-            self.kept.append(_write_new(name_of, self._path, lambda new: _fill(new, fill)))
+            self.kept.append(self._write_new(self._folder, name_of, lambda new: _fill(new, fill)))
         except (OSError, AsdffsError) as err:
             self.failures.append(f"{name}, as it is in the file, could not be kept beside it ({reason_of(err)})")
 
@@ -124,10 +126,10 @@ class Keeper:
 
     def _keep_block(self, kind: str, number: int, document: Document) -> bool:
         def name_of(n: int) -> str:
-            return os.path.join(self._folder, f"{self._name}.{kind}-{n}.block-{number:04d}.bin")
+            return f"{self._name}.{kind}-{n}.block-{number:04d}.bin"
 
         try:
-            self.kept.append(_write_new(name_of, self._path, lambda new: _copy_block(document, number, new)))
+            self.kept.append(self._write_new(self._folder, name_of, lambda new: _copy_block(document, number, new)))
         except (OSError, AsdffsError) as err:
             sentence = f"block {number}, as it was written here, could not be kept beside the file ({reason_of(err)})"
             self.failures.append(sentence + self._stay(kind, number, document))
@@ -138,13 +140,14 @@ class Keeper:
         """Keep a block in the spool for the next mount, and return the rest of the sentence about it."""
         if not self._spool:
             return ""
-        path = os.path.join(self._spool, f"{kind}-{number:04d}.block")
+        name, spool = f"{kind}-{number:04d}.block", FileFolder(self._spool)
+        path = spool.path(name)
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+                spool.remove(name)
             if not _is_given_name(document, number, path):
-                _write_new(lambda n: path, self._path, lambda new: _copy_block(document, number, new))
-            FileFolder(self._spool).sync()
+                self._write_new(spool, lambda n: name, lambda new: _copy_block(document, number, new))
+            spool.sync()
         except (OSError, AsdffsError) as err:
             return f", nor in {self._spool} ({reason_of(err)}): it is lost"
         stays = AsdffsError(f"it stays in {path}, and the next mount brings it back", remedy=Remedy.RECOVER)
@@ -159,7 +162,7 @@ class Keeper:
         if match is None:
             return False
         kind, number = match.groups()
-        self._keep(source, lambda n: os.path.join(self._folder, f"{self._name}.{kind}-{n}.block-{number}.bin"))
+        self._keep(source, lambda n: f"{self._name}.{kind}-{n}.block-{number}.bin")
         return True
 
     def keep_scratch(self, path: str, source: str, *, missed: bool = False) -> None:
@@ -172,42 +175,67 @@ class Keeper:
             return
         try:
             top = self._leftover_folder()
-            folder = os.path.join(top, above)
             try:
-                os.makedirs(folder, exist_ok=True)
-            except (FileExistsError, NotADirectoryError):  # a file of the other directory has that name
+                folder = top.below(above, create=True)
+            except NotADirectoryError:  # a file of the other directory has that name
                 folder, name = top, path.replace("/", "-")
         except OSError as err:
             self._failed(source, err)
             return
         short = _shortened(name)
-        self._keep(source, lambda n: os.path.join(folder, name if n == 1 else f"{short}.{n}"))
+        self._keep(source, lambda n: name if n == 1 else f"{short}.{n}", folder=folder)
 
-    def _leftover_folder(self) -> str:
+    def _leftover_folder(self) -> FileFolder:
         number = 1
         while True:
-            folder = os.path.join(self._folder, f"{self._name}.leftover" + (f"-{number}" if number > 1 else ""))
-            if make_directory(folder, self._path):
+            name = f"{self._name}.leftover" + (f"-{number}" if number > 1 else "")
+            if (folder := make_directory(self._folder, name, self._file)) is not None:
                 return folder
             number += 1
 
-    def _keep(self, source: str, name_of: Callable[[int], str], kept: list[str] | None = None) -> None:
+    def _keep(
+        self,
+        source: str,
+        name_of: Callable[[int], str],
+        kept: list[str] | None = None,
+        folder: FileFolder | None = None,
+    ) -> None:
         try:
-            (self.kept if kept is None else kept).append(_copy_new(source, name_of, self._path))
+            with open(source, "rb") as old:
+                new = self._write_new(folder or self._folder, name_of, lambda new: shutil.copyfileobj(old, new))
+            (self.kept if kept is None else kept).append(new)
         except OSError as err:
             self._failed(source, err)
+
+    def _write_new(self, folder: FileFolder, name_of: Callable[[int], str], fill: Callable[[BinaryIO], None]) -> str:
+        """Create the first free of ``name_of(1)``, ``name_of(2)`` ..., let ``fill`` write it, and return its path.
+
+        The file is durable; after an error it is removed.  Only users who may read the ASDF file may read it.
+        """
+        name, fd = _create_new(folder, name_of)
+        try:
+            with open(fd, "wb") as new:
+                protect(fd, self._folder, self._file)
+                fill(new)
+                new.flush()
+                os.fsync(new.fileno())
+            folder.sync()
+        except (OSError, AsdffsError):
+            folder.remove(name)
+            raise
+        return folder.path(name)
 
     def _failed(self, source: str, err: OSError) -> None:
         self.failures.append(f"{source} could not be kept beside the file ({err.strerror}) and stays there")
 
 
-def keep_abandoned(path: str, spool: str, rejected: str, committed: bytes, editing: str = "") -> Keeper:
+def keep_abandoned(file: Document, spool: str, rejected: str, committed: bytes, editing: str = "") -> Keeper:
     """Keep the content of the spool of a killed daemon, and the texts that were being edited.
 
-    ``path``: the ASDF file; ``spool``, ``rejected``, ``editing``: see ``Places``.  A draft that equals the
+    ``spool``, ``rejected``, ``editing``: see ``Places``.  A draft that equals the
     ``committed`` text or an earlier draft is not kept.
     """
-    keeper = Keeper(path)
+    keeper = Keeper(file)
     drafts = [os.path.join(rejected, name) for name in sorted(os.listdir(rejected))]
     for name in sorted(os.listdir(spool)):
         from urllib.parse import unquote_to_bytes  # few daemons are killed
@@ -259,31 +287,6 @@ def _shortened(name: str) -> str:
     return os.fsdecode(raw[:_CUT_STEM]) + "-" + hashlib.sha256(raw).hexdigest()[:12]
 
 
-def _copy_new(source: str, name_of: Callable[[int], str], path: str) -> str:
-    """Copy the file ``source`` as ``_write_new``, and return the new path."""
-    with open(source, "rb") as old:
-        return _write_new(name_of, path, lambda new: shutil.copyfileobj(old, new))
-
-
-def _write_new(name_of: Callable[[int], str], path: str, fill: Callable[[BinaryIO], None]) -> str:
-    """Create the first free of ``name_of(1)``, ``name_of(2)`` ..., let ``fill`` write it, and return its path.
-
-    The file is durable; after an error it is removed.  Only users who may read the file at ``path`` may read it.
-    """
-    target, fd = _create_new(name_of)
-    try:
-        with open(fd, "wb") as new:
-            protect(fd, path)
-            fill(new)
-            new.flush()
-            os.fsync(new.fileno())
-        FileFolder(os.path.dirname(target)).sync()
-    except (OSError, AsdffsError):
-        os.unlink(target)
-        raise
-    return target
-
-
 def _fill(new: BinaryIO, fill: Callable[[Backend], None]) -> None:
     """Let ``fill`` write the open file ``new``."""
     backend = FileBackend(os.dup(new.fileno()), "", writable=True)
@@ -293,13 +296,13 @@ def _fill(new: BinaryIO, fill: Callable[[Backend], None]) -> None:
         backend.close()
 
 
-def _create_new(name_of: Callable[[int], str]) -> tuple[str, int]:
-    """Create the first free of ``name_of(1)``, ``name_of(2)`` ..., and return its path and file descriptor."""
+def _create_new(folder: FileFolder, name_of: Callable[[int], str]) -> tuple[str, int]:
+    """Create the first free of ``name_of(1)``, ``name_of(2)`` ..., and return its name and file descriptor."""
     number = 1
     while True:
-        target = name_of(number)
+        name, flags = name_of(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            return target, os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            return name, os.open(name, flags, 0o600, dir_fd=folder.fileno())
         except FileExistsError:
             number += 1
 
