@@ -39,6 +39,8 @@ from asdffs.mount.content import FileContent
 from asdffs.mount.daemon import run_in_background, serve, site_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions, parse_options
+from asdffs.storage.beneath import OWN
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import filesystem_of, resolved, topmost
 from asdffs.storage.remote.urls import is_remote, shown_name, shown_url
 
@@ -122,7 +124,7 @@ def _claim(mountpoint: str, given: str) -> int:
     except BlockingIOError as err:
         os.close(claim)
         raise MountError("another asdffs is mounting there just now", path=given) from err
-    if filesystem_of(mountpoint) == "fuse.asdffs":  # it was quicker, after we had looked
+    if filesystem_of(mountpoint) == OWN:  # it was quicker, after we had looked
         os.close(claim)
         raise _mounted_already(given)
     return claim
@@ -177,8 +179,9 @@ def _serve_archive(waiting: _Waiting, ready: Callable[[], None]) -> None:
     try:
         site = site_of(waiting.mountpoint, options, waiting.places, binding, loop)
 
-        def open_file(file: str) -> OpenedFile:
-            return open_for_mount(file, downgraded(options, file, []), loop)
+        def open_file(folder: FileFolder, name: str) -> OpenedFile:
+            file = folder.path(name)
+            return open_for_mount(file, downgraded(options, file, []), loop, folder=folder)
 
         serve(
             ArchiveContent(path, waiting.places, open_file, site),
@@ -241,12 +244,12 @@ def _check_mountpoint(path: str, *, nonempty: bool) -> str:
         raise UsageError("the name of the mount point is empty")
     real = resolved(path)
     there = topmost(real)
-    if there is not None and there.kind == "fuse.asdffs":
+    if there is not None and there.kind == OWN:
         raise _mounted_already(path)
     try:
         found = os.listdir(real)
         kind = filesystem_of(real)
-        if kind == "fuse.asdffs":
+        if kind == OWN:
             raise _mounted_already(path) if os.path.ismount(real) else MountError(_INSIDE, path=path)
         if found and not nonempty:
             raise MountError("the mount point is not empty; choose an empty directory", path=path)
@@ -262,10 +265,17 @@ def _check_mountpoint(path: str, *, nonempty: bool) -> str:
 
 
 def _check_outside(mountpoint: str, path: str, options: MountOptions) -> None:
-    """The daemon must not touch its own mount: it would wait for itself, for good."""
-    for place in (None if is_remote(path) else path, options.spool, options.log, state_home(), tempfile.gettempdir()):
+    """The daemon must not touch its own mount: it would wait for itself, for good.
+
+    Nor may it write into another one of asdffs, whose daemon may be about to do the same with this one.
+    """
+    written = (options.spool, options.log if options.log != SYSLOG else None, state_home(), tempfile.gettempdir())
+    for place in (None if is_remote(path) else path, *written):
         if place is not None and os.path.commonpath([os.path.realpath(place), mountpoint]) == mountpoint:
             raise MountError("lies inside the mount point; choose another place for one of them", path=place)
+    for place in written:
+        if place is not None and filesystem_of(os.path.realpath(place)) == OWN:
+            raise MountError("lies inside another asdffs mount; choose a place outside", path=place)
     if os.path.isdir(path) and os.path.commonpath([path, mountpoint]) == path:
         raise MountError("the mount point lies inside the directory; choose one outside", path=mountpoint)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 from asdffs.cli.identity import leave, note_replacement
 from asdffs.cli.past import tell_the_past
@@ -10,10 +11,11 @@ from asdffs.cli.places import Held, clear, places_at, private_places
 from asdffs.cli.remedies import told
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.document import Document
-from asdffs.document.opening import Settings, open_document
+from asdffs.document.opening import Settings, open_document, open_in_folder
 from asdffs.document.saves.places import Places
 from asdffs.mount.options import MountOptions
 from asdffs.scheduling import Scheduler
+from asdffs.storage.file_backend import FileFolder
 
 logger = logging.getLogger(__name__)
 
@@ -52,11 +54,16 @@ class OpenedFile:
 
 
 def open_for_mount(
-    path: str, options: MountOptions, scheduler: Scheduler, places: Places | None = None
+    path: str,
+    options: MountOptions,
+    scheduler: Scheduler,
+    places: Places | None = None,
+    folder: FileFolder | None = None,
 ) -> OpenedFile:
     """Open the file at ``path``, absolute or a URL, for a mount.
 
-    ``places``: None for a file of an archive, which makes its own.  Raises as ``open_document``, ``OSError``.
+    ``places``: None for a file of an archive, which makes its own.  ``folder``: the directory of the file, whatever
+    its path leads to meanwhile; None to find it by the path.  Raises as ``open_document``, ``OSError``.
     """
     in_archive = places is None
     if places is None:
@@ -76,7 +83,11 @@ def open_for_mount(
         remote=options.remote,
     )
     try:
-        document = open_document(path, writable=not options.read_only, settings=settings)
+        writable = not options.read_only
+        if folder is None:
+            document = open_document(path, writable=writable, settings=settings)
+        else:
+            document = open_in_folder(folder, os.path.basename(path), writable=writable, settings=settings)
     except BaseException:
         if options.read_only:
             clear(places)

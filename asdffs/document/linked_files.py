@@ -19,6 +19,7 @@ from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.outlines import Outlines
 from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError, reason_of
 from asdffs.scheduling import Rank, RankedLock, Scheduler
+from asdffs.storage.beneath import OWN
 from asdffs.storage.mount_table import outside
 from asdffs.tree.branch import Branch
 from asdffs.tree.paths import Path
@@ -30,8 +31,6 @@ logger = logging.getLogger(__name__)
 _MOST: Final = 256
 #: The largest number of references that are followed from one file to the next.
 _FARTHEST: Final = 20
-#: The type of the file systems that asdffs mounts.
-_OWN: Final = "fuse.asdffs"
 
 
 class OtherFile(Protocol):
@@ -80,7 +79,7 @@ class LinkedFiles(Generic[F]):
     def at(self, path: str) -> F:
         """Return the file at the absolute path ``path``, as it is now.  Raises ``AsdffsError``, ``OSError``."""
         with self._scheduler.waiting():  # it may be on a network
-            real = outside(path, _OWN)
+            real = outside(path, OWN)
         if real is None:  # a daemon that reads from its own mount waits for ever; so do two that read from each other
             raise NotSupportedError("is in a mount of asdffs; name the ASDF file itself", path=path)
         if real == self._root.path:

@@ -12,6 +12,8 @@ from asdffs.document.saves.places import Places
 from asdffs.mount.content import Site
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.served_file import OpenedFile, ServedFile
+from asdffs.storage.beneath import Beneath
+from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.archive import OpenDocuments
 from asdffs.vfs.archive_status import ArchiveStatus
 from asdffs.vfs.areas import Areas
@@ -19,18 +21,22 @@ from asdffs.vfs.outside import ArchiveDirectory
 
 
 class ArchiveContent:
-    """A directory.  ``open_file(path)`` opens a file, and may be called without the main lock."""
+    """A directory.  ``open_file(folder, name)`` opens a file, and may be called without the main lock."""
 
-    def __init__(self, path: str, places: Places, open_file: Callable[[str], OpenedFile], site: Site) -> None:
+    def __init__(
+        self, path: str, places: Places, open_file: Callable[[FileFolder, str], OpenedFile], site: Site
+    ) -> None:
         self.path = path
         self.places = places
         self._site = site
         self._open_file = open_file
-        options = site.options
-        self._documents = OpenDocuments(path, self._serve, site.loop, most=options.open_max, idle=options.idle)
+        options, files = site.options, Beneath(path)
+        self._documents = OpenDocuments(files, self._serve, site.loop, most=options.open_max, idle=options.idle)
         facts = {"file": path, "writable": not options.read_only, **site.facts}
         status = ArchiveStatus(self._documents, facts)
-        self.areas = Areas(ArchiveDirectory(path, self._documents, status, options.shown, site.loop), self._documents)
+        self.areas = Areas(
+            ArchiveDirectory(files, self._documents, status, options.shown, site.loop), self._documents
+        )
 
     def start(self) -> None:
         """Do nothing: each request looks for changes."""
@@ -43,11 +49,11 @@ class ArchiveContent:
         self._documents.end()
         return self._documents.outcome
 
-    def _serve(self, path: str, directory: str, number: int) -> ServedFile:
+    def _serve(self, folder: FileFolder, name: str, directory: str, number: int) -> ServedFile:
         """Open a file.  Raises as ``open_file``."""
         site = self._site
         with site.loop.waiting():  # the disk may be slow, or the file locked by a mount that is just ending
-            opened = self._open_file(path)
+            opened = self._open_file(folder, name)
         try:
             opened.keep_the_past()
             kernel = Invalidator(site.loop, site.notifications, site.mountpoint, site.dropper, directory)

@@ -5,11 +5,13 @@ Reading it sends no request to any file system, so a daemon may look up its own 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+import select
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 #: Limit of the kernel for symbolic links in a path.
 _MOST_LINKS = 40
@@ -95,6 +97,38 @@ def filesystem_of(path: str) -> str:
         if above == folder:
             return ""
         folder = above
+
+
+class MountPoints:
+    """The mount points below ``root`` of file systems of ``kind``, as they are now.
+
+    The kernel's list is read again only when it has changed.  Any thread may use it.
+    """
+
+    def __init__(self, root: str, kind: str) -> None:
+        self._root, self._kind = os.path.join(root, ""), kind
+        self._list: BinaryIO | None = None
+        with contextlib.suppress(FileNotFoundError):  # another system
+            self._list = open("/proc/self/mountinfo", "rb")  # noqa: SIM115  # as long as this object
+        self._points = self._read()
+
+    def __del__(self) -> None:
+        if self._list is not None:
+            self._list.close()
+
+    def lead(self, path: str) -> bool:
+        """Return whether ``path`` is one of them, or below one."""
+        if self._list is not None:
+            poll = select.poll()
+            poll.register(self._list, select.POLLPRI)
+            if poll.poll(0):  # told once for each change
+                self._points = self._read()
+        return any(path == point or path.startswith(f"{point}/") for point in self._points)
+
+    def _read(self) -> tuple[str, ...]:
+        if self._list is None:
+            return ()
+        return tuple(one.point for one in mounts() if one.kind == self._kind and one.point.startswith(self._root))
 
 
 def outside(path: str, kind: str) -> str | None:

@@ -26,9 +26,11 @@ from typing import Final, Protocol
 
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.report import Outcome
-from asdffs.errors import AsdffsError, CutBlockError, NoSuchNameError
+from asdffs.errors import AsdffsError, CutBlockError, NoSuchNameError, NotPermittedError
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.scheduling import Rank, RankedLock, Scheduler
+from asdffs.storage.beneath import Beneath
+from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.namespace import number_of
 from asdffs.vfs.vfs import Vfs
 
@@ -72,21 +74,27 @@ class _Entry:
 
 
 class OpenDocuments:
-    """The documents of the archive at ``root``, an absolute path.
+    """The documents of the archive in ``files``.
 
-    ``open_file(path, directory, number)``: opens a file; ``directory`` is that of the document and ``number`` the
-    inode number of it.  ``most``: how many stay open.  ``idle``: seconds after which a document that no request was
-    about is closed.
+    ``open_file(folder, name, directory, number)``: opens a file; ``directory`` is that of the document, and
+    ``number`` is the inode number of it.  ``most``: how many stay open.  ``idle``: seconds after which a document
+    that no request was about is closed.
 
     ``error``: the last refusal.  ``outcome``: that of the documents that were closed.
     """
 
     def __init__(
-        self, root: str, open_file: Callable[[str, str, int], Opened], scheduler: Scheduler, *, most: int, idle: float
+        self,
+        files: Beneath,
+        open_file: Callable[[FileFolder, str, str, int], Opened],
+        scheduler: Scheduler,
+        *,
+        most: int,
+        idle: float,
     ) -> None:
         self.error = ""
         self.outcome = Outcome([], [], [], [], [])
-        self._root = root
+        self._files = files
         self._open_file = open_file
         self._scheduler = scheduler
         self._most = most
@@ -111,12 +119,11 @@ class OpenDocuments:
 
         A real file or directory of that name is itself.
         """
-        path = self._root + directory
         try:
-            found = os.lstat(path.removesuffix(path[-len(SUFFIX) :]))
-        except OSError:
+            found = self._files.status(directory[: -len(SUFFIX)])
+            return found if stat.S_ISREG(found.st_mode) and not self._files.has(directory) else None
+        except (OSError, NotPermittedError):
             return None
-        return found if stat.S_ISREG(found.st_mode) and not os.path.lexists(path) else None
 
     # -- requests -----------------------------------------------------------------
 
@@ -148,20 +155,20 @@ class OpenDocuments:
         return vfs
 
     def _open(self, directory: str, entry: _Entry) -> None:
-        path = self._root + directory[: -len(SUFFIX)]
+        path = directory[: -len(SUFFIX)]
         status = self.file_of(directory)
         if status is None:
             entry.gone = True
             self._entries.pop(directory, None)
             raise NoSuchNameError("no such file in the archive", path=directory)
         try:
-            entry.opened = self._open_file(path, directory, number_of_directory(status))
+            entry.opened = self._open_file(*self._files.place(path), directory, number_of_directory(status))
         except BaseException:
             entry.gone = True  # who waits tries it again
             self._entries.pop(directory, None)
             raise
         before = self._left.pop(hash(directory), None)
-        if before is not None and before != _signature(path):
+        if before is not None and before != self._signature(path):
             entry.opened.vfs.foreign.renew()  # the kernel may have pages of what it was
         self._sweep_later()
 
@@ -262,13 +269,21 @@ class OpenDocuments:
                 opened.close()
                 entry.opened = None
                 self._entries.pop(directory, None)
-        now = _signature(self._root + directory[: -len(SUFFIX)])
+        now = self._signature(directory[: -len(SUFFIX)])
         if now:
             self._left[hash(directory)] = now
         self._uncollected += 1
         if self._uncollected >= _COLLECTED:
             self._uncollected = 0
             gc.collect()
+
+    def _signature(self, path: str) -> int:
+        """Return a number that is another one if the file at ``path`` changed; 0 without a file."""
+        try:
+            now = self._files.status(path)
+        except (OSError, NotPermittedError):
+            return 0
+        return hash((now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)) or 1
 
     def _note(self, directory: str, outcome: Outcome) -> None:
         self.outcome.kept.extend(outcome.kept)
@@ -293,12 +308,3 @@ class OpenDocuments:
 def number_of_directory(status: os.stat_result) -> int:
     """Return the inode number of the directory of a document, whose file has this status."""
     return number_of(status.st_dev, f"{status.st_ino}{SUFFIX}")
-
-
-def _signature(path: str) -> int:
-    """Return a number that is another one if the file at ``path`` changed; 0 without a file."""
-    try:
-        now = os.stat(path)
-    except OSError:
-        return 0
-    return hash((now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)) or 1

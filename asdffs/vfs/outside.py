@@ -27,6 +27,8 @@ from asdffs.errors import (
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
+from asdffs.storage.beneath import Beneath
+from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.archive import SUFFIX, OpenDocuments, number_of_directory
 from asdffs.vfs.attributes import Attributes, Kind, Shown, attributes_of
 from asdffs.vfs.handles import new_handle
@@ -65,29 +67,29 @@ class _OpenFile:
 class _OpenDirectory:
     """An open directory, with the entries that it had when a program began to list it.
 
-    ``place``: its path on the disk.
+    ``folder``: the directory of the disk; None in ``.asdffs``.
     """
 
     path: str
-    place: bytes
+    folder: FileFolder | None
     entries: list[Entry] = field(default_factory=list)
 
 
 class ArchiveDirectory:
     """The directory of an archive; an ``Area``.
 
-    ``root``: absolute path of the directory.  ``status``: the content of ``.asdffs``.
+    ``files``: the directory.  ``status``: the content of ``.asdffs``.
     """
 
     def __init__(
-        self, root: str, documents: OpenDocuments, status: ViewDirectory, shown: Shown, scheduler: Scheduler
+        self, files: Beneath, documents: OpenDocuments, status: ViewDirectory, shown: Shown, scheduler: Scheduler
     ) -> None:
-        self._root = root
+        self._files = files
         self._documents = documents
         self._shown = shown
         self._scheduler = scheduler
         self._open: dict[int, _OpenFile | _OpenDirectory] = {}
-        now = os.stat(root)
+        now = files.status("/")
         uid, gid = self._owner(now)
         number, at = number_of(ROOT_NUMBER, STATUS), now.st_mtime_ns
         self._status = DirectoryNode(0o555, uid, gid, at, at, view=status, born_ns=at, number=number)
@@ -105,7 +107,7 @@ class ArchiveDirectory:
     @property
     def stored_in(self) -> str:
         """See ``Area``."""
-        return self._root
+        return self._files.root
 
     # -- attributes -------------------------------------------------------------------
 
@@ -121,7 +123,7 @@ class ArchiveDirectory:
 
     def _attributes_at(self, path: str) -> Attributes:
         try:
-            return self._attributes(os.lstat(self._root + path), root=path == "/")
+            return self._attributes(self._files.status(path), root=path == "/")
         except (FileNotFoundError, NotADirectoryError):
             pass
         found = self._documents.file_of(path) if path.endswith(SUFFIX) else None
@@ -129,7 +131,7 @@ class ArchiveDirectory:
             return self._attributes_of_document(found, number_of_directory(found))
         link = self._link_of(path)
         if link is not None:
-            shown = self._attributes(os.lstat(self._root + path[: -len(SUFFIX)]))
+            shown = self._attributes(self._files.status(path[: -len(SUFFIX)]))
             return shown._replace(size=len(os.fsencode(link)))
         raise NoSuchNameError("no such file in the archive", path=path)
 
@@ -178,7 +180,7 @@ class ArchiveDirectory:
         if link is not None:
             return link
         try:
-            return os.readlink(self._root + path)
+            return self._files.link(path)
         except OSError as err:
             raise NameRefusedError("is not a symbolic link", path=path) from err
 
@@ -187,10 +189,10 @@ class ArchiveDirectory:
         if not path.lower().endswith(tuple(ending + SUFFIX for ending in FILE_ENDINGS)):
             return None
         try:
-            target = os.readlink(self._root + path[: -len(SUFFIX)])
+            target = self._files.link(path[: -len(SUFFIX)])
+            return None if self._files.has(path) else target + SUFFIX
         except OSError:
             return None
-        return None if os.path.lexists(self._root + path) else target + SUFFIX
 
     def xattrs(self, path: str) -> list[str]:
         """Return an empty list: extended attributes of the disk are not shown."""
@@ -206,7 +208,8 @@ class ArchiveDirectory:
         """See ``Area``.  Raises ``NoSuchNameError``, ``NotDirectoryError``, ``OSError``."""
         if self.attributes(path).kind != "directory":
             raise NotDirectoryError("is a file", path=path)
-        return self._add(_OpenDirectory(path, os.fsencode(self._root + path)))
+        own = self._status_node(path) is not None
+        return self._add(_OpenDirectory(path, None if own else self._files.directory(path)))
 
     def entries_from(self, handle: int, start: int) -> Iterator[str]:
         """See ``Area``."""
@@ -215,49 +218,53 @@ class ArchiveDirectory:
     def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
         """See ``Area``."""
         directory = self._directory(handle)
-        place = os.path.join(directory.place, name)
+        folder, plain = directory.folder, os.fsdecode(name)
+        if folder is None:
+            return None
         try:
-            if name.endswith(_SUFFIX):
-                file = os.lstat(place[: -len(_SUFFIX)])
+            if plain.endswith(SUFFIX):
+                file = folder.status(plain[: -len(SUFFIX)])
                 if number == number_of_directory(file) and stat.S_ISREG(file.st_mode):
                     return self._attributes_of_document(file, number)
-            return self._attributes(os.lstat(place))
-        except OSError:  # it vanished; a program that asks for it gets the error
+            self._files.check(os.path.join(directory.path, plain))
+            return self._attributes(folder.status(plain))
+        except (OSError, NotPermittedError):  # it vanished, or is hidden; a program that asks for it gets the error
             return None
 
     def kinds_from(self, handle: int, start: int) -> Iterator[Entry]:
         """See ``Area``.  The entries are read at entry 0.  Raises ``OSError``."""
         opened = self._directory(handle)
         if start == 0:
-            opened.entries = [*((name, stat.S_IFDIR, 0) for name in (b".", b"..")), *self._listed(opened.path)]
+            opened.entries = [*((name, stat.S_IFDIR, 0) for name in (b".", b"..")), *self._listed(opened)]
         return (opened.entries[at] for at in range(start, len(opened.entries)))
 
-    def _listed(self, path: str) -> Iterator[Entry]:
-        node = self._status_node(path)
-        if isinstance(node, DirectoryNode):
-            yield from ((os.fsencode(name), *self._kind_of(node.find(name))) for name in node.entries())
+    def _listed(self, opened: _OpenDirectory) -> Iterator[Entry]:
+        if opened.folder is None:
+            node = self._status_node(opened.path)
+            if isinstance(node, DirectoryNode):
+                yield from ((os.fsencode(name), *self._kind_of(node.find(name))) for name in node.entries())
             return
         with self._scheduler.waiting():  # it may have 100,000 entries
-            listed = list(self._entries_of(os.fsencode(self._root + path)))
-        if path != "/":
+            listed = list(self._entries_of(opened.folder))
+        if opened.path != "/":
             yield from listed
             return
         own = os.fsencode(STATUS[1:])
         yield own, stat.S_IFDIR, self._status.number
         yield from (entry for entry in listed if entry[0] != own)
 
-    def _entries_of(self, directory: bytes) -> Iterator[Entry]:
+    def _entries_of(self, directory: FileFolder) -> Iterator[Entry]:
         """Yield the entries of a directory of the disk, and the directory of each document in it."""
-        with os.scandir(directory) as found:
-            entries = {entry.name: entry for entry in found}
-        device = os.stat(directory).st_dev
-        for name, entry in entries.items():
-            kind = _kind_of(entry)
-            yield name, kind, number_of(device, str(entry.inode()))
+        with directory.readable() as fd:
+            device = os.fstat(fd).st_dev
+            with os.scandir(fd) as found:
+                entries = {os.fsencode(entry.name): (_kind_of(entry), entry.inode()) for entry in found}
+        for name, (kind, inode) in entries.items():
+            yield name, kind, number_of(device, str(inode))
             beside = name + _SUFFIX
             if name.lower().endswith(_ENDINGS) and beside not in entries and kind in (stat.S_IFREG, stat.S_IFLNK):
                 shown = stat.S_IFDIR if kind == stat.S_IFREG else stat.S_IFLNK
-                yield beside, shown, number_of(device, f"{entry.inode()}{SUFFIX}")
+                yield beside, shown, number_of(device, f"{inode}{SUFFIX}")
 
     @staticmethod
     def _kind_of(node: Node) -> tuple[int, int]:
@@ -297,12 +304,7 @@ class ArchiveDirectory:
             return self._add(_OpenFile(text=node.file.snapshot() or b""))
         if node is not None:
             raise FileExpectedError("is a directory", path=path)
-        # without waiting for the other end of a pipe
-        fd = os.open(self._root + path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise NotPermittedError("is not a regular file, and is not opened", path=path)
-        return self._add(_OpenFile(fd))
+        return self._add(_OpenFile(self._files.open(path)))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """See ``Area``.  Raises ``OSError``."""
@@ -348,7 +350,7 @@ class ArchiveDirectory:
         return handle
 
 
-def _kind_of(entry: os.DirEntry[bytes]) -> int:
+def _kind_of(entry: os.DirEntry[str]) -> int:
     """Return the type bits of an entry, without a system call for files, directories and links."""
     if entry.is_file(follow_symlinks=False):
         return stat.S_IFREG

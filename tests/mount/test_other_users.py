@@ -5,11 +5,15 @@ The other user exchanges names while the mounter's daemon looks and opens: here 
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import asdf
 import pytest
+from support.mounts import asdffs, environment_in, lazily_unmount, mounted, run
 
 from asdffs.document.saves.keeping import Keeper
 from asdffs.storage.file_backend import FileFolder
@@ -45,3 +49,47 @@ def test_regression_what_is_kept_follows_no_link(tmp_path: Path, swapped: str) -
     keeper.keep_draft(str(scratch))
     assert (len(keeper.kept), keeper.failures) == (2, [])
     assert list(target.iterdir()) == []
+
+
+@contextlib.contextmanager
+def mount(environment: dict[str, str], what: Path, point: Path, *options: str) -> Iterator[None]:
+    done = asdffs("mount", what, point, *options, environment=environment)
+    assert done.returncode == 0, done.stderr
+    try:
+        yield
+    finally:
+        done = asdffs("umount", point, environment=environment)
+        if os.path.ismount(point):
+            lazily_unmount(point)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.mount
+def test_regression_two_archives_inside_each_other_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    one, two, environment = tmp_path / "one", tmp_path / "two", environment_in(tmp_path)
+    for folder in (one, two):
+        (folder / "inner").mkdir(parents=True)
+        asdf.AsdfFile({"v": 1}).write_to(folder / "a.asdf")
+    (one / "deep").mkdir()
+    with mount(environment, one, two / "inner"), mount(environment, two, one / "inner"):
+        for path in (one / "inner/inner", one / "inner/inner/inner/a.asdf.d/tree.yaml", two / "inner/inner/a.asdf"):
+            assert "Operation not permitted" in run("stat", path).stderr
+        for place in (one / "inner", two / "inner"):
+            assert "inner" in run("ls", place).stdout.split()
+            assert "v: 1" in (place / "a.asdf.d/tree.yaml").read_text()
+            assert run("find", place).returncode == 1
+        (one / "deep/new").mkdir()
+        with mount(environment, two, one / "deep/new", "-o", "ro"):  # it comes while the other mount looks at it
+            assert "Operation not permitted" in run("stat", two / "inner/deep/new/a.asdf").stderr
+        assert (two / "inner/deep/new").is_dir()
+
+
+@pytest.mark.mount
+def test_regression_no_daemon_writes_into_another_mount(tmp_path: Path) -> None:
+    for name in ("a.asdf", "b.asdf"):
+        asdf.AsdfFile({"v": 1}).write_to(tmp_path / name)
+    (tmp_path / "mnt").mkdir()
+    with mounted(tmp_path / "a.asdf") as one:
+        for option in (f"spool={one.point}", f"log={one.point}/log"):
+            done = asdffs("mount", tmp_path / "b.asdf", tmp_path / "mnt", "-o", option, environment=one.environment)
+            assert (done.returncode, "inside another asdffs mount" in done.stderr) == (6, True), done.stderr

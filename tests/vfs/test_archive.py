@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from weakref import WeakSet
 
+import asdf
+import numpy as np
 import pytest
 from support.samples import odd_file
 
@@ -17,6 +19,8 @@ from asdffs.mount.options import MountOptions
 from asdffs.mount.served_file import ServedFile
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import read_bytes
+from asdffs.storage.beneath import Beneath
+from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.archive import OpenDocuments
 from asdffs.vfs.archive_status import ArchiveStatus
 from asdffs.vfs.areas import Areas
@@ -33,13 +37,16 @@ class Archive:
     def __init__(self, root: Path) -> None:
         self.alive: WeakSet[Document] = WeakSet()
         self.opened: list[str] = []
-        self.documents = OpenDocuments(str(root), self._open, SingleThread(), most=MOST, idle=60)
+        self.exchange: Callable[[], object] = lambda: None
+        files = Beneath(str(root))
+        self.documents = OpenDocuments(files, self._open, SingleThread(), most=MOST, idle=60)
         status = ArchiveStatus(self.documents, {"file": str(root)})
-        outside = ArchiveDirectory(str(root), self.documents, status, Shown(), SingleThread())
+        outside = ArchiveDirectory(files, self.documents, status, Shown(), SingleThread())
         self.areas = Areas(outside, self.documents)
 
-    def _open(self, path: str, directory: str, number: int) -> ServedFile:
-        opened = open_for_mount(path, MountOptions(), SingleThread())
+    def _open(self, folder: FileFolder, name: str, directory: str, number: int) -> ServedFile:
+        self.exchange()
+        opened = open_for_mount(folder.path(name), MountOptions(), SingleThread(), folder=folder)
         opened.keep_the_past()
         self.alive.add(opened.document)
         self.opened.append(directory)
@@ -119,3 +126,62 @@ def test_which_document_a_path_belongs_to(root: Path) -> None:
         archive.areas.enter("/a.asdf.d/tree.yaml")
     archive.documents.end()
     assert archive.documents.outcome == ([], [], [], [], [])
+
+
+def write(path: Path, content: bytes) -> None:
+    asdf.AsdfFile({"a": np.frombuffer(content, "u1").copy()}).write_to(path)
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    """A directory of the mounter outside of the archive, with files of the same names."""
+    (tmp_path / "private").mkdir()
+    write(tmp_path / "private/00.asdf", b"private")
+    (tmp_path / "private/key").write_bytes(b"private")
+    return tmp_path / "private"
+
+
+@pytest.mark.parametrize("which", ["file", "directory"])
+def test_regression_a_name_that_becomes_a_link_before_the_open(root: Path, private: Path, which: str) -> None:
+    (root / "sub").mkdir()
+    write(root / "sub/00.asdf", b"public")
+    archive = Archive(root)
+
+    def exchange() -> None:
+        place = root / "sub" if which == "directory" else root / "sub/00.asdf"
+        place.rename(root / "old")
+        place.symlink_to(private if which == "directory" else private / "00.asdf")
+
+    archive.exchange = exchange
+    block = "/sub/00.asdf.d/blocks/0000.bin"
+    if which == "directory":
+        assert archive.read(block) == archive.read(block) == b"public", "the file that was looked at"
+    else:
+        with pytest.raises(OSError, match="symbolic links"):
+            archive.read(block)
+        archive.exchange = lambda: None
+        with pytest.raises((OSError, NoSuchNameError)):
+            archive.read(block)
+    archive.documents.end()
+
+
+def test_regression_a_directory_that_becomes_a_link(root: Path, private: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "sub/key").write_bytes(b"public")
+    archive = Archive(root)
+    outside = archive.areas.enter("/").area
+    handle = outside.opendir("/sub")
+    (root / "sub").rename(root / "old")
+    (root / "sub").symlink_to(private)
+    assert [name for name, _, _ in outside.kinds_from(handle, 0)] == [b".", b"..", b"key"]
+    number = (root / "old/key").stat().st_ino
+    shown = outside.directory_at(handle, b"key", number)
+    assert shown is not None
+    assert shown.size == len(b"public")
+    for ask in (outside.attributes, outside.opendir):
+        with pytest.raises((OSError, NoSuchNameError)):
+            ask("/sub/key" if ask == outside.attributes else "/sub/")
+    with pytest.raises(OSError, match="Not a directory"):
+        archive.read("/sub/key")
+    assert outside.attributes("/sub").kind == "link"
+    archive.documents.end()
