@@ -53,6 +53,15 @@ class OpenedFile:
             clear(self.places)
 
 
+def _others(options: MountOptions) -> int | None:
+    """Return the permission bits that other users of the mount have besides those of the file; None without others.
+
+    A mount that gives the file to another user may show it to anybody.
+    """
+    given = options.shown.uid is not None or options.shown.gid is not None
+    return (0o044 if given else 0) if options.allow_other else None
+
+
 def open_for_mount(
     path: str,
     options: MountOptions,
@@ -81,6 +90,7 @@ def open_for_mount(
         replacing=lambda new: note_replacement(path, new),
         tell=told,
         remote=options.remote,
+        others=_others(options),
     )
     try:
         writable = not options.read_only

@@ -17,10 +17,20 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from asdffs.document.blocks.foreign import Foreign
 from asdffs.document.outlines import Outlines
-from asdffs.errors import AsdffsError, InvalidArrayError, MissingFileError, NotSupportedError, reason_of
+from asdffs.errors import (
+    AsdffsError,
+    InvalidArrayError,
+    MissingFileError,
+    NotPermittedError,
+    NotSupportedError,
+    reason_of,
+)
 from asdffs.scheduling import Rank, RankedLock, Scheduler
+from asdffs.storage.backend import Folder, Signature
 from asdffs.storage.beneath import OWN
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import outside
+from asdffs.storage.readers import may_all_read
 from asdffs.tree.branch import Branch
 from asdffs.tree.paths import Path
 from asdffs.tree.uris import resolve
@@ -39,6 +49,14 @@ class OtherFile(Protocol):
     path: str
     outlines: Outlines
 
+    @property
+    def folder(self) -> Folder:
+        """The directory of the file."""
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of the open file as it is now."""
+
     def foreign(self) -> Foreign:
         """Return the change that another program made to the file."""
 
@@ -53,12 +71,23 @@ F = TypeVar("F", bound=OtherFile)
 
 
 class LinkedFiles(Generic[F]):
-    """The files to which ``root`` refers, directly or not.  ``open_other(path, self)`` opens one, read-only."""
+    """The files to which ``root`` refers, directly or not.  ``open_other(path, self)`` opens one, read-only.
 
-    def __init__(self, root: F, open_other: Callable[[str, LinkedFiles[F]], F], scheduler: Scheduler) -> None:
+    ``others``: None if only this user sees what the files have; else only such files are followed as all may read who
+    may read ``root``, and ``others`` has permission bits besides those of ``root`` (``storage/readers``).
+    """
+
+    def __init__(
+        self,
+        root: F,
+        open_other: Callable[[str, LinkedFiles[F]], F],
+        scheduler: Scheduler,
+        others: int | None = None,
+    ) -> None:
         self._root = root
         self._open_other = open_other
         self._scheduler = scheduler
+        self._others = others
         self._opened: dict[str, F] = {}
         self._opening = RankedLock(scheduler, Rank.LINKED_FILES)
         self._told: set[str] = set()
@@ -92,7 +121,17 @@ class LinkedFiles(Generic[F]):
         if found.foreign() is Foreign.REMOVED:
             raise MissingFileError("was removed", path=real)
         found.follow()
+        self._check_readers(found)
         return found
+
+    def _check_readers(self, found: F) -> None:
+        """Raise ``NotPermittedError`` if the mount would show the file to users who may not read it."""
+        folder, root = found.folder, self._root.signature.access
+        if self._others is None or not isinstance(folder, FileFolder):
+            return
+        if not may_all_read(found.signature.access, folder, root, self._others):
+            sentence = "is not followed, because other users may use the mount, and may not all read this file"
+            raise NotPermittedError(sentence, path=found.path)
 
     def branch(self, reference: str, base: F) -> tuple[F, Branch] | None:
         """Return the target of a ``$ref`` to another file, which is in the file ``base``, and the file of the target.

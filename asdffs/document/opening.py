@@ -52,6 +52,7 @@ class Settings(NamedTuple):
     ``replacing(path)``: called before the new file at ``path`` takes the name of this one.
     ``tell(error)``: returns the text of an error as users read it.
     ``remote``: settings for remote files; None: the defaults.
+    ``others``: see ``LinkedFiles``; None if no other users see what the document has.
     """
 
     spool: str | None = None
@@ -66,6 +67,7 @@ class Settings(NamedTuple):
     replacing: Callable[[str], None] = lambda path: None
     tell: Callable[[Exception], str] = str
     remote: RemoteOptions | None = None
+    others: int | None = None
 
 
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
@@ -134,6 +136,7 @@ def open_in_folder(
             chosen.checksums,
             chosen.tell,
             open_to_read,
+            chosen.others,
         ),
         reopen=reopen_parts,
         open_other=lambda path, linked_files: _open_other(path, _beside(chosen), linked_files),

@@ -57,7 +57,7 @@ class Setup(NamedTuple):
 
     ``codecs``: the codecs by their ids in block headers; ``room``: the spool room for decoded blocks; ``policy``: the
     padding.  ``tell(error)`` returns the text of an error as users read it.  ``open_again(path)`` opens a file for
-    reading, also in another process, which finds this function by its name.
+    reading, also in another process, which finds this function by its name.  ``others``: see ``LinkedFiles``.
     """
 
     codecs: Mapping[bytes, Codec]
@@ -67,6 +67,7 @@ class Setup(NamedTuple):
     checksums: ChecksumPolicy
     tell: Callable[[Exception], str] = str
     open_again: Callable[[str], Any] | None = None
+    others: int | None = None
 
 
 class FileState:
@@ -109,7 +110,7 @@ class FileState:
         self.outlines = Outlines(
             path, lambda: self.tree, scheduler=self.scheduler, change=self.change, changes=self.changes
         )
-        self.linked_files = linked_files or LinkedFiles[FileState](self, open_other, self.scheduler)
+        self.linked_files = linked_files or LinkedFiles[FileState](self, open_other, self.scheduler, setup.others)
 
     # -- parts and bytes --------------------------------------------------
 

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import asdf
+import numpy as np
 import pytest
+from support.arrays import tree_file
 from support.mounts import asdffs, environment_in, lazily_unmount, mounted, run
 
+from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.keeping import Keeper
+from asdffs.errors import InvalidArrayError
 from asdffs.storage.file_backend import FileFolder
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
@@ -93,3 +98,72 @@ def test_regression_no_daemon_writes_into_another_mount(tmp_path: Path) -> None:
         for option in (f"spool={one.point}", f"log={one.point}/log"):
             done = asdffs("mount", tmp_path / "b.asdf", tmp_path / "mnt", "-o", option, environment=one.environment)
             assert (done.returncode, "inside another asdffs mount" in done.stderr) == (6, True), done.stderr
+
+
+SECRET = b"the mounter's secret"
+LINKS = """\
+r: {{$ref: "{file}#/a"}}
+s: !core/ndarray-1.0.0 {{source: "{file}", datatype: uint8, byteorder: little, shape: [20]}}
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A directory that everybody may search."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        (Path(place) / "v").mkdir(mode=0o755)
+        asdf.AsdfFile({"a": np.frombuffer(SECRET, "u1").copy()}).write_to(f"{place}/v/linked.asdf")
+        (Path(place) / "x.asdf").write_bytes(tree_file(LINKS.format(file="v/linked.asdf"), []))
+        yield Path(place)
+
+
+@pytest.mark.parametrize(
+    ("shown", "linked", "directory", "others", "follows"),
+    [
+        (0o644, 0o644, 0o755, 0, True),
+        (0o644, 0o600, 0o755, 0, False),
+        (0o644, 0o640, 0o755, 0, False),
+        (0o644, 0o604, 0o755, 0, False),
+        (0o644, 0o644, 0o700, 0, False),
+        (0o644, 0o644, 0o750, 0, False),
+        (0o640, 0o640, 0o750, 0, True),
+        (0o640, 0o600, 0o750, 0, False),
+        (0o600, 0o600, 0o700, 0, True),
+        (0o600, 0o600, 0o700, 0o044, False),
+        (0o644, 0o600, 0o700, None, True),
+    ],
+)
+def test_regression_a_linked_file_is_followed_if_all_may_read_it(
+    open_folder: Path, shown: int, linked: int, directory: int, others: int | None, follows: bool
+) -> None:
+    (open_folder / "x.asdf").chmod(shown)
+    (open_folder / "v/linked.asdf").chmod(linked)
+    (open_folder / "v").chmod(directory)
+    settings = Settings(others=others)
+    with contextlib.closing(
+        open_document(str(open_folder / "x.asdf"), writable=False, settings=settings)
+    ) as document:
+        if follows:
+            assert bytes(document.arrays["s"][:]) == bytes(document.arrays["r"][:]) == SECRET
+            (open_folder / "v/linked.asdf").chmod(0)
+            if others is not None and shown != 0o600:
+                with pytest.raises(InvalidArrayError, match="may not all read"):
+                    document.linked_files.find("v/linked.asdf", document)
+        else:
+            for name in ("r", "s"):
+                with pytest.raises(InvalidArrayError, match="may not all read"):
+                    document.arrays[name][:]
+
+
+@needs_root
+@pytest.mark.mount
+def test_regression_others_do_not_see_files_of_the_mounter_through_links(open_folder: Path) -> None:
+    (open_folder / "mnt").mkdir()
+    (open_folder / "v/linked.asdf").chmod(0o600)
+    environment = environment_in(open_folder)
+    with mount(environment, open_folder / "x.asdf", open_folder / "mnt", "-o", "allow_other"):
+        assert sorted(os.listdir(open_folder / "mnt/arrays")) == ["s.fits", "s.npy"]
+        other = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
+        assert run(*other, "cat", open_folder / "mnt/tree.yaml").returncode == 0
+        assert SECRET.decode() not in run(*other, "cat", open_folder / "mnt/arrays/s.npy").stdout
