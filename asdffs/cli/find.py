@@ -18,7 +18,7 @@ from asdffs.cli.index import indexed
 from asdffs.cli.saying import on_one_line, say
 from asdffs.errors import UsageError
 from asdffs.tree.conditions import MISSING, parse_condition
-from asdffs.tree.paths import format_path, parse_path
+from asdffs.tree.paths import format_path, parse_paths
 from asdffs.workflows.catalog.places import catalog_of, roots_of
 from asdffs.workflows.catalog.query import Match, find
 from asdffs.workflows.catalog.store import Catalog, open_catalog
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find(arguments: argparse.Namespace, catalog: Catalog, roots: Sequence[bytes]) -> int:
-    paths = [parse_path(one) for one in arguments.columns.split(",")] if arguments.columns else []
+    paths = parse_paths(arguments.columns) if arguments.columns else []
     found = find(catalog, parse_condition(arguments.condition), roots, paths)
     names = ["file", *map(format_path, paths)]
     rows = ([os.fsdecode(match.path), *match.values] for match in found)

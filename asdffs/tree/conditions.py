@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from asdffs.errors import UsageError
-from asdffs.tree.paths import Path, format_path, parse_prefix
+from asdffs.tree.paths import IN_CONDITION, Path, format_path, parse_prefix
 
 #: What a lookup returns for a path that is not in the tree.
 MISSING: Final = object()
@@ -287,10 +287,7 @@ class _Parser:
         self._space()
         if _WORD.match(self._text, self._at):
             raise self._wrong("a path is expected here; put a key of this name into double quotes")
-        try:
-            path, self._at = parse_prefix(self._text, self._at)
-        except UsageError as err:
-            raise self._wrong("a path is expected here") from err
+        path, self._at = parse_prefix(self._text, self._at, IN_CONDITION, "condition")
         return path
 
     def _literal(self) -> Any:

@@ -14,7 +14,7 @@ import yaml
 
 from asdffs.errors import InvalidTreeError, MissingValueError
 from asdffs.format.header import as_yaml
-from asdffs.tree.paths import Path, format_path
+from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.syntax import syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -251,11 +251,10 @@ class _Locator:
 
     def _items(self, event: Any, depth: int) -> Location:
         box = self._container(event)
-        step = self._path[depth]
-        if isinstance(step, str):
-            if not re.fullmatch(r"-?\d{1,18}", step):
-                raise MissingValueError(f"this is a sequence, so a number must follow, not {step!r}", line=box.line)
-            step = int(step)
+        step = item_number(self._path[depth])
+        if step is None:
+            wrong = self._path[depth]
+            raise MissingValueError(f"this is a sequence, so a number must follow, not {wrong!r}", line=box.line)
         if step < 0:
             step += self._count(depth)
         self._path[depth] = step

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from asdffs.errors import InvalidTreeError, MissingValueError
 from asdffs.tree.locating import locate
-from asdffs.tree.paths import Path, format_path
+from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.values import ValueNode, read_values, scalar_node
 
 if TYPE_CHECKING:
     from asdffs.tree.conditions import Condition
-
-_NUMBER: Final = re.compile(r"-?\d{1,18}")
 
 
 class Values:
@@ -115,9 +112,10 @@ def _child(node: ValueNode, step: str | int) -> ValueNode | None:
     if isinstance(node.value, dict):
         found: ValueNode | None = node.value.get(str(step))
         return found
-    if not isinstance(node.value, list) or not _NUMBER.fullmatch(str(step)):
+    number = item_number(step)
+    if not isinstance(node.value, list) or number is None:
         return None
-    number, count = int(step), len(node.value)
+    count = len(node.value)
     one: ValueNode | None = node.value[number] if -count <= number < count else None
     return one
 

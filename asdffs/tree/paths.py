@@ -8,8 +8,11 @@ Grammar of the dotted form::
     bare  = one or more characters, none of . [ ] " ' = < > ! ~ ( ) & | , or white space
     index = "[" integer "]" | "[" JSON string "]"
 
-A path that begins with ``/`` is a JSON Pointer (RFC 6901).  ``.`` alone is the root.  A negative index counts from
-the end.  In a sequence, a key of digits is the number of an item, as in a JSON Pointer.  Pure functions.
+A first key with ``/`` must be in quotes: who writes ``meta/n`` means ``meta.n``.  A path that begins with ``/`` is a
+JSON Pointer (RFC 6901).  ``.`` alone is the root.  A negative index counts from the end.  In a sequence, a key of
+digits is the number of an item, as in a JSON Pointer.
+
+``parse_prefix`` reads every path of the command line: alone, before ``=``, in a list, and in a condition.  Pure.
 """
 
 from __future__ import annotations
@@ -24,8 +27,14 @@ Path = tuple[str | int, ...]
 
 _BARE: Final = re.compile(r"""[^\s.\[\]"'=<>!~()&|,\x00-\x1f]+""")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
-_INDEX: Final = re.compile(r"\[(-?\d{1,18})\]")
+_INDEX: Final = re.compile(r"\[(-?[0-9]{1,18})\]")
+_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _ESCAPES: Final = re.compile(r"~(?![01])")
+#: The characters of a JSON Pointer, by what may follow it: nothing, ``=`` and a value, another path, an operator.
+_ALONE: Final = re.compile(r".*", re.DOTALL)
+_ASSIGNED: Final = re.compile(r"[^=]*")
+_LISTED: Final = re.compile(r"[^,]*")
+IN_CONDITION: Final = re.compile(r"""[^\s"'=<>!()&|,\[\]]*""")
 
 
 def parse_path(text: str) -> Path:
@@ -33,45 +42,57 @@ def parse_path(text: str) -> Path:
 
     Raises ``UsageError`` with the character where the path is wrong.
     """
-    if text.startswith("/"):
-        return _parse_pointer(text)
-    path, end = parse_prefix(text, 0)
+    path, end = parse_prefix(text, 0, _ALONE)
     if end < len(text):
         raise _wrong(text, end, "a path cannot go on like this; put keys with such characters into double quotes")
     return path
 
 
-def parse_prefix(text: str, start: int) -> tuple[Path, int]:
-    """Return the longest path in the dotted form that begins at ``start``, and the offset behind it.
-
-    Raises ``UsageError`` where no path begins.
-    """
-    if re.match(r"\.(?![^\s=])", text[start:]):
-        return (), start + 1
-    step, end = _step(text, start)
-    steps = [step]
+def parse_paths(text: str) -> list[Path]:
+    """Return the paths in ``text``, with commas between them.  Raises ``UsageError``."""
+    found, end = [], -1
     while end < len(text):
-        if text[end] == ".":
-            step, end = _step(text, end + 1)
-        elif text[end] == "[":
-            step, end = _step(text, end)
-        else:
-            break
+        path, end = parse_prefix(text, end + 1, _LISTED)
+        if text[end : end + 1] not in ("", ","):
+            raise _wrong(text, end, "a comma is expected here; put keys with such characters into double quotes")
+        found.append(path)
+    return found
+
+
+def parse_prefix(text: str, start: int, pointer: re.Pattern[str], what: str = "path") -> tuple[Path, int]:
+    """Return the longest path that begins at ``start``, and the offset behind it.
+
+    ``pointer``: the characters that a JSON Pointer may have here.  ``what``: what ``text`` is, for errors.
+    Raises ``UsageError`` with the character where it is wrong.
+    """
+    if text.startswith("/", start):
+        return _pointer(text, start, pointer, what)
+    if re.match(r"\.(?![^\s=<>!,)])", text[start:]):
+        return (), start + 1
+    step, end = _step(text, start, what)
+    if "/" in text[start:end] and text[start] not in '["':
+        meant = text[start:end].replace("/", ".")
+        raise _wrong(text, text.index("/", start), f"write {meant}, or put a key with '/' into double quotes", what)
+    steps = [step]
+    while text[end : end + 1] in (".", "[") and end < len(text):
+        step, end = _step(text, end + text.startswith(".", end), what)
         steps.append(step)
     return tuple(steps), end
 
 
 def split_assignment(text: str) -> tuple[Path, str]:
     """Return path and value of ``PATH=VALUE``.  Raises ``UsageError``."""
-    if text.startswith("/"):
-        pointer, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"{text!r}: a value is missing; write PATH=VALUE")
-        return _parse_pointer(pointer), value
-    path, end = parse_prefix(text, 0)
+    path, end = parse_prefix(text, 0, _ASSIGNED)
     if text[end : end + 1] != "=":
         raise _wrong(text, end, "'=' and a value are missing here; write PATH=VALUE")
     return path, text[end + 1 :]
+
+
+def item_number(step: str | int) -> int | None:
+    """Return the number of the item that a step means in a sequence; None for a key that is no number."""
+    if isinstance(step, int):
+        return step
+    return int(step) if _NUMBER.fullmatch(step) else None
 
 
 def format_path(path: Path) -> str:
@@ -81,7 +102,7 @@ def format_path(path: Path) -> str:
         if isinstance(step, int):
             parts.append(f"[{step}]")
             continue
-        key = step if _BARE.fullmatch(step) and not step.startswith("/") else _quoted(step)
+        key = step if _BARE.fullmatch(step) and "/" not in step else _quoted(step)
         parts.append(f".{key}" if parts else key)
     return "".join(parts) or "."
 
@@ -92,7 +113,7 @@ def _quoted(key: str) -> str:
     return dumps(key, ensure_ascii=False)
 
 
-def _step(text: str, start: int) -> tuple[str | int, int]:
+def _step(text: str, start: int, what: str) -> tuple[str | int, int]:
     """Return the key or number that begins at ``start``, and the offset behind it."""
     if index := _INDEX.match(text, start):
         return int(index[1]), index.end()
@@ -100,28 +121,31 @@ def _step(text: str, start: int) -> tuple[str | int, int]:
     if string := _STRING.match(text, start + bracket):
         end = string.end()
         if bracket and not text.startswith("]", end):
-            raise _wrong(text, end, "']' is missing here")
-        return _read_string(text, string), end + bracket
+            raise _wrong(text, end, "']' is missing here", what)
+        return _read_string(text, string, what), end + bracket
     bare = None if bracket else _BARE.match(text, start)
     if bare is None:
-        raise _wrong(text, start, "a key, or a number in brackets, is missing here")
+        raise _wrong(text, start, "a key, or a number in brackets, is missing here", what)
     return bare[0], bare.end()
 
 
-def _read_string(text: str, string: re.Match[str]) -> str:
+def _read_string(text: str, string: re.Match[str], what: str) -> str:
     from json import loads
 
     try:
         return str(loads(string[0]))
     except ValueError as err:
-        raise _wrong(text, string.start(), "this is not a JSON string") from err
+        raise _wrong(text, string.start(), "this is not a JSON string", what) from err
 
 
-def _parse_pointer(text: str) -> Path:
-    if wrong := _ESCAPES.search(text):
-        raise _wrong(text, wrong.start(), "in a JSON Pointer '~' is written '~0', and '/' in a key '~1'")
-    return tuple(key.replace("~1", "/").replace("~0", "~") for key in text[1:].split("/"))
+def _pointer(text: str, start: int, characters: re.Pattern[str], what: str) -> tuple[Path, int]:
+    found = characters.match(text, start)
+    assert found is not None  # it may be empty
+    if wrong := _ESCAPES.search(text, start, found.end()):
+        raise _wrong(text, wrong.start(), "in a JSON Pointer '~' is written '~0', and '/' in a key '~1'", what)
+    keys = found[0][1:].split("/")
+    return tuple(key.replace("~1", "/").replace("~0", "~") for key in keys), found.end()
 
 
-def _wrong(text: str, place: int, sentence: str) -> UsageError:
-    return UsageError(f"path {text!r}, character {place + 1}: {sentence}")
+def _wrong(text: str, place: int, sentence: str, what: str = "path") -> UsageError:
+    return UsageError(f"{what} {text!r}, character {place + 1}: {sentence}")

@@ -95,3 +95,11 @@ def test_a_pattern_that_may_take_for_ever_is_refused(pattern: str) -> None:
 
 def test_paths_of_a_condition() -> None:
     assert parse_condition("a == 1 and (exists b.c or not l[0])").paths() == {("a",), ("b", "c"), ("l", 0)}
+
+
+def test_regression_a_json_pointer_in_a_condition_was_a_key_that_never_exists() -> None:
+    condition = parse_condition('exists /b/c and (/a == 1 or /l/0 in [2]) and /b/c=~"^WFI" and not /n')
+    assert condition.paths() == {("b", "c"), ("a",), ("l", "0"), ("n",)}
+    for wrong, place in (("exists /a/~x", 11), ("/log[5] == 1", 5), ("meta/n == 1", 5), ("a..b == 1", 3)):
+        with pytest.raises(UsageError, match=rf"condition .*, character {place}: "):
+            parse_condition(wrong)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asdffs.errors import UsageError
-from asdffs.tree.paths import format_path, parse_path, split_assignment
+from asdffs.tree.paths import IN_CONDITION, format_path, parse_path, parse_paths, parse_prefix, split_assignment
 
 GOOD = {
     "roman.meta.exposure.type": ("roman", "meta", "exposure", "type"),
@@ -19,6 +19,9 @@ GOOD = {
     "/": ("",),
     ".": (),
     "ä-b:c": ("ä-b:c",),
+    "units.km/s": ("units", "km/s"),
+    '"km/s".unit': ("km/s", "unit"),
+    "/a b/c=d": ("a b", "c=d"),
 }
 
 
@@ -34,7 +37,18 @@ def test_a_path_that_is_written_is_read_back(path: tuple[str | int, ...]) -> Non
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("", 1), ("a..b", 3), ("a.", 3), ("a[", 2), ("a[x]", 2), ("a b", 2), ('"x', 1), ('a["b"', 6), ("/a~2", 3)],
+    [
+        ("", 1),
+        ("a..b", 3),
+        ("a.", 3),
+        ("a[", 2),
+        ("a[x]", 2),
+        ("a b", 2),
+        ('"x', 1),
+        ('a["b"', 6),
+        ("/a~2", 3),
+        ("a/b", 2),
+    ],
 )
 def test_a_wrong_path_is_refused_at_its_character(text: str, place: int) -> None:
     with pytest.raises(UsageError, match=rf"character {place}: "):
@@ -45,6 +59,16 @@ def test_assignments() -> None:
     assert split_assignment("a.b=1=2") == (("a", "b"), "1=2")
     assert split_assignment('"x=y".z=[1, 2]') == (("x=y", "z"), "[1, 2]")
     assert split_assignment("/a/b=") == (("a", "b"), "")
+    assert split_assignment("/a b/c==") == (("a b", "c"), "=")
     for wrong in ("a.b", "/a/b", "a b=1"):
         with pytest.raises(UsageError, match="write PATH=VALUE"):
             split_assignment(wrong)
+
+
+def test_paths_in_a_list_and_in_a_condition() -> None:
+    assert parse_paths('a.b,/c/d,"e,f"[0]') == [("a", "b"), ("c", "d"), ("e,f", 0)]
+    for wrong, place in (("a,", 3), ("a b", 2), ("a,,b", 3), ("/a~,b", 3)):
+        with pytest.raises(UsageError, match=rf"character {place}: "):
+            parse_paths(wrong)
+    for text, path in (("/a/b == 1", ("a", "b")), ("/a.b/0)", ("a.b", "0")), ('/a/~1=~"x"', ("a", "/"))):
+        assert parse_prefix(text, 0, IN_CONDITION)[0] == path
