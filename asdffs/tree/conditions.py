@@ -6,8 +6,9 @@ Grammar, loosest first::
     both      = one *( "and" one )
     one       = "not" one | "(" condition ")" | "exists" path | path [ operator literal ]
     operator  = "==" | "!=" | "<" | "<=" | ">" | ">=" | "=~" | "in"
-    literal   = a YAML number, "string", 'string', true, false, null | "[" literal *( "," literal ) "]"
+    literal   = a decimal number, "string", 'string', true, false, null | "[" literal *( "," literal ) "]"
 
+In a string only its own quote is escaped, by a backslash; every other backslash stays.
 A path alone is true if its value is there and is not false, null, zero or empty.  A comparison with a value that is
 missing, or of another kind, is false; ``!=`` is true then.  ``=~`` searches for a regular expression.  Nothing is
 ever evaluated as Python.  Pure functions.
@@ -297,7 +298,7 @@ class _Parser:
             raise self._wrong('a number, a "string", true, false or null is expected here')
         self._at = found.end()
         if found["string"] is not None:
-            return re.sub(r"\\(.)", r"\1", found["string"][1:-1])
+            return _unquoted(found["string"])
         if found["word"] is not None:
             return _WORDS[found["word"]]
         return float(found["number"]) if re.search(r"[.eE]", found["number"]) else int(found["number"][:400])
@@ -341,6 +342,12 @@ class _Parser:
 
     def _wrong(self, sentence: str) -> UsageError:
         return UsageError(f"condition {self._text!r}, character {self._at + 1}: {sentence}")
+
+
+def _unquoted(string: str) -> str:
+    """Return what is inside the quotes: a backslash is as typed, but for one before the quote."""
+    quote = string[0]
+    return re.sub(r"\\(.)", lambda pair: quote if pair[1] == quote else pair[0], string[1:-1], flags=re.DOTALL)
 
 
 def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:

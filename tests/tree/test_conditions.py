@@ -103,3 +103,20 @@ def test_regression_a_json_pointer_in_a_condition_was_a_key_that_never_exists() 
     for wrong, place in (("exists /a/~x", 11), ("/log[5] == 1", 5), ("meta/n == 1", 5), ("a..b == 1", 3)):
         with pytest.raises(UsageError, match=rf"condition .*, character {place}: "):
             parse_condition(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "holds"),
+    [
+        (r'x =~ "^F1\.8$"', "F158", False),
+        (r'x =~ "^F1\.8$"', "F1.8", True),
+        (r"x =~ '^r\d+$'", "r12", True),
+        (r'x =~ "a\\b"', "a\\b", True),
+        (r'x =~ "a\"b\'"', "a\"b'", True),
+        (r'x == "a\b"', "a\\b", True),
+        (r'x == "say \"no\""', 'say "no"', True),
+        (r"x in ['it\'s', 'C:\dir']", "C:\\dir", True),
+    ],
+)
+def test_regression_a_backslash_in_quotes_was_dropped(text: str, value: str, *, holds: bool) -> None:
+    assert parse_condition(text).holds(lambda path: value) is holds
