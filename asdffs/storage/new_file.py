@@ -33,7 +33,7 @@ def write_new(folder: Folder, name: str, fill: Callable[[Backend], None], *, dur
         try:
             return folder.place(backend, name)
         except FileExistsError as err:
-            sentence = "already exists; remove it"
+            sentence = "already exists; give another name"
             raise NameExistsError(sentence, path=folder.path(name), remedy=Remedy.FORCE_REPLACE) from err
 
     def finish(backend: Backend) -> Backend:

@@ -17,31 +17,9 @@ from typing import Any, Final, NamedTuple
 from asdffs.errors import MissingFileError, Remedy, StorageError
 from asdffs.tree.conditions import MISSING
 from asdffs.workflows.catalog.chunks import Column, Kinds, column_of, unpack_column
-from asdffs.workflows.catalog.sql import prepare, select
+from asdffs.workflows.catalog.schema import connect, uri_of
+from asdffs.workflows.catalog.sql import select
 
-#: Changes whenever the tables do; an older catalogue is made anew.
-_VERSION: Final = 2
-_SCHEMA: Final = """
-CREATE TABLE files (
-    id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, identity TEXT NOT NULL, size INTEGER NOT NULL,
-    standard TEXT, format TEXT, container TEXT, error TEXT, left_out TEXT,
-    chunk INTEGER NOT NULL, place INTEGER NOT NULL);
-CREATE INDEX files_by_chunk ON files (chunk, place);
-CREATE TABLE chunks (chunk INTEGER PRIMARY KEY, places INTEGER NOT NULL);
-CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
-CREATE TABLE columns (
-    path INTEGER NOT NULL, chunk INTEGER NOT NULL, kinds INTEGER NOT NULL, packed BLOB NOT NULL,
-    PRIMARY KEY (path, chunk)) WITHOUT ROWID;
-CREATE INDEX columns_by_chunk ON columns (chunk);
-CREATE TABLE arrays (
-    file INTEGER NOT NULL, path TEXT NOT NULL, source TEXT, shape TEXT, datatype TEXT, compression TEXT,
-    offset INTEGER);
-CREATE INDEX arrays_by_file ON arrays (file);
-CREATE TABLE blocks (
-    file INTEGER NOT NULL, number INTEGER NOT NULL, offset INTEGER NOT NULL, size INTEGER, stored INTEGER,
-    compression TEXT, error TEXT);
-CREATE INDEX blocks_by_file ON blocks (file);
-"""
 _COPY_COLUMNS: Final = """
 INSERT INTO columns SELECT mine.id, c.chunk + ?, c.kinds, c.packed
     FROM part.columns c JOIN part.paths its ON its.id = c.path JOIN main.paths mine ON mine.path = its.path
@@ -57,7 +35,6 @@ INSERT INTO files
     SELECT id + ?, path, identity, size, standard, format, container, error, left_out, chunk + ?, place
     FROM part.files
 """
-_WAIT: Final = 60.0
 #: Up to so many places of a chunk are looked up one by one.
 _FEW: Final = 100
 
@@ -150,7 +127,7 @@ class Catalog:
         What was known of the same files is replaced.  Raises ``MissingFileError``, ``StorageError``.
         """
         open_catalog(path, writable=False).close()  # it is there, and of this version
-        self._sql.execute("ATTACH DATABASE ? AS part", (f"file:{_quoted(path)}?mode=ro",))
+        self._sql.execute("ATTACH DATABASE ? AS part", (uri_of(path, "mode=ro"),))
         try:
             with self._sql:
                 self._sql.execute("BEGIN IMMEDIATE")
@@ -321,7 +298,7 @@ class Catalog:
 
 
 def open_catalog(path: str, *, writable: bool) -> Catalog:
-    """Open the catalogue at ``path``; a writable one is made if it is missing or of an older version.
+    """Open the catalogue at ``path``; a writable one is made if it is missing or empty, or of an older version.
 
     Raises ``MissingFileError``, ``StorageError``, ``OSError``.
     """
@@ -329,36 +306,7 @@ def open_catalog(path: str, *, writable: bool) -> Catalog:
         raise MissingFileError("there is no catalogue", path=path, remedy=Remedy.INDEX)
     if writable:
         os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-        with contextlib.suppress(
-            FileExistsError
-        ):  # for the user alone: it has values of files that others may not read
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    try:
-        return _open(path, writable=writable)
-    except sqlite3.DatabaseError as err:
-        raise StorageError(f"is no catalogue ({err})", path=path, remedy=Remedy.INDEX_ANEW) from err
-
-
-def _open(path: str, *, writable: bool) -> Catalog:
-    connection = sqlite3.connect(
-        f"file:{_quoted(path)}?mode={'rwc' if writable else 'ro'}", uri=True, timeout=_WAIT, isolation_level=None
-    )
-    prepare(connection)
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if writable and version != _VERSION:
-        _create(connection, version)
-    elif version != _VERSION:
-        connection.close()
-        raise StorageError("is of another version", path=path, remedy=Remedy.INDEX_ANEW)
-    return Catalog(path, connection)
-
-
-def _create(connection: sqlite3.Connection, version: int) -> None:
-    """Make the tables, in place of those of another version."""
-    if version:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            connection.execute(f'DROP TABLE "{name}"')
-    connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+    return Catalog(path, connect(path, writable=writable))
 
 
 _BELOW: Final = "(path = ? OR substr(path, 1, ?) = ?)"
@@ -375,12 +323,6 @@ def _checked(values: list[Any], places: int) -> list[Any]:
     if len(values) != places:
         raise ValueError(f"a column has {len(values)} values for {places} places")
     return values
-
-
-def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(os.path.abspath(path), errors="surrogateescape")
 
 
 @contextlib.contextmanager

@@ -1,0 +1,113 @@
+"""Catalogues that asdffs did not make, or not alone: nothing is changed, and nothing in them is run."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support.commands import Done, command
+from support.mounts import environment_in
+
+from asdffs.workflows.catalog.schema import _SCHEMA
+
+Call = Callable[..., Done]
+HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n"
+THESES = "CREATE TABLE theses (title TEXT); INSERT INTO theses VALUES ('ten years of work');"
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    return partial(command, environment=environment_in(tmp_path) | {"XDG_CACHE_HOME": str(tmp_path / "cache")})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.asdf").write_bytes(HEAD + b"{value: %d}\n...\n" % number)
+    return folder
+
+
+def sqlite(path: Path, script: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        THESES,
+        f"{THESES} PRAGMA user_version = 1",
+        f"{THESES} PRAGMA user_version = 2",
+        f"{_SCHEMA} {THESES} PRAGMA user_version = 2",
+        f"{_SCHEMA} PRAGMA user_version = 2; PRAGMA application_id = 7",
+        _SCHEMA.replace("standard TEXT", "standard TEXT CHECK (standard != 'x')") + "PRAGMA user_version = 2",
+        f"PRAGMA journal_mode = WAL; {THESES}",
+        "CREATE TABLE theses (title TEXT); DROP TABLE theses",
+    ],
+)
+def test_regression_the_database_of_another_program_is_never_changed(
+    tmp_path: Path, call: Call, folder: Path, script: str
+) -> None:
+    mine, good = tmp_path / "mine" / "mine.db", tmp_path / "good.db"
+    mine.parent.mkdir()
+    sqlite(mine, script)
+    assert call("index", "--catalog", good, folder).code == 0
+    before = mine.read_bytes()
+    for words in (
+        ("index", "--catalog", mine, folder),
+        ("index", "--merge", "--catalog", mine, good),
+        ("index", "--merge", "--catalog", good, mine),
+        ("index", "--catalog", mine, "--to", "parquet", tmp_path / "set", folder),
+        ("find", "--catalog", mine, "exists value"),
+        ("find", "--fresh", "--catalog", mine, "exists value", folder),
+        ("set", "--catalog", mine, "--where", "exists value", "value=9", folder),
+    ):
+        done = call(*words)
+        assert (done.code, "is no catalogue" in done.sentence) == (8, True), done
+        assert done.sentence.endswith("; name another file with --catalog")
+        assert (mine.read_bytes(), [path.name for path in mine.parent.iterdir()]) == (before, ["mine.db"])
+
+
+@pytest.mark.parametrize(("mark", "version"), [(0, 2), (0, 1), (0x61736466, 1)])
+def test_an_older_catalogue_is_made_anew(tmp_path: Path, call: Call, folder: Path, mark: int, version: int) -> None:
+    """Those of asdffs 0.2 have no mark, but exactly our tables."""
+    old = tmp_path / "old.db"
+    row = "INSERT INTO files VALUES (1, x'2f67', '', 1, '', '', '', '', '', 1, 0);"
+    sqlite(old, f"{_SCHEMA} {row} PRAGMA user_version = {version}; PRAGMA application_id = {mark}")
+    assert "another version; 'asdffs index DIR' makes it" in call("find", "--catalog", old, "exists value").sentence
+    assert call("index", "--catalog", old, folder).code == 0
+    assert len(call("find", "--catalog", old, "not exists nothing").out.splitlines()) == 3
+
+
+def test_an_empty_file_becomes_a_catalogue(tmp_path: Path, call: Call, folder: Path) -> None:
+    (tmp_path / "new.db").touch()
+    assert "is empty" in call("find", "--catalog", tmp_path / "new.db", "exists value").sentence
+    assert call("index", "--catalog", tmp_path / "new.db", folder).code == 0
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "CREATE TRIGGER t AFTER DELETE ON files BEGIN INSERT INTO files SELECT * FROM saved; END",
+        "ALTER TABLE files RENAME TO old; CREATE VIEW files AS SELECT * FROM old",
+        "CREATE TABLE more (a)",
+        "CREATE INDEX more ON files (path) WHERE error = 'x'",
+        "DROP TABLE arrays",
+    ],
+)
+def test_regression_a_catalogue_with_foreign_tables_is_refused(
+    tmp_path: Path, call: Call, folder: Path, script: str
+) -> None:
+    catalog = tmp_path / "archive.db"
+    assert call("index", "--catalog", catalog, folder).code == 0
+    sqlite(catalog, script)
+    for words in (("index",), ("find", "exists value"), ("set", "--where", "exists value", "value=9")):
+        done = call(words[0], "--catalog", catalog, *words[1:], folder)
+        assert (done.code, "asdffs did not make" in done.sentence) == (8, True), done
+    assert call("get", "value", folder / "1.asdf").out == "1\n"
