@@ -167,10 +167,10 @@ def change_file(path: str, wanted: Wanted) -> Result:
 
 
 def _change(path: str, wanted: Wanted, result: Result) -> None:
+    text = b""
     if wanted.where or wanted.dry_run:
         text = read_text(path)
-        if wanted.where and not Values(text).hold(parse_condition(wanted.where)):
-            result.selected = False
+        if not _is_selected(text, wanted, result):
             return
         if wanted.dry_run:
             new, _ = _edited(path, text, wanted, result)
@@ -184,7 +184,10 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
         told_here("asdffs.document.tree_fit")  # the mount warns, which knows the blocks
     settings = Settings(schema=wanted.schema)
     with opened_to_write(path, wanted.command, settings, stateless=True) as (document, _):
-        new, notes = _edited(path, document.tree.text(), wanted, result)
+        now = document.tree.text()
+        if now != text and not _is_selected(now, wanted, result):  # it was changed before it was locked
+            return
+        new, notes = _edited(path, now, wanted, result)
         if result.edits:
             _record(wanted, path, state="begun", notes=notes)
             document.commit_tree(new.encode())
@@ -192,6 +195,12 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
             _record(wanted, path, state="done")
             result.changed = True
             result.doubts = document.doubts()
+
+
+def _is_selected(text: bytes, wanted: Wanted, result: Result) -> bool:
+    """Return whether ``--where`` selects a file with this text, and note it in ``result``."""
+    result.selected = not wanted.where or Values(text).hold(parse_condition(wanted.where))
+    return result.selected
 
 
 def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str, list[Note]]:

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.commands import Done, command
 from support.mounts import environment_in
 
+from asdffs.document.scanning import read_text
+from asdffs.workflows.catalog import indexing
 from asdffs.workflows.catalog.schema import _SCHEMA
 
 Call = Callable[..., Done]
@@ -111,3 +114,41 @@ def test_regression_a_catalogue_with_foreign_tables_is_refused(
         done = call(words[0], "--catalog", catalog, *words[1:], folder)
         assert (done.code, "asdffs did not make" in done.sentence) == (8, True), done
     assert call("get", "value", folder / "1.asdf").out == "1\n"
+
+
+@pytest.mark.parametrize("place", ["archive/../private.asdf", "archive/link/private.asdf", "private.asdf"])
+def test_regression_a_catalogue_selects_no_file_outside_of_the_directory(
+    tmp_path: Path, call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Another user, who may write the catalogue, adds a path just after the index."""
+    catalog = tmp_path / "archive.db"
+    (tmp_path / "private.asdf").write_bytes(HEAD + b"{value: 2}\n...\n")
+    (folder / "link").symlink_to(tmp_path)
+    row = "SELECT 99, CAST(? AS BLOB), '', 1, '', '', '', '', '', chunk, place FROM files WHERE place = 2"
+
+    def update(*words: Any, **more: Any) -> Any:
+        done = indexing.update(*words, **more)
+        with closing(sqlite3.connect(catalog)) as connection, connection:
+            connection.execute(f"INSERT INTO files {row}", (f"{tmp_path}/{place}",))
+        return done
+
+    monkeypatch.setattr("asdffs.cli.index.update", update)
+    done = call("set", "--catalog", catalog, "--where", "value == 2", "value=9", folder)
+    assert (done.code, call("get", "value", folder / "2.asdf").out) == (0, "9\n"), done
+    assert call("get", "value", tmp_path / "private.asdf").out == "2\n"
+
+
+def test_regression_the_condition_holds_for_the_file_that_is_changed(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program writes the file after the condition was asked, and before the file is locked."""
+
+    def read(path: str) -> bytes:
+        text = read_text(path)
+        (folder / "2.asdf").write_bytes(HEAD + b"{value: 0}\n...\n")
+        return text
+
+    monkeypatch.setattr("asdffs.cli.value_files.read_text", read)
+    done = call("set", "--where", "value == 2", "value=9", folder / "2.asdf")
+    assert (done.code, done.out) == (0, f"{folder}/2.asdf: the condition does not hold\n")
+    assert call("get", "value", folder / "2.asdf").out == "0\n"
