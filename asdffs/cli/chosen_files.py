@@ -37,7 +37,7 @@ def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str
     from asdffs.workflows.catalog.places import catalog_of, roots_of
     from asdffs.workflows.catalog.query import candidates
     from asdffs.workflows.catalog.store import open_catalog
-    from asdffs.workflows.catalog.walking import files_below
+    from asdffs.workflows.catalog.walking import Walk
 
     path, roots = catalog_of(arguments.catalog), roots_of(directories)
     condition = parse_condition(arguments.where)
@@ -45,6 +45,6 @@ def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str
     if done.unread:
         told = "1 file cannot be read, and is" if done.unread == 1 else f"{done.unread} files cannot be read, and are"
         logger.warning("%s left out; why: asdffs find --sql %s", told, BROKEN)
-    there = {file for file, _ in files_below(roots)}  # whatever paths the catalogue, which others may write, has now
+    there = {file for file, _ in Walk(roots).files()}  # whatever paths the catalogue, which others may write, has now
     with closing(open_catalog(path, writable=False)) as catalog:
         return [os.fsdecode(file) for file in candidates(catalog, condition, roots) if file in there]

@@ -32,7 +32,10 @@ BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Index the files, and print how many there were.  Raises ``AsdffsError``, ``OSError``."""
+    """Index the files, and print how many there were; return 1 if some were not found and may still be there.
+
+    Raises ``AsdffsError``, ``OSError``.
+    """
     path, part = catalog_of(arguments.catalog), _part_of(arguments.part)
     places = [*arguments.places, *_listed(arguments.files_from)]
     if not places and not arguments.to:
@@ -42,14 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.to:
         return _export(arguments, path, places, part)
     with _way_of(arguments) as way:
-        done = indexed(path, roots_of(places), way, part)
+        done = indexed(path, roots_of(places, gone=arguments.forget), way, part, forget=arguments.forget)
     if arguments.json:
         print(json.dumps({"catalog": path, **done._asdict()}, indent=2))
     else:
         say(f"{path}: {_told(done)}")
     if done.unread:
         logger.warning("%s: %d files cannot be read: asdffs find --sql %s", path, done.unread, BROKEN)
-    return int(ExitCode.OK)
+    return int(ExitCode.NOT_FOUND if done.kept else ExitCode.OK)
 
 
 def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> int:
@@ -60,7 +63,7 @@ def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> in
         merged = sum(catalog.merge(part) for part in parts)
         count, unread = catalog.counts()
     if arguments.json:
-        facts = {"catalog": path, "found": count, "read": merged, "unread": unread, "removed": 0}
+        facts = {"catalog": path, "found": count, "read": merged, "unread": unread, "removed": 0, "kept": 0}
         print(json.dumps(facts, indent=2))
     else:
         say(f"{path}: {count} files, {merged} merged")
@@ -72,11 +75,12 @@ def _export(arguments: argparse.Namespace, path: str, places: Sequence[str], par
     kind, target = arguments.to
     if kind != "parquet":
         raise UsageError(f"--to {kind} {target}: only parquet is known")
-    roots = roots_of(places)
+    roots = roots_of(places, gone=arguments.forget)
     sink = sink_at(target, remote_of(arguments), force=arguments.force)
+    kept = 0
     if roots:
         with _way_of(arguments) as way:
-            indexed(path, roots, way, part)
+            kept = indexed(path, roots, way, part, forget=arguments.forget).kept
     facts = {"operation": "writing", "block": None, "done": 0, "total": 0, "unit": "files"}
 
     def note(done: int, total: int) -> None:
@@ -88,7 +92,7 @@ def _export(arguments: argparse.Namespace, path: str, places: Sequence[str], par
         print(json.dumps({"catalog": path, "parquet": target, "written": count}, indent=2))
     else:
         say(f"{target}: {count} {'file' if count == 1 else 'files'} of {path}")
-    return int(ExitCode.OK)
+    return int(ExitCode.NOT_FOUND if kept else ExitCode.OK)
 
 
 def _part_of(text: str | None) -> Part:
@@ -113,10 +117,12 @@ def _way_of(arguments: argparse.Namespace) -> AbstractContextManager[Way]:
     return nullcontext(Way(jobs or len(os.sched_getaffinity(0)), remote))
 
 
-def indexed(path: str, roots: Sequence[bytes], way: Way | None = None, part: Part = WHOLE) -> Indexed:
+def indexed(
+    path: str, roots: Sequence[bytes], way: Way | None = None, part: Part = WHOLE, *, forget: bool = False
+) -> Indexed:
     """Bring the catalogue at ``path`` up to date with ``roots``, with a bar on the terminal.
 
-    ``way``: None: with all processors of this machine.  Raises as ``update``.
+    ``way``: None: with all processors of this machine.  ``forget``, and what it raises: as of ``update``.
     """
     facts = {"operation": "reading", "block": None, "done": 0, "total": 0, "unit": "files"}
 
@@ -124,7 +130,7 @@ def indexed(path: str, roots: Sequence[bytes], way: Way | None = None, part: Par
         facts.update(done=done, total=total)
 
     with closing(open_catalog(path, writable=True)) as catalog, shown(lambda: [facts], "indexing"):
-        return update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part)
+        return update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part, forget=forget)
 
 
 def _listed(name: str | None) -> list[str]:
@@ -143,4 +149,5 @@ def _listed(name: str | None) -> list[str]:
 def _told(done: Indexed) -> str:
     parts = [f"{done.found} {'file' if done.found == 1 else 'files'}", f"{done.read} read"]
     parts += [f"{done.removed} removed"] if done.removed else []
+    parts += [f"{done.kept} kept"] if done.kept else []
     return ", ".join(parts)

@@ -22,13 +22,16 @@ example:
   asdffs index --part 3/8 --catalog part3.db /data     on the third of eight machines, and then
   asdffs index --merge --catalog archive.db part*.db
 
-A directory is searched for *.asdf and *.fits.  Files that no longer exist are removed from the catalogue.  After a
-kill, the next index continues.  A file that cannot be read is listed with the reason; the others are indexed.
+A directory is searched for *.asdf and *.fits.  Files that no longer exist are removed from the catalogue.  Files stay
+if their directory cannot be read, or if nothing is left in DIR, as when a disk is not mounted; then the exit code
+is 1.  After a kill, the next index continues.  A file that cannot be read is listed with the reason; the others are
+indexed.
 """
     parser = add_command(commands, "index", "read the metadata of many files into a catalogue", epilog)
     parser.add_argument("places", metavar="DIR", nargs="*", help="directory, s3://BUCKET/PREFIX, or file")
     parser.add_argument("--files-from", metavar="FILE", help="read names of files, one a line, from FILE; - is stdin")
     parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
+    parser.add_argument("--forget", action="store_true", help="remove all files of a DIR that is empty or gone now")
     parser.add_argument("--part", metavar="I/N", help="index only part I of N, as one of N machines")
     parser.add_argument("--merge", action="store_true", help="join the catalogues that are named instead of DIR")
     parser.add_argument("--to", nargs=2, metavar=("parquet", "OUT"), help="write the catalogue, or DIR, to OUT")

@@ -24,7 +24,7 @@ from asdffs.workflows.catalog.chunks import FILES
 from asdffs.workflows.catalog.compacting import compact
 from asdffs.workflows.catalog.reading import Chunk, read_chunk
 from asdffs.workflows.catalog.store import Catalog
-from asdffs.workflows.catalog.walking import files_below
+from asdffs.workflows.catalog.walking import Walk
 
 if TYPE_CHECKING:
     from asdffs.storage.remote.options import RemoteOptions
@@ -38,12 +38,16 @@ _FEW: Final = 50
 
 
 class Indexed(NamedTuple):
-    """What an index did: how many files it found, read, could not read, and removed from the catalogue."""
+    """What an index did: how many files it found, read, could not read, and removed from the catalogue.
+
+    ``kept``: how many it did not find, and kept, because they may still be there.
+    """
 
     found: int
     read: int
     unread: int
     removed: int
+    kept: int
 
 
 class Part(NamedTuple):
@@ -77,17 +81,24 @@ class Way(NamedTuple):
 
 
 def update(
-    catalog: Catalog, roots: Sequence[bytes], way: Way, note: Callable[[int, int], None], part: Part = WHOLE
+    catalog: Catalog,
+    roots: Sequence[bytes],
+    way: Way,
+    note: Callable[[int, int], None],
+    part: Part = WHOLE,
+    *,
+    forget: bool = False,
 ) -> Indexed:
     """Read what is new or changed below ``roots``, as far as it belongs to ``part``, and remove what is gone.
 
-    ``note(done, total)`` is called with the number of files that were read.
+    ``note(done, total)`` is called with the number of files that were read.  ``forget``: as of ``Walk.is_gone``.
 
     Raises ``InUseError`` if another process writes the catalogue, ``StorageError``, ``RemoteError``, ``OSError``.
     """
     with writing(catalog.path):
-        known = {path: identity for root in roots for path, identity in catalog.known(root).items()}
-        found = dict(one for one in files_below(roots, way.remote) if part.has(one[0]))
+        known = {path: identity for root in roots for path, identity in catalog.known(root).items() if part.has(path)}
+        walk = Walk(roots, way.remote)
+        found = dict(one for one in walk.files() if part.has(one[0]))
         todo = [path for path, identity in found.items() if not identity or known.get(path) != identity]
         read = unread = done = 0
         note(0, len(todo))
@@ -97,10 +108,21 @@ def update(
             unread += sum(bool(row.error) for row in chunk.rows)
             done += asked
             note(done, len(todo))
-        gone = known.keys() - found.keys()
+        missing = known.keys() - found.keys()
+        gone = {path for path in missing if walk.is_gone(path, known[path], forget=forget)}
         removed = catalog.remove(gone) if gone else 0
         compact(catalog)
-    return Indexed(len(found), read, unread, removed)
+    _tell_kept(catalog.path, sorted(missing - gone))
+    return Indexed(len(found), read, unread, removed, len(missing) - len(gone))
+
+
+def _tell_kept(catalog: str, kept: Sequence[bytes]) -> None:
+    if kept:
+        told = (
+            f"{len(kept)} {'file' if len(kept) == 1 else 'files'} not found, and kept, such as {os.fsdecode(kept[0])}"
+        )
+        reason = "the directory cannot be read, or is empty, as without a mount"
+        logger.warning("%s: %s: %s; if it is gone, run 'asdffs index --forget DIR'", catalog, told, reason)
 
 
 def _chunks(todo: Sequence[bytes], way: Way) -> Iterator[tuple[Chunk, int]]:

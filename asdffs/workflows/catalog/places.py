@@ -16,10 +16,13 @@ def catalog_of(path: str | None) -> str:
     return path or os.path.join(cache_folder(), "catalog.sqlite")
 
 
-def roots_of(places: Sequence[str]) -> list[bytes]:
-    """Return the absolute paths of directories and files, or URLs.  Raises ``MissingFileError``, ``UsageError``."""
+def roots_of(places: Sequence[str], *, gone: bool = False) -> list[bytes]:
+    """Return the absolute paths of directories and files, or URLs.
+
+    ``gone``: they need not be there.  Raises ``MissingFileError``, ``UsageError``.
+    """
     for place in places:
-        if not is_remote(place) and not os.path.exists(place):
+        if not gone and not is_remote(place) and not os.path.exists(place):
             raise MissingFileError("there is no such file or directory", path=place)
     return [os.fsencode(_url_of(place) if is_remote(place) else os.path.realpath(place)) for place in places]
 
