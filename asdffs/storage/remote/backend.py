@@ -21,7 +21,7 @@ from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Sign
 from asdffs.storage.remote.cache import PAGE, CacheFile, Trimmer
 from asdffs.storage.remote.fetching import Counters, Fetcher, is_same_version
 from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.stores import check_installed
+from asdffs.storage.remote.stores import check_installed, identity_of
 from asdffs.storage.remote.transport import (
     RequestError,
     StoreTransport,
@@ -66,8 +66,12 @@ class RemoteBackend:
         fetcher: Fetcher | None,
         scheduler: Scheduler,
         counters: Counters,
+        identity: str,
     ) -> None:
-        """``fetcher`` is None if the whole file is in the cache.  ``counters``: what the requests were so far."""
+        """``fetcher`` is None if the whole file is in the cache.  ``counters``: what the requests were so far.
+
+        ``identity``: as of ``identity_of``.
+        """
         self.counters = counters
         self.name = url.name
         self.shown = url.shown
@@ -77,7 +81,7 @@ class RemoteBackend:
         self._fetcher = fetcher
         self._scheduler = scheduler
         self._whole = not cache.missing(0, validator.size)
-        mark = hashlib.sha256(repr((url.identity, validator)).encode()).digest()
+        mark = hashlib.sha256(repr((identity, validator)).encode()).digest()
         stamp = int((validator.modified or 0) * 1_000_000_000)
         self._signature = Signature(
             0,
@@ -251,10 +255,8 @@ class RemoteFolder:
 def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBackend:
     """Open a remote file.  Raises as ``RemoteFolder.open``."""
     head, transport = _patiently(lambda seconds: _first_request(url, options, seconds), url, options)
-    validator = head.fetched.validator
-    cache = CacheFile.open(
-        url.identity, url.shown, validator, kept=options.cache and validator.is_lasting(time.time())
-    )
+    validator, identity = head.fetched.validator, identity_of(url, options)
+    cache = CacheFile.open(identity, url.shown, validator, kept=options.cache and validator.is_lasting(time.time()))
     try:
         stored = functools.partial(_TRIMMER.note, most=options.cache_max)
         cache.store(0, head.fetched.content)
@@ -262,11 +264,11 @@ def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBac
         counters = Counters(requests=1, received=len(head.fetched.content))
         if not head.ranges:
             _bring_all(url, options, transport, validator, cache, counters)
-            return RemoteBackend(url, validator, cache, None, scheduler, counters)
+            return RemoteBackend(url, validator, cache, None, scheduler, counters, identity)
         fetcher = Fetcher(
             url.shown, transport, cache, validator, timeout=options.timeout, counters=counters, stored=stored
         )
-        return RemoteBackend(url, validator, cache, fetcher, scheduler, counters)
+        return RemoteBackend(url, validator, cache, fetcher, scheduler, counters, identity)
     except BaseException:
         cache.close()
         raise

@@ -1,6 +1,7 @@
 """The cache of one version of a remote file: a sparse file with a map of the pages that are in it.
 
-Its name is a hash of URL and version.  It has, each from a multiple of ``_ALIGNMENT`` on:
+Its name is a hash of what the file is (``stores.identity_of``) and of its version.  It has, each from a multiple of
+``_ALIGNMENT`` on:
 
 * a header: a mark, the boot of the machine, the URL without its secrets;
 * a byte for each page: 0 if the page is not here;
@@ -62,7 +63,7 @@ class CacheFile:
 
     @classmethod
     def open(cls, identity: str, shown: str, validator: Validator, *, kept: bool) -> CacheFile:
-        """Return the cache of a version of the file with this ``identity`` (``Url``); ``shown`` is for people.
+        """Return the cache of a version of the file with this ``identity``; ``shown``: its URL for people.
 
         ``kept``: for later runs; otherwise it vanishes when it is closed.  Raises ``OSError``.
         """

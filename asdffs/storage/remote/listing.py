@@ -46,7 +46,7 @@ class Prefix:
         self.shown = prefix_of(text)
         scheme, _, rest = self.shown.partition("://")
         bucket, _, path = rest.partition("/")
-        url = Url(scheme.lower(), self.shown, self.shown, bucket, f"/{path}", self.shown)
+        url = Url(scheme.lower(), self.shown, self.shown, bucket, f"/{path}")
         self._store, self._path = open_store(url, options, min(options.timeout, _SECONDS))
 
     def objects(self) -> Iterator[tuple[str, Validator]]:

@@ -5,6 +5,7 @@ obstore does not survive a fork, so it is imported, and a store made, in the pro
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -19,10 +20,34 @@ from asdffs.storage.remote.urls import Url
 _MOST: Final = 16
 #: Variables of the environment that tell endpoints and credentials begin with these.
 _STATED: Final = ("AWS_", "GOOGLE_", "AZURE_")
+#: ... and those of credentials that pass have these in their names.
+_PASSING: Final = re.compile("ACCESS_KEY|TOKEN|EXPIRATION")
 #: Paths on a web server that mean the same when a store puts them together from their parts.
 _PLAIN: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+)+")
 #: The stores of this process, by process, scheme, bucket or server, and settings.
 _stores: Final[dict[Any, Any]] = {}
+
+
+def identity_of(url: Url, options: RemoteOptions) -> str:
+    """Return which file ``url`` is, for the cache: a hash of all that chooses the server, and the file on it.
+
+    The whole URL counts: any parameter may choose the file.  Credentials of object stores that are new each hour do
+    not: who asks does not change what an object is.
+    """
+    if url.is_web:
+        return _hashed(url.text)
+    return _hashed(
+        url.text, options.endpoint, options.region, *(item for item in _stated() if not _PASSING.search(item[0]))
+    )
+
+
+def _hashed(*facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _stated() -> list[tuple[str, str]]:
+    """Return the variables of the environment by which obstore chooses and asks object stores."""
+    return [item for item in sorted(os.environ.items()) if item[0].startswith(_STATED)]
 
 
 def check_installed(url: Url) -> None:
@@ -48,8 +73,7 @@ def open_store(url: Url, options: RemoteOptions, seconds: float, *, login: str |
         if origin is None:
             return _made(url, options, seconds, login), ""
         url = url._replace(text=origin)
-    stated = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_STATED))
-    key = os.getpid(), url.scheme, url.text if url.is_web else url.host, options, round(seconds), login, stated
+    key = os.getpid(), url.scheme, url.text if url.is_web else url.host, options, round(seconds), login, *_stated()
     store = _stores.get(key) or _made(url, options, seconds, login)
     _stores[key] = store
     while len(_stores) > _MOST:

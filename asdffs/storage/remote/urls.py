@@ -13,31 +13,17 @@ from asdffs.errors import UsageError
 SCHEMES: Final = ("https", "http", "s3", "gs", "az")
 #: Schemes of web servers; those of object stores have a bucket instead of a host.
 WEB: Final = ("https", "http")
-#: Parameters by which S3, CloudFront, Google and Azure sign URLs.  They do not tell which file it is.
-_SIGNING: Final = frozenset(
-    (
-        *("AWSAccessKeyId", "GoogleAccessId", "Signature", "Expires", "Policy", "Key-Pair-Id"),
-        *("sig", "sv", "se", "st", "sp", "spr", "sr", "ss", "srt", "skoid", "sktid", "skt", "ske", "sks", "skv"),
-    )
-)
-#: How the names of others begin.
-_SIGNING_PREFIXES: Final = ("X-Amz-", "X-Goog-")
 _FILE: Final = "file:"
 
 
 class Url(NamedTuple):
-    """A URL.  ``text``: all of it; ``shown``: without its secrets; ``host``: the host, or the bucket; ``path``.
-
-    ``identity``: which file it is, for the cache: with its query, but without signatures, which are new each time.
-    It may have secrets.
-    """
+    """A URL.  ``text``: all of it; ``shown``: without its secrets; ``host``: the host, or the bucket; ``path``."""
 
     scheme: str
     text: str
     shown: str
     host: str
     path: str
-    identity: str
 
     @property
     def name(self) -> str:
@@ -85,18 +71,7 @@ def parse_url(text: str) -> Url:
         raise UsageError(f"the URL has no {place} or no path; write SCHEME://{place.upper()}/PATH", path=shown)
     if any(ord(character) <= 32 for character in text):
         raise UsageError("the URL has spaces or control characters; encode them, a space is %20", path=shown)
-    return Url(parts.scheme.lower(), text.partition("#")[0], shown, host, parts.path, _identity(shown, parts.query))
-
-
-def _identity(shown: str, query: str) -> str:
-    words = [word for word in query.split("&") if word and not _signs(word)]
-    return f"{shown}?{'&'.join(sorted(words))}"
-
-
-def _signs(parameter: str) -> bool:
-    """Return whether ``NAME=VALUE`` is a part of a signature."""
-    name, equals, _ = parameter.partition("=")
-    return bool(equals) and (name in _SIGNING or name.startswith(_SIGNING_PREFIXES))
+    return Url(parts.scheme.lower(), text.partition("#")[0], shown, host, parts.path)
 
 
 def _cut(text: str) -> str:

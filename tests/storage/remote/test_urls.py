@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from asdffs.errors import UsageError
+from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.remote.stores import identity_of
 from asdffs.storage.remote.urls import is_remote, local_path, parse_url, shown_url
 
 
@@ -28,11 +32,31 @@ def test_secrets_are_not_shown_and_not_lost() -> None:
     assert not parse_url("s3://bucket/key").is_web
 
 
-def test_the_query_tells_which_file_it_is_and_a_signature_does_not() -> None:
-    one, two = (parse_url(f"https://h/file?uri={name}&X-Amz-Signature=1&sig=2").identity for name in "ab")
-    assert one != two
-    assert one == parse_url("https://h/file?X-Amz-Signature=3&uri=a&X-Amz-Date=4").identity
-    assert one != parse_url("https://h/file?uri=a&sigma=1").identity
+def test_regression_every_parameter_tells_which_file_it_is() -> None:
+    """Also those by which some servers sign: ``sr`` and ``st`` choose what others send."""
+    names = ("uri", "sr", "st", "se", "Policy", "Expires", "X-Amz-Signature", "sig", "a=b&uri")
+    texts = ["https://h/file", *(f"https://h/file?{name}={value}" for name in names for value in "12")]
+    texts += [
+        "https://h/file?uri=1&uri=2",
+        "https://h/file?uri=2&uri=1",
+        "https://me:a@h/file",
+        "https://me:b@h/file",
+    ]
+    assert len({identity_of(parse_url(text), RemoteOptions()) for text in texts}) == len(texts)
+
+
+def test_regression_the_object_store_tells_which_file_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def identity(**options: Any) -> str:
+        return identity_of(parse_url("s3://bucket/key"), RemoteOptions(**options))
+
+    found = [identity(), identity(endpoint="http://a"), identity(endpoint="http://b"), identity(region="cn-north-1")]
+    for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_REGION", "AZURE_STORAGE_ACCOUNT_NAME"):
+        monkeypatch.setenv(name, "http://c")
+        found.append(identity())
+    assert len(set(found)) == len(found)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):  # new each hour
+        monkeypatch.setenv(name, "secret")
+    assert identity(timeout=5) == found[-1]
 
 
 @pytest.mark.parametrize(
