@@ -223,9 +223,11 @@ def main() -> None:
         arrays = write_file(folder / NAME)
         mount.mkdir()
         shutil.copy(folder / NAME, folder / "before.asdf")
-        for act in acts(folder, every=every):
+        shown = acts(folder, every=every)
+        for act in shown:
             act(folder, arrays)
-        print("More acts: ./scripts/demo --all.  What to do with your files: docs/tutorial.md" if not every else "")
+        more = "More acts: ./scripts/demo --all.  " if shown == [show_the_mount] else ""
+        print(f"{more}What to do with your files: docs/tutorial.md")
     finally:
         if os.path.ismount(mount):
             subprocess.run(["umount", "-l", mount], check=False)
