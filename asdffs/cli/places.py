@@ -11,15 +11,13 @@ import contextlib
 import hashlib
 import json
 import os
-import pwd
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator
 
 from asdffs.document.report import Outcome
 from asdffs.document.saves.places import Places
-from asdffs.errors import MountError
+from asdffs.storage.own_places import make_private, own_directory
 
 #: In the state directory of a file: the spools of mounts whose scratch may not be kept yet.
 SPOOLS = "spools.json"
@@ -126,9 +124,12 @@ def is_report_of(report: str, path: str) -> bool:
 
 
 def make(places: Places) -> None:
-    """Create the directories, for the user alone."""
+    """Create the directories, for the user alone.  Raises as ``make_private``.
+
+    ``-o spool=`` may be in a directory like /tmp, where everybody could make a directory of this name first.
+    """
     for folder in (places.spool, places.rejected):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private(folder)
 
 
 class Held:
@@ -174,38 +175,5 @@ def take_report(path: str) -> Outcome | None:
 
 
 def state_home() -> str:
-    """Return the directory for state: ``$XDG_STATE_HOME``, else ``~/.local/state``; absolute, and perhaps missing.
-
-    The first of them that this user may use: mount(8) starts a mount with the home directory of root, or without one.
-    A relative value is ignored, as the XDG specification says.  If there is none, a temporary directory.
-    """
-    homes = [os.environ.get("HOME", ""), _home_of_user()]
-    wanted = [os.environ.get("XDG_STATE_HOME", ""), *(os.path.join(home, ".local/state") for home in homes if home)]
-    return next((place for place in wanted if os.path.isabs(place) and _is_usable(place)), "") or _own_temporary()
-
-
-def _home_of_user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return ""
-
-
-def _is_usable(place: str) -> bool:
-    """Whether it can be written, or made."""
-    while not os.path.lexists(place):
-        place = os.path.dirname(place)
-    return os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)
-
-
-def _own_temporary() -> str:
-    """Return a temporary directory of this user alone; another user's could read or redirect our files."""
-    place = os.path.join(tempfile.gettempdir(), f"asdffs-of-{os.getuid()}")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(place, 0o700)
-    facts = os.lstat(place)
-    if facts.st_uid == os.getuid() and stat.S_ISDIR(facts.st_mode) and not facts.st_mode & 0o022:
-        return place
-    raise MountError(
-        "belongs to somebody else, and there is no other place for state; set XDG_STATE_HOME", path=place
-    )
+    """Return the directory for state: ``$XDG_STATE_HOME``, else ``~/.local/state``; see ``own_directory``."""
+    return own_directory("XDG_STATE_HOME", ".local/state")

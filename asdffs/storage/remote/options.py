@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from asdffs.errors import UsageError
+from asdffs.storage.own_places import own_directory
 
 #: Bytes that the cache may use by default.
 CACHE_MAX: Final = 10 << 30
@@ -38,8 +39,7 @@ class RemoteOptions(NamedTuple):
 
 def cache_folder() -> str:
     """Return the directory of the cache: ``$XDG_CACHE_HOME/asdffs``, or ``~/.cache/asdffs``."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(home, "asdffs")
+    return os.path.join(own_directory("XDG_CACHE_HOME", ".cache"), "asdffs")
 
 
 def parse_seconds(text: str) -> float:
