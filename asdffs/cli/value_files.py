@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
     """What to do with each file.  Other processes get a copy.
 
     ``notes``: changes to take back, instead of making ``changes``.  ``record``: the file to append notes to, or
-    empty.
+    empty.  ``below``: see ``opened_to_write``.
     """
 
     command: str
@@ -42,6 +42,7 @@ class Wanted(NamedTuple):
     record: str = ""
     dry_run: bool = False
     schema: bool = False
+    below: tuple[str, ...] = ()
 
 
 class Result:
@@ -76,6 +77,7 @@ def wanted_by(arguments: argparse.Namespace, changes: Iterable[ValueChange], rul
         record=record,
         dry_run=arguments.dry_run,
         schema=arguments.schema,
+        below=tuple(map(os.path.realpath, arguments.files)) if any(map(os.path.isdir, arguments.files)) else (),
     )
 
 
@@ -183,7 +185,7 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
     if is_tree_of_mount(path):
         told_here("asdffs.document.tree_fit")  # the mount warns, which knows the blocks
     settings = Settings(schema=wanted.schema)
-    with opened_to_write(path, wanted.command, settings, stateless=True) as (document, _):
+    with opened_to_write(path, wanted.command, settings, stateless=True, below=wanted.below) as (document, _):
         now = document.tree.text()
         if now != text and not _is_selected(now, wanted, result):  # it was changed before it was locked
             return

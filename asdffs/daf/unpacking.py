@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -17,7 +17,14 @@ from asdffs.daf.files import Content, Files, pieces, sorted_paths
 from asdffs.daf.stored import Stored
 from asdffs.daf.tree_files import TreeStore
 from asdffs.document.document import Document, Foreign
-from asdffs.errors import InvalidStoreError, MissingFileError, NameExistsError, Remedy, StaleFileError
+from asdffs.errors import (
+    InvalidStoreError,
+    MissingFileError,
+    NameExistsError,
+    NotPermittedError,
+    Remedy,
+    StaleFileError,
+)
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.sharing import Stretch, transfer
 
@@ -45,48 +52,57 @@ def unpack(
     target = os.path.realpath(path)
     if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
         raise NameExistsError("already exists; choose another name", path=path)
-    with _temporary(target) as temporary:
+    above, name = FileFolder(os.path.dirname(target)), os.path.basename(target)
+    with _temporary(above, name) as temporary:
         for directory in sorted(files.directories):
-            os.mkdir(os.path.join(temporary, directory))
-        for name in sorted_paths(files.contents):
-            _write(document, files.contents[name], os.path.join(temporary, name), step, mode=mode, durable=durable)
+            temporary.below(directory, create=True)
+        for path in sorted_paths(files.contents):
+            inner, leaf = os.path.split(path)
+            _write(document, files.contents[path], temporary.below(inner), leaf, step, mode=mode, durable=durable)
         if durable:
             for directory in (*sorted(files.directories, reverse=True), ""):
-                FileFolder(os.path.join(temporary, directory)).sync()
+                temporary.below(directory).sync()
         if document.foreign() is not Foreign.NO:
             raise StaleFileError("changed while it was read; nothing was written", path=document.path)
-        os.chmod(temporary, 0o700 | mode | (mode & 0o444) >> 2)
-        os.rename(temporary, target)
+        with temporary.readable() as fd:
+            os.fchmod(fd, 0o700 | mode | (mode & 0o444) >> 2)
+        os.rename(os.path.basename(temporary.directory), name, src_dir_fd=above.fileno(), dst_dir_fd=above.fileno())
         if durable:
-            FileFolder(os.path.dirname(target)).sync()
+            above.sync()
 
 
 @contextlib.contextmanager
-def _temporary(target: str) -> Iterator[str]:
-    """Create a temporary directory beside ``target``; it is removed at the end unless it was renamed."""
-    above, name = os.path.split(target)
+def _temporary(above: FileFolder, name: str) -> Iterator[FileFolder]:
+    """Create a temporary directory for ``name`` in ``above``; it is removed at the end unless it was renamed.
+
+    Who may write ``above`` may exchange it: then ``NotPermittedError`` is raised, or our own directory goes on.
+    """
+    own = f".{name[:100]}.{secrets.token_hex(8)}.tmp"
     try:
-        temporary = tempfile.mkdtemp(prefix=f".{name[:100]}.", suffix=".tmp", dir=above)
+        os.mkdir(own, 0o700, dir_fd=above.fileno())
     except FileNotFoundError as err:
-        raise MissingFileError("is not a directory; create it first", path=above) from err
+        raise MissingFileError("is not a directory; create it first", path=above.directory) from err
     try:
+        temporary = above.below(own)
+        if os.fstat(temporary.fileno()).st_uid != os.geteuid():
+            raise NotPermittedError("was exchanged by another user; choose another directory", path=above.path(own))
         yield temporary
     finally:
-        if os.path.isdir(temporary):
-            shutil.rmtree(temporary)
+        if above.has(own):
+            shutil.rmtree(own, dir_fd=above.fileno())
 
 
 def _write(
     document: Document,
     content: Content,
-    path: str,
+    folder: FileFolder,
+    name: str,
     step: Callable[[int], object],
     *,
     mode: int,
     durable: bool,
 ) -> None:
-    folder = FileFolder(os.path.dirname(path))
-    with closing(folder.open(os.path.basename(path), writable=True, create=True)) as new:
+    with closing(folder.open(name, writable=True, create=True)) as new:
         new.truncate(content.size)
         stretch = _stretch(document, content)
         if stretch is not None:

@@ -197,6 +197,10 @@ class FileFolder:
             found = FileFolder(found.path(name), fd)
         return found
 
+    def whereabouts(self) -> str:
+        """Return the path by which the directory is reached now, without symbolic links; raises ``OSError``."""
+        return os.readlink(f"/proc/self/fd/{self.fileno()}")
+
     @contextlib.contextmanager
     def readable(self) -> Iterator[int]:
         """Open a descriptor of the directory that can be listed, locked and synced.  Raises ``OSError``."""

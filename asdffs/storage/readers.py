@@ -29,8 +29,7 @@ def may_all_read(linked: Access, folder: FileFolder, shown: Access, more: int) -
     if linked.mode & _EVERYBODY != _EVERYBODY and (not same or wanted & ~linked.mode):
         return False
     group = shown.group if same and wanted == _GROUP else None
-    place = os.readlink(f"/proc/self/fd/{folder.fileno()}")  # where the directory really is
-    return all(_may_search(os.stat(directory), group) for directory in _with_parents(place))
+    return all(_may_search(os.stat(directory), group) for directory in _with_parents(folder.whereabouts()))
 
 
 def _may_search(directory: os.stat_result, group: int | None) -> bool:

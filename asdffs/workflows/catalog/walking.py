@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
@@ -9,20 +10,22 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from asdffs.format.constants import FILE_ENDINGS
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.urls import is_remote
 from asdffs.workflows.catalog.reading import identity_of, version_of
 
 logger = logging.getLogger(__name__)
 
-_ENDINGS: Final = tuple(map(str.encode, FILE_ENDINGS))
+_FOREIGN_LINK: Final = "is a link of another user to a private file, and is left out"
 
 
 class Walk:
     """A search for files with a fitting name below ``roots``: directories, or URLs of prefixes of object stores.
 
-    A root that is a file, or its URL, is taken whatever its name is.  Links to files are files.  Links to directories
-    are not followed, so a loop of links ends.  ``remote``: settings for URLs.
+    A root that is a file, or its URL, is taken whatever its name is.  Links to files are files, but another user's
+    link does not lead to a private file.  Links to directories are not followed, also if a directory becomes one just
+    now.  ``remote``: settings for URLs.
     """
 
     def __init__(self, roots: Sequence[bytes], remote: RemoteOptions | None = None) -> None:
@@ -62,7 +65,7 @@ class Walk:
         """Yield the files below a prefix.  A URL that ends as a name of a file is a file, without an identity."""
         from asdffs.storage.remote.listing import Prefix
 
-        if root.lower().endswith(_ENDINGS):
+        if os.fsdecode(root).lower().endswith(FILE_ENDINGS):
             yield root, ""
             return
         prefix = Prefix(os.fsdecode(root), self._remote)
@@ -79,33 +82,46 @@ class Walk:
         if not stat.S_ISDIR(status.st_mode):
             yield root, identity_of(status)
             return
-        waiting = [root]
+        folder, waiting = FileFolder(os.fsdecode(root)), [""]
         while waiting:
-            for entry in self._entries(waiting.pop()):
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                elif entry.name.lower().endswith(_ENDINGS) and not entry.name.startswith(b"."):
-                    yield from self._regular(entry)
+            place = waiting.pop()
+            for name, found in self._entries(folder, place):
+                path = os.path.join(place, name)
+                if found is None:
+                    waiting.append(path)
+                elif stat.S_ISREG(found.st_mode):
+                    yield os.fsencode(folder.path(path)), identity_of(found)
 
-    def _entries(self, place: bytes) -> list[os.DirEntry[bytes]]:
+    def _entries(self, root: FileFolder, place: str) -> Iterator[tuple[str, os.stat_result | None]]:
+        """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to."""
+        whole = os.fsencode(root.path(place).rstrip("/"))
         try:
-            with os.scandir(place) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-            if not found:
-                self._empty[place] = str(os.stat(place).st_dev)
+            with root.below(place).readable() as fd, os.scandir(fd) as entries:
+                found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+                if not found:
+                    self._empty[whole] = str(os.fstat(fd).st_dev)
+                for entry in found:
+                    if entry.is_dir(follow_symlinks=False):
+                        yield entry.name, None
+                    elif entry.name.lower().endswith(FILE_ENDINGS) and not entry.name.startswith("."):
+                        yield from self._followed(entry, os.path.join(whole, os.fsencode(entry.name)))
         except OSError as err:
-            self._miss(place, err)
-            return []
-        return found
+            self._miss(whole, err)
 
-    def _regular(self, entry: os.DirEntry[bytes]) -> Iterator[tuple[bytes, str]]:
+    def _followed(self, entry: os.DirEntry[str], path: bytes) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the name of ``entry`` and the status of what it leads to.
+
+        Another user's link to what not everybody may read is left out.
+        """
         try:
-            status = entry.stat()
+            status, own = entry.stat(), entry.stat(follow_symlinks=False).st_uid
         except OSError as err:
-            self._miss(entry.path, err, linked=entry.is_symlink())
+            self._miss(path, err, linked=entry.is_symlink())
             return
-        if stat.S_ISREG(status.st_mode):
-            yield entry.path, identity_of(status)
+        if entry.is_symlink() and own not in (status.st_uid, os.geteuid()) and not status.st_mode & 0o004:
+            self._miss(path, PermissionError(errno.EPERM, _FOREIGN_LINK))
+        else:
+            yield entry.name, status
 
     def _miss(self, place: bytes, err: OSError, *, linked: bool = False) -> None:
         """Note a place that cannot be looked at; one that vanished is not there, unless a link leads to it."""
