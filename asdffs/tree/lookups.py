@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -83,11 +84,14 @@ class Values:
 
     def _located(self, path: Path) -> ValueNode | None:
         """Return the value if it is a scalar; None if the whole tree must be read."""
+        text = self._decoded()
         try:
-            found = locate(self._decoded(), path)
+            found = locate(text, path)
         except (InvalidTreeError, MissingValueError):
             return None
-        return None if found.missing or found.kind != "scalar" else scalar_node(found.event)
+        if found.missing or found.kind != "scalar" or found.through or _may_repeat(found.path, text):
+            return None
+        return scalar_node(found.event)
 
     def _decoded(self) -> str:
         try:
@@ -95,6 +99,15 @@ class Values:
         except UnicodeDecodeError as err:
             line = self._text.count(b"\n", 0, err.start) + 1
             raise InvalidTreeError("the tree is not UTF-8", line=line) from err
+
+
+def _may_repeat(path: Path, text: str) -> bool:
+    """Return whether a key of ``path`` may be in its mapping once more: the last one counts, as for asdf."""
+    for key in filter(lambda step: isinstance(step, str), path):
+        word = re.escape(str(key))
+        if len(re.findall(rf"""{word}(?<!\w{word})["']?\s*:""", text)) > 1:
+            return True
+    return False
 
 
 def find_value(root: ValueNode, path: Path) -> ValueNode | None:

@@ -17,7 +17,7 @@ from asdffs.format.header import as_yaml
 from asdffs.tree.paths import Path
 from asdffs.tree.scalar_nodes import LONGEST_LIST, LONGEST_TEXT, MOST_SCALARS, Scalars, array_of, step_of
 from asdffs.tree.syntax import MAX_NESTING, syntax_error
-from asdffs.tree.values import plain_value, reader_of
+from asdffs.tree.values import reader_of, scalar_value
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Scalar: Final = yaml.ScalarEvent
@@ -86,7 +86,7 @@ class _Pass:
 
     def _add(self, event: Any, name: str) -> None:
         """Add a scalar.  One without a name is the root, and no tree."""
-        value = plain_value(event.value) if event.implicit[0] else event.value
+        value = scalar_value(event)
         if type(value) is str and len(value) > LONGEST_TEXT:
             self._found.left_out.append(name)
         elif name:

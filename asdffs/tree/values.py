@@ -1,7 +1,8 @@
 """Reads the meaning of a tree: order, comments, quotes, anchors and flow style do not matter.
 
-Plain scalars are read as in YAML 1.1 (``1.0`` is ``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``).  Other scalars
-are their text.  A written tag is part of the value.  Aliases and merge keys are resolved.
+Scalars without quotes, and those with a tag of YAML's own (``!!int '1'``), are read as in YAML 1.1 (``1.0`` is
+``1.00``, ``yes`` is ``true``, ``1`` is not ``1.0``).  Other scalars are their text.  A written tag is part of the
+value.  Aliases and merge keys are resolved.
 
 Pure.  Memory is proportional to the text: an alias shares its node, and merge keys add a limited number of keys.
 """
@@ -29,6 +30,7 @@ _FLOAT: Final = re.compile(r"[-+]?[0-9]{1,30}\.[0-9]{0,30}(?:[eE][-+][0-9]{1,3})
 #: Characters of the longest text whose value is remembered.
 _CACHED: Final = 64
 _KINDS: Final = ("int", "float", "bool", "null", "timestamp")
+_TAGS: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in _KINDS)
 
 
 class ValueNode:
@@ -145,11 +147,16 @@ def key_name(key: ValueNode) -> str:
 
 
 def scalar_node(event: Any) -> ValueNode:
-    """Return the node of a scalar's YAML event: a Python value for a plain scalar, else its text."""
-    text = event.value
-    if not event.implicit[0]:
-        return ValueNode(event.tag or "", text, 0, text)
-    return ValueNode("", plain_value(text), 0, text)
+    """Return the node of a scalar's YAML event."""
+    tag = "" if event.implicit[0] else event.tag or ""
+    return ValueNode(tag, scalar_value(event), 0, event.value)
+
+
+def scalar_value(event: Any) -> Any:
+    """Return the value of a scalar's YAML event: by its tag if that is one of YAML's own, else as it is written."""
+    if event.implicit[0]:
+        return plain_value(event.value)
+    return _constructed(event.tag, event.value) if event.tag in _TAGS else event.value
 
 
 def plain_value(text: str) -> Any:
@@ -164,14 +171,16 @@ def plain_value(text: str) -> Any:
 @functools.lru_cache(maxsize=1 << 12)
 def _resolved(text: str) -> Any:
     tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
-    if not tag.endswith(_KINDS):
-        return text
+    return _constructed(tag, text) if tag in _TAGS else text
+
+
+def _constructed(tag: str, text: str) -> Any:
     try:
         value = _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, text))
         str(value)  # raises for integers of more than 4300 digits, which no library reads
         return value
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, yaml.YAMLError):
-        return text  # looks like a number but is not valid
+        return text  # looks or is tagged like a number but is not valid
     finally:
         _CONSTRUCTOR.constructed_objects.clear()
         _CONSTRUCTOR.recursive_objects.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from typing import Any
 
@@ -60,3 +61,30 @@ def test_what_json_cannot_hold_is_text() -> None:
 def test_text_that_is_not_utf8() -> None:
     with pytest.raises(InvalidTreeError, match="line 6: the tree is not UTF-8"):
         Values(HEAD.encode() + b"a: \xff\n").find(("a",))
+
+
+@pytest.mark.parametrize(
+    ("tree", "path", "value"),
+    [
+        ("a: 1\na: 2", ("a",), 2),
+        ("a: {b: 1}\n'a': {b: 2}", ("a", "b"), 2),
+        ("a: {b: 1, c: 3}\na: {b: 2}", ("a", "c"), None),
+        ("x_a: 1\na: 2\nb: {a: 3, a: 4}", ("b", "a"), 4),
+        ("x: &x {c: 1}\ny: {<<: {b: *x}}", ("y", "c"), None),
+    ],
+)
+def test_regression_the_first_of_two_equal_keys_was_read(tree: str, path: tuple[str, ...], value: int | None) -> None:
+    """``asdf`` reads the last one, and so do all other readers here."""
+    alone, whole = Values(f"{HEAD}{tree}\n...\n".encode()), Values(f"{HEAD}{tree}\n...\n".encode())
+    whole.root()
+    for values in (alone, whole):
+        found = values.find(path)
+        assert (None if found is None else found.value) == value
+
+
+def test_regression_tags_of_yaml_itself_were_ignored() -> None:
+    tree = "[!!int '12', !!float 3, !!bool yes, !!null '', !!str 12, !!timestamp 2027-06-01, !!int x, !x 1]"
+    values = Values(f"{HEAD}a: {tree}\nb: !!int '12'\n...\n".encode())
+    found = values.find(("b",))
+    assert (found.value, found.text) == (12, "12") if found else False
+    assert plain(values.root())["a"] == [12, 3.0, True, None, "12", datetime.date(2027, 6, 1), "x", "1"]
