@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from contextlib import closing
 
 from asdffs.errors import UsageError
 from asdffs.storage.remote.urls import is_remote
-
-logger = logging.getLogger(__name__)
 
 
 def chosen_files(arguments: argparse.Namespace) -> list[str]:
@@ -32,7 +29,7 @@ def chosen_files(arguments: argparse.Namespace) -> list[str]:
 
 
 def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str]:
-    from asdffs.cli.index import BROKEN, indexed
+    from asdffs.cli.index import indexed, tell_unread
     from asdffs.tree.conditions import parse_condition
     from asdffs.workflows.catalog.places import catalog_of, roots_of
     from asdffs.workflows.catalog.query import candidates
@@ -41,10 +38,9 @@ def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str
 
     path, roots = catalog_of(arguments.catalog), roots_of(directories)
     condition = parse_condition(arguments.where)
-    done = indexed(path, roots)
-    if done.unread:
-        told = "1 file cannot be read, and is" if done.unread == 1 else f"{done.unread} files cannot be read, and are"
-        logger.warning("%s left out; why: asdffs find --sql %s", told, BROKEN)
+    indexed(path, roots)
     there = {file for file, _ in Walk(roots).files()}  # whatever paths the catalogue, which others may write, has now
     with closing(open_catalog(path, writable=False)) as catalog:
-        return [os.fsdecode(file) for file in candidates(catalog, condition, roots) if file in there]
+        tell_unread(catalog, roots)
+        found = [match.path for match in candidates(catalog, condition, roots)]
+        return sorted(os.fsdecode(file) for file in found if file in there)

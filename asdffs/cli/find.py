@@ -13,9 +13,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
+from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.index import indexed
+from asdffs.cli.file_errors import failed
+from asdffs.cli.index import indexed, tell_unread, way_here
+from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import on_one_line, say
+from asdffs.cli.yaml_text import as_yaml
 from asdffs.errors import UsageError
 from asdffs.tree.conditions import MISSING, parse_condition
 from asdffs.tree.paths import format_path, parse_paths
@@ -34,25 +38,37 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.fresh:
         if not roots:
             raise UsageError("--fresh: name the directories to look at")
-        indexed(path, roots)
+        indexed(path, roots, way_here(arguments))
     with closing(open_catalog(path, writable=False)) as catalog:
         return _select(arguments, catalog) if arguments.sql else _find(arguments, catalog, roots)
 
 
 def _find(arguments: argparse.Namespace, catalog: Catalog, roots: Sequence[bytes]) -> int:
     paths = parse_paths(arguments.columns) if arguments.columns else []
-    found = find(catalog, parse_condition(arguments.condition), roots, paths)
-    names = ["file", *map(format_path, paths)]
+    condition = parse_condition(arguments.condition)
+    facts = {"operation": "reading", "block": None, "done": 0, "total": 0, "unit": "files"}
+
+    def note(done: int, total: int) -> None:
+        facts.update(done=done, total=total)
+
+    with shown(lambda: [facts], "finding"):
+        found, failures = find(catalog, condition, roots, paths, remote_of(arguments), note)
+    _print(arguments, ["file", *map(format_path, paths)], found)
+    tell_unread(catalog, roots)
+    codes = [failed(name, err) for name, err in failures]
+    return int(max([*codes, ExitCode.OK if found else ExitCode.NOT_FOUND]))
+
+
+def _print(arguments: argparse.Namespace, names: Sequence[str], found: Sequence[Match]) -> None:
     rows = ([os.fsdecode(match.path), *match.values] for match in found)
     if arguments.null:
         _write_paths(found)
-    elif arguments.json and not paths:
+    elif arguments.json and not arguments.columns:
         print(json.dumps([os.fsdecode(match.path) for match in found], indent=2))
-    elif arguments.json or arguments.csv or paths:
+    elif arguments.json or arguments.csv or arguments.columns:
         _print_table(arguments, names, rows)
     else:
         say(*(os.fsdecode(match.path) for match in found))
-    return int(ExitCode.OK if found else ExitCode.NOT_FOUND)
 
 
 def _select(arguments: argparse.Namespace, catalog: Catalog) -> int:
@@ -81,14 +97,21 @@ def _print_table(arguments: argparse.Namespace, names: Sequence[str], rows: Iter
 
 
 def _for_json(cell: Any) -> Any:
-    if cell is MISSING or (isinstance(cell, float) and not math.isfinite(cell)):
-        return None
-    return cell.isoformat() if isinstance(cell, datetime.date) else cell
+    """Return a value as JSON has it; a missing one is null, a date and a number that is not finite are texts."""
+    if isinstance(cell, dict):
+        return {key: _for_json(item) for key, item in cell.items()}
+    if isinstance(cell, list):
+        return list(map(_for_json, cell))
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return as_yaml(cell)
+    if isinstance(cell, datetime.date):
+        return cell.isoformat()
+    return None if cell is MISSING else cell
 
 
 def _text(cell: Any) -> str:
     if cell is MISSING or cell is None:
         return ""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
+    if isinstance(cell, (bool, dict, list)):
+        return json.dumps(_for_json(cell), ensure_ascii=False)
     return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from asdffs.cli.ahead import texts
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
@@ -17,6 +16,7 @@ from asdffs.errors import AsdffsError, UsageError
 from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import Path, format_path, parse_path
+from asdffs.workflows.ahead import texts
 
 if TYPE_CHECKING:  # conditions take as long to import as all of this
     from asdffs.tree.conditions import Condition

@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from asdffs.cli.ahead import texts
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.errors import AsdffsError
-from asdffs.tree.conditions import LONGEST_VALUE, compile_pattern
 from asdffs.tree.lookups import Values, for_json, short, walk
 from asdffs.tree.paths import Path, format_path
+from asdffs.tree.patterns import LONGEST_VALUE, compile_pattern
 from asdffs.tree.values import ValueNode
+from asdffs.workflows.ahead import texts
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from asdffs.workflows.catalog.indexing import WHOLE, Indexed, Part, Way, update,
 from asdffs.workflows.catalog.parquet import export
 from asdffs.workflows.catalog.places import catalog_of, roots_of
 from asdffs.workflows.catalog.sinks import sink_at
-from asdffs.workflows.catalog.store import open_catalog
+from asdffs.workflows.catalog.store import Catalog, open_catalog
 
 logger = logging.getLogger(__name__)
 
@@ -106,15 +106,20 @@ def _part_of(text: str | None) -> Part:
 
 def _way_of(arguments: argparse.Namespace) -> AbstractContextManager[Way]:
     """Return how files are read.  Raises ``UsageError``, and as ``cluster_way``."""
-    jobs, remote = arguments.jobs, remote_of(arguments)
+    jobs, way = arguments.jobs, way_here(arguments, arguments.jobs)
     if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
         raise UsageError(f"--jobs {jobs}: give a number from 1 to {_MOST_JOBS}")
-    remote = remote._replace(cache=False)  # a file is read once
     if arguments.dask:
         from asdffs.workflows.catalog.cluster import cluster_way
 
-        return cluster_way(arguments.dask, remote)
-    return nullcontext(Way(jobs or len(os.sched_getaffinity(0)), remote))
+        return cluster_way(arguments.dask, way.remote)
+    return nullcontext(way)
+
+
+def way_here(arguments: argparse.Namespace, jobs: int | None = None) -> Way:
+    """Return how ``jobs`` processes of this machine, or one a processor, read files."""
+    remote = remote_of(arguments)._replace(cache=False)  # a file is read once
+    return Way(jobs or len(os.sched_getaffinity(0)), remote)
 
 
 def indexed(
@@ -131,6 +136,14 @@ def indexed(
 
     with closing(open_catalog(path, writable=True)) as catalog, shown(lambda: [facts], "indexing"):
         return update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part, forget=forget)
+
+
+def tell_unread(catalog: Catalog, roots: Sequence[bytes]) -> None:
+    """Warn of files below ``roots`` that are left out because the index could not read them."""
+    count = catalog.unread(roots)
+    if count:
+        told = "1 file cannot be read, and is" if count == 1 else f"{count} files cannot be read, and are"
+        logger.warning("%s left out; why: asdffs find --sql %s", told, BROKEN)
 
 
 def _listed(name: str | None) -> list[str]:

@@ -9,7 +9,6 @@ import os
 from contextlib import closing
 from typing import Final
 
-from asdffs.cli.ahead import read_ahead
 from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import name_file
@@ -20,6 +19,7 @@ from asdffs.cli.saying import say
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import AsdffsError, MissingFileError, UsageError
 from asdffs.storage.remote.urls import shown_name
+from asdffs.workflows.ahead import read_ahead
 from asdffs.workflows.zarr_references.checking import changed_files
 from asdffs.workflows.zarr_references.making import FileArrays, References, arrays_of, make_references
 from asdffs.workflows.zarr_references.zarr_metadata import Zarr2, Zarr3, ZarrFormat

@@ -1,6 +1,6 @@
 """Conditions on the values of a tree: ``roman.meta.instrument.name == "WFI" and roman.meta.exposure.time > 100``.
 
-Grammar, loosest first::
+Grammar, loosest first (docs/conditions.md is for users)::
 
     condition = both *( "or" both )
     both      = one *( "and" one )
@@ -8,31 +8,56 @@ Grammar, loosest first::
     operator  = "==" | "!=" | "<" | "<=" | ">" | ">=" | "=~" | "in"
     literal   = a decimal number, "string", 'string', true, false, null | "[" literal *( "," literal ) "]"
 
-In a string only its own quote is escaped, by a backslash; every other backslash stays.
-A path alone is true if its value is there and is not false, null, zero or empty.  A comparison with a value that is
-missing, or of another kind, is false; ``!=`` is true then.  ``=~`` searches for a regular expression.  Nothing is
-ever evaluated as Python.  Pure functions.
+In a string only its own quote is escaped, by a backslash; every other backslash stays.  Nothing is ever evaluated as
+Python.
+
+There is one evaluator, for many trees at once.  Its answers are True, False, and None: not known, because the value
+is not known (``Mark``).  A tree that is read knows all its values.  A catalogue does not, and asks the file then.
+Pure functions.
 """
 
 from __future__ import annotations
 
 import datetime
+import functools
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Final, Protocol
 
 from asdffs.errors import UsageError
-from asdffs.tree.paths import IN_CONDITION, Path, format_path, parse_prefix
+from asdffs.tree.paths import IN_CONDITION, Path, parse_prefix
+from asdffs.tree.patterns import LONGEST_VALUE, compile_pattern
+from asdffs.tree.values import plain_value
 
 #: What a lookup returns for a path that is not in the tree.
 MISSING: Final = object()
-_TIME: Final = re.compile(r"(?<=^\d{4}-\d\d-\d\d) +(?=\d)")
-#: Bounds of a search: one pattern on one value must not take seconds.
-_LONGEST_PATTERN: Final = 200
-LONGEST_VALUE: Final = 1000
-_MOST_REPEATS: Final = 3
+
+
+class Mark(Enum):
+    """What a lookup returns for a value that is no scalar, or that it does not know.
+
+    ``EMPTY``, ``FULL``: a mapping or sequence, without or with content.  ``LEFT_OUT``: something that is not empty.
+    ``UNKNOWN``: perhaps nothing.
+    """
+
+    EMPTY = "empty"
+    FULL = "full"
+    LEFT_OUT = "left out"
+    UNKNOWN = "unknown"
+
+    def __bool__(self) -> bool:
+        return self is not Mark.EMPTY
+
+
+_UNKNOWN: Final = (Mark.LEFT_OUT, Mark.UNKNOWN)
+#: A year or a month, which is its first day, and a time without seconds.
+_DAY_LEFT_OUT: Final = re.compile(r"(\d{4})(-\d\d)?")
+_SECONDS_LEFT_OUT: Final = re.compile(r"([Tt ]\d\d:\d\d)(?![\d:])")
+_DATE: Final = re.compile(r"\d{4}-\d\d")
 _DEEPEST: Final = 50
+_LONGEST_NUMBER: Final = 400
 _SPACE: Final = re.compile(r"\s*")
 _WORD: Final = re.compile(r"(?:and|or|not|in|exists)\b")
 _OPERATOR: Final = re.compile(r"==|!=|<=|>=|=~|<|>|in\b")
@@ -42,6 +67,7 @@ _LITERAL: Final = re.compile(
 )
 _NUMBERS: Final = frozenset({int, float})
 _WORDS: Final = {"true": True, "false": False, "null": None}
+_ORDERED: Final = ((int, float), str, datetime.datetime)
 _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -49,26 +75,22 @@ _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
 }
 
-#: Returns the value at a path, or ``MISSING``.
+#: Returns the value at a path, ``MISSING`` or a ``Mark``.
 Lookup = Callable[[Path], Any]
-#: The values of many trees at each path.
-Columns = Mapping[Path, Sequence[Any]]
+#: The same for many trees, whose number is always the same.
+Columns = Callable[[Path], Sequence[Any]]
 
 
 class Condition(Protocol):
     """A condition that was parsed."""
 
-    def holds(self, lookup: Lookup) -> bool:
-        """Return whether it holds for the values that ``lookup`` returns."""
+    def holds_each(self, columns: Columns) -> list[bool | None]:
+        """Return for each tree whether the condition holds; None if ``columns`` does not know enough."""
 
-    def holds_each(self, columns: Columns, count: int) -> list[bool]:
-        """Return for each of ``count`` trees whether it holds: as ``holds``, but much faster for many.
 
-        ``columns``: path -> the value in each tree, or ``MISSING``; a path that is not there is missing in all.
-        """
-
-    def paths(self) -> set[Path]:
-        """Return the paths that it looks up."""
+def holds(condition: Condition, lookup: Lookup) -> bool:
+    """Return whether ``condition`` holds for one tree, whose ``lookup`` knows every value."""
+    return bool(condition.holds_each(lambda path: (lookup(path),))[0])
 
 
 def parse_condition(text: str) -> Condition:
@@ -79,148 +101,135 @@ def parse_condition(text: str) -> Condition:
     return found
 
 
-class _Either(NamedTuple):
-    parts: list[Condition]
+class _Joined:
+    """Parts with ``or`` (``decides`` is True) or ``and`` (it is False): one such part decides."""
 
-    def holds(self, lookup: Lookup) -> bool:
-        return any(part.holds(lookup) for part in self.parts)
+    def __init__(self, parts: Sequence[Condition], *, decides: bool) -> None:
+        self._parts = parts
+        self._decides = decides
 
-    def holds_each(self, columns: Columns, count: int) -> list[bool]:
-        return list(map(any, zip(*(part.holds_each(columns, count) for part in self.parts), strict=True)))
-
-    def paths(self) -> set[Path]:
-        return {path for part in self.parts for path in part.paths()}
-
-
-class _Both(NamedTuple):
-    parts: list[Condition]
-
-    def holds(self, lookup: Lookup) -> bool:
-        return all(part.holds(lookup) for part in self.parts)
-
-    def holds_each(self, columns: Columns, count: int) -> list[bool]:
-        return list(map(all, zip(*(part.holds_each(columns, count) for part in self.parts), strict=True)))
-
-    def paths(self) -> set[Path]:
-        return {path for part in self.parts for path in part.paths()}
+    def holds_each(self, columns: Columns) -> list[bool | None]:
+        decides, held = self._decides, self._parts[0].holds_each(columns)
+        for part in self._parts[1:]:
+            if held.count(decides) == len(held):
+                break
+            held = [
+                decides
+                if one is decides or other is decides
+                else None
+                if one is None or other is None
+                else not decides
+                for one, other in zip(held, part.holds_each(columns), strict=True)
+            ]
+        return held
 
 
-class _Not(NamedTuple):
-    part: Condition
+class _Not:
+    def __init__(self, part: Condition) -> None:
+        self._part = part
 
-    def holds(self, lookup: Lookup) -> bool:
-        return not self.part.holds(lookup)
-
-    def holds_each(self, columns: Columns, count: int) -> list[bool]:
-        return [not held for held in self.part.holds_each(columns, count)]
-
-    def paths(self) -> set[Path]:
-        return self.part.paths()
+    def holds_each(self, columns: Columns) -> list[bool | None]:
+        return [None if held is None else not held for held in self._part.holds_each(columns)]
 
 
-class _Exists(NamedTuple):
-    path: Path
+class _Exists:
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-    def holds(self, lookup: Lookup) -> bool:
-        return lookup(self.path) is not MISSING
-
-    def holds_each(self, columns: Columns, count: int) -> list[bool]:
-        return [value is not MISSING for value in _column(columns, self.path, count)]
-
-    def paths(self) -> set[Path]:
-        return {self.path}
+    def holds_each(self, columns: Columns) -> list[bool | None]:
+        return [None if value is Mark.UNKNOWN else value is not MISSING for value in columns(self._path)]
 
 
-class _True(NamedTuple):
-    path: Path
+class _True:
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-    def holds(self, lookup: Lookup) -> bool:
-        value = lookup(self.path)
-        return value is not MISSING and bool(value)
-
-    def holds_each(self, columns: Columns, count: int) -> list[bool]:
-        return [value is not MISSING and bool(value) for value in _column(columns, self.path, count)]
-
-    def paths(self) -> set[Path]:
-        return {self.path}
+    def holds_each(self, columns: Columns) -> list[bool | None]:
+        return [
+            None if value is Mark.UNKNOWN else value is not MISSING and bool(value) for value in columns(self._path)
+        ]
 
 
-class _Comparison(NamedTuple):
-    path: Path
-    name: str
-    literal: Any
+class _Comparison:
+    def __init__(self, path: Path, name: str, literal: Any) -> None:
+        self._path = path
+        self._name = name
+        self._literal = literal
 
-    def holds(self, lookup: Lookup) -> bool:
-        return compare(self.name, lookup(self.path), self.literal)
-
-    def holds_each(self, columns: Columns, count: int) -> list[bool]:
-        values = _column(columns, self.path, count)
-        order = _ORDER.get(self.name)
-        if order is not None and isinstance(self.literal, (int, float)) and not isinstance(self.literal, bool):
-            name, literal = self.name, self.literal
+    def holds_each(self, columns: Columns) -> list[bool | None]:
+        name, literal, values = self._name, self._literal, columns(self._path)
+        order = _ORDER.get(name)
+        if order is not None and literal.__class__ in _NUMBERS:
             return [
                 order(value, literal) if value.__class__ in _NUMBERS else compare(name, value, literal)
                 for value in values
             ]
-        return _compare_each(self.name, values, self.literal)
-
-    def paths(self) -> set[Path]:
-        return {self.path}
+        return _compare_each(name, values, literal)
 
 
-def _column(columns: Columns, path: Path, count: int) -> Sequence[Any]:
-    values = columns.get(path)
-    return [MISSING] * count if values is None else values
-
-
-def _compare_each(name: str, values: Sequence[Any], literal: Any) -> list[bool]:
+def _compare_each(name: str, values: Sequence[Any], literal: Any) -> list[bool | None]:
     """Return ``compare`` of each of ``values``, of which many are the same."""
-    known: dict[type, dict[Any, bool]] = {}
-    found: list[bool] = []
+    known: dict[type, dict[Any, bool | None]] = {}
+    found: list[bool | None] = []
     for value in values:
-        if isinstance(value, (dict, list)):
+        if isinstance(value, (dict, list, datetime.date)):  # equal instants have different texts
             found.append(compare(name, value, literal))
             continue
         results = known.setdefault(value.__class__, {})  # 1, 1.0 and True are the same key, and not the same value
-        result = results.get(value)
-        if result is None:
-            result = results[value] = compare(name, value, literal)
-        found.append(result)
+        if value not in results:
+            results[value] = compare(name, value, literal)
+        found.append(results[value])
     return found
 
 
-def compare(name: str, value: Any, literal: Any) -> bool:
-    """Return the result of the operator ``name`` on a value of the tree and a literal.
+def compare(name: str, value: Any, literal: Any) -> bool | None:
+    """Return the result of the operator ``name`` on a value of the tree and a literal; None if it is not known.
 
-    A number equals a number whatever its type.  Dates and times are compared as text in ISO 8601, with a ``T``.
+    A number equals a number whatever its type.  A date is an instant, and a pattern sees it in ISO 8601.
     """
+    if value in _UNKNOWN:
+        return None
     if value is MISSING:
         return name == "!="
     if isinstance(value, datetime.date):
-        value, literal = value.isoformat(), _iso(literal)
+        value, literal = (value.isoformat(), literal) if name == "=~" else (_instant(value), _as_instant(literal))
     if name == "=~":
         return isinstance(value, str) and literal.search(value[:LONGEST_VALUE]) is not None
     if name == "in":
         return any(_equal(value, item) for item in literal)
     if name in ("==", "!="):
         return _equal(value, literal) == (name == "==")
-    kinds = (str, str) if isinstance(value, str) else ((int, float), (int, float))
-    same_kind = isinstance(value, kinds[0]) and isinstance(literal, kinds[1]) and not isinstance(value, bool)
+    if isinstance(value, bool) or isinstance(literal, bool):
+        return False
+    same_kind = any(isinstance(value, kind) and isinstance(literal, kind) for kind in _ORDERED)
     return same_kind and _ORDER[name](value, literal)
 
 
-def _iso(literal: Any) -> Any:
-    """Return a literal with a ``T`` between date and time; lists item by item, anything else as it is."""
-    if isinstance(literal, str):
-        return _TIME.sub("T", literal, count=1)
-    return [_iso(item) for item in literal] if isinstance(literal, (list, tuple)) else literal
+def _instant(value: datetime.date) -> datetime.datetime:
+    """Return the instant of a date, which is its first, or of a time, which is UTC without a zone (YAML 1.1)."""
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    return value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+
+
+def _as_instant(literal: Any) -> Any:
+    """Return the instant that a literal means, item by item of a list; a literal that is no date as it is."""
+    if isinstance(literal, list):
+        return [_as_instant(item) for item in literal]
+    return _read_instant(literal) if isinstance(literal, str) else literal
+
+
+@functools.lru_cache(maxsize=1 << 8)
+def _read_instant(text: str) -> Any:
+    if month := _DAY_LEFT_OUT.fullmatch(text):
+        text = f"{month[1]}{month[2] or '-01'}-01"
+    value = plain_value(_SECONDS_LEFT_OUT.sub(r"\1:00", text))
+    return _instant(value) if isinstance(value, datetime.date) else text
 
 
 def _equal(value: Any, literal: Any) -> bool:
     if isinstance(value, bool) or isinstance(literal, bool):
         return value is literal
-    if isinstance(literal, str) and value is not None and not isinstance(value, (int, float, list, dict)):
-        return str(value) == literal
     return bool(value == literal)
 
 
@@ -237,7 +246,7 @@ class _Parser:
         parts = [self._both(depth)]
         while self._takes("or"):
             parts.append(self._both(depth))
-        return parts[0] if len(parts) == 1 else _Either(parts)
+        return parts[0] if len(parts) == 1 else _Joined(parts, decides=True)
 
     def end(self) -> None:
         self._space()
@@ -250,7 +259,7 @@ class _Parser:
         parts = [self._one(depth)]
         while self._takes("and"):
             parts.append(self._one(depth))
-        return parts[0] if len(parts) == 1 else _Both(parts)
+        return parts[0] if len(parts) == 1 else _Joined(parts, decides=False)
 
     def _one(self, depth: int) -> Condition:
         if self._takes("not"):
@@ -296,12 +305,16 @@ class _Parser:
         found = _LITERAL.match(self._text, self._at)
         if found is None:
             raise self._wrong('a number, a "string", true, false or null is expected here')
+        if _DATE.match(self._text, self._at):
+            raise self._wrong("put a date into quotes")
         self._at = found.end()
         if found["string"] is not None:
             return _unquoted(found["string"])
         if found["word"] is not None:
             return _WORDS[found["word"]]
-        return float(found["number"]) if re.search(r"[.eE]", found["number"]) else int(found["number"][:400])
+        if len(found["number"]) > _LONGEST_NUMBER:
+            raise self._wrong(f"a number of more than {_LONGEST_NUMBER} characters ends here")
+        return float(found["number"]) if re.search(r"[.eE]", found["number"]) else int(found["number"])
 
     def _literals(self) -> list[Any]:
         if not self._text.startswith("[", self._at):
@@ -348,50 +361,3 @@ def _unquoted(string: str) -> str:
     """Return what is inside the quotes: a backslash is as typed, but for one before the quote."""
     quote = string[0]
     return re.sub(r"\\(.)", lambda pair: quote if pair[1] == quote else pair[0], string[1:-1], flags=re.DOTALL)
-
-
-def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a regular expression whose search takes bounded time.
-
-    Refused (``UsageError``) are patterns that are too long, refer back, repeat a repetition, or repeat too often.
-    """
-    if len(text) > _LONGEST_PATTERN:
-        raise UsageError(f"a regular expression has at most {_LONGEST_PATTERN} characters")
-    try:
-        parsed = re._parser.parse(text, flags)  # type: ignore[attr-defined]  # how re itself reads a pattern
-    except (re.error, OverflowError, RecursionError) as err:
-        raise UsageError(f"{text!r} is not a regular expression: {err}") from err
-    if _repeats(parsed, text, inside=False) > _MOST_REPEATS:
-        raise UsageError(f"the regular expression {text!r} has more than {_MOST_REPEATS} of '*', '+' and '{{'")
-    return re.compile(text, flags)
-
-
-def _repeats(parsed: Any, text: str, *, inside: bool) -> int:
-    """Count the repetitions of a parsed pattern."""
-    count = 0
-    for name, value in parsed:
-        kind = str(name)
-        if kind in ("GROUPREF", "GROUPREF_EXISTS", "ASSERT", "ASSERT_NOT"):
-            raise UsageError(
-                f"the regular expression {text!r} refers to other parts of the text, which may take for ever"
-            )
-        repeats = kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT") and int(value[1]) > 1
-        if repeats and inside:
-            raise UsageError(f"the regular expression {text!r} repeats a repetition, which may take for ever")
-        count += repeats
-        for part in value if isinstance(value, (list, tuple)) else ():
-            count += _inner(part, text, inside=inside or repeats)
-    return count
-
-
-def _inner(part: Any, text: str, *, inside: bool) -> int:
-    if isinstance(part, re._parser.SubPattern):  # type: ignore[attr-defined]
-        return _repeats(part, text, inside=inside)
-    if isinstance(part, list):
-        return sum(_inner(one, text, inside=inside) for one in part)
-    return 0
-
-
-def describe(condition: Condition) -> str:
-    """Return the paths of a condition as text, for messages."""
-    return ", ".join(sorted(format_path(path) for path in condition.paths()))

@@ -45,13 +45,13 @@ class Values:
 
     def hold(self, condition: Condition) -> bool:
         """Return whether a condition holds for the values.  Raises ``InvalidTreeError``."""
-        from asdffs.tree.conditions import MISSING
+        from asdffs.tree.conditions import MISSING, holds
 
         def lookup(path: Path) -> Any:
             found = self.find(path)
-            return MISSING if found is None else plain(found)
+            return MISSING if found is None else found.value
 
-        return condition.holds(lookup)
+        return holds(condition, lookup)
 
     def written(self, path: Path) -> str | None:
         """Return the text of the value as it is written, with tag and anchor; None if it is missing.

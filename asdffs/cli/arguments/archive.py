@@ -66,6 +66,7 @@ the catalogue.  --fresh runs asdffs index on DIR first.  docs/catalog.md describ
     parser.add_argument("--sql", action="store_true", help="CONDITION is a SELECT over the tables of the catalogue")
     parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
     add_json(parser, "one JSON array")
+    add_remote(parser)
     return parser
 
 

@@ -2,7 +2,7 @@
 
 Values of one path in many files are alike, so a column compresses well, and a query reads only the columns that it
 names.  A column is a JSON list with one item for each file, compressed.  JSON has no dates and no missing values, so
-these are lists with a mark, and so are lists, mappings and arrays, of which only their being there is kept.
+these are lists with a mark, and so are empty lists and mappings, and what is left out.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from enum import Enum, Flag, auto
+from enum import Flag, auto
 from typing import Any, Final, NamedTuple
 
-from asdffs.tree.conditions import MISSING
+from asdffs.tree.conditions import MISSING, Mark
 
 #: Files in a chunk.
 FILES: Final = 1000
@@ -23,16 +23,6 @@ _LEVEL: Final = 1
 #: Bytes of the largest column: 1,000 texts of 65,536 characters, of which each takes 12 bytes in JSON, have fewer.
 _LARGEST: Final = 1 << 30
 _MISSING_MARK: Final[list[Any]] = []
-
-
-class Collection(Enum):
-    """A value that is no scalar: an empty list or mapping, or one whose content is not in this column."""
-
-    EMPTY = "empty"
-    MORE = "more"
-
-    def __bool__(self) -> bool:
-        return self is Collection.MORE
 
 
 class Kinds(Flag):
@@ -53,7 +43,7 @@ class Kinds(Flag):
 
 
 _KINDS: Final = {bool: Kinds.BOOL, float: Kinds.FLOAT, str: Kinds.TEXT}
-_KINDS_TOO: Final = {datetime.date: Kinds.TIME, datetime.datetime: Kinds.TIME, Collection: Kinds.COLLECTION}
+_KINDS_TOO: Final = {datetime.date: Kinds.TIME, datetime.datetime: Kinds.TIME, Mark: Kinds.COLLECTION}
 
 
 def kinds_of(values: Sequence[Any]) -> Kinds:
@@ -117,7 +107,7 @@ def unpack_json(packed: bytes) -> str:
 
 
 def _for_sql(value: Any) -> Any:
-    if value is MISSING or isinstance(value, Collection):
+    if value is MISSING or isinstance(value, Mark):
         return []
     if isinstance(value, datetime.date):
         return value.isoformat()
@@ -132,7 +122,7 @@ def _marked(value: Any) -> Any:
         return ["time", value.isoformat()]
     if isinstance(value, datetime.date):
         return ["date", value.isoformat()]
-    if isinstance(value, Collection):
+    if isinstance(value, Mark):
         return [value.value]
     raise TypeError(f"a scalar of {type(value).__name__}")
 
@@ -141,7 +131,7 @@ def _unmarked(value: list[Any]) -> Any:
     if not value:
         return MISSING
     if len(value) == 1:
-        return Collection(value[0])
+        return Mark(value[0])
     kind, text = value
     if kind == "time":
         return datetime.datetime.fromisoformat(text)

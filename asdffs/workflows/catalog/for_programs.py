@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+from asdffs.document.scanning import naming
 from asdffs.tree.conditions import MISSING, parse_condition
 from asdffs.tree.paths import parse_path
 from asdffs.workflows.catalog.indexing import Way, update
@@ -20,7 +21,7 @@ def find_files(
 ) -> tuple[list[str], dict[str, list[Any]]]:
     """Return the files for which ``condition`` holds, sorted, and the values of each column; see ``asdffs.find``.
 
-    A file that has no such value has None.
+    A file that has no such value has None.  Raises what kept a file from being read whose values are not known.
     """
     path, roots = catalog_of(catalog), roots_of(places)
     wanted = [parse_path(column) for column in columns]
@@ -29,8 +30,11 @@ def find_files(
             update(opened, roots, Way(1), lambda done, total: None)
     with closing(open_catalog(path, writable=False)) as opened:
         found = find(opened, None if condition is None else parse_condition(condition), roots, wanted)
-    values = _transposed(found, len(columns))
-    return [os.fsdecode(match.path) for match in found], dict(zip(columns, values, strict=True))
+    for name, err in found.failures:
+        with naming(name):
+            raise err
+    values = _transposed(found.matches, len(columns))
+    return [os.fsdecode(match.path) for match in found.matches], dict(zip(columns, values, strict=True))
 
 
 def _transposed(found: Sequence[Match], count: int) -> list[list[Any]]:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from asdffs.errors import NotSupportedError, StorageError
-from asdffs.tree.conditions import MISSING
-from asdffs.workflows.catalog.chunks import Collection, Kinds
+from asdffs.tree.conditions import MISSING, Mark
+from asdffs.workflows.catalog.chunks import Kinds
 from asdffs.workflows.catalog.sinks import Sink
 from asdffs.workflows.catalog.store import Catalog
 
@@ -118,12 +118,12 @@ def _array(values: Sequence[Any], kind: str) -> Any:
 
 
 def _number(value: Any) -> Any:
-    return None if value is MISSING or isinstance(value, Collection) else value
+    return None if value is MISSING or isinstance(value, Mark) else value
 
 
 def _text(value: Any) -> str | None:
     """Return a value as text: dates as in ISO 8601, and all but text in the form of JSON."""
-    if value is None or value is MISSING or isinstance(value, Collection):
+    if value is None or value is MISSING or isinstance(value, Mark):
         return None
     if isinstance(value, datetime.date):
         return value.isoformat()

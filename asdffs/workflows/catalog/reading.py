@@ -20,10 +20,11 @@ from asdffs.format.scanner import drive, scan_block_header
 from asdffs.scheduling import SingleThread
 from asdffs.storage.backend import Backend
 from asdffs.storage.remote.urls import is_remote
+from asdffs.tree.conditions import Mark
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.paths import format_path
 from asdffs.tree.scalars import Scalars, read_scalars
-from asdffs.workflows.catalog.chunks import Collection, Column, pack_columns
+from asdffs.workflows.catalog.chunks import Column, pack_columns
 from asdffs.workflows.catalog.store import FileRow
 
 if TYPE_CHECKING:
@@ -134,14 +135,13 @@ def _read(path: bytes, identity: str, size: int, backend: Backend) -> tuple[File
         arrays=tuple(_array(array, blocks, len(layout.offsets)) for array in found.arrays),
         blocks=tuple(blocks),
     )
-    return row, {**found.values, **_collections(found)}
+    return row, {**found.values, **_marks(found)}
 
 
-def _collections(found: Scalars) -> dict[str, Collection]:
+def _marks(found: Scalars) -> dict[str, Mark]:
     """Return what is there and has no scalars in the catalogue."""
-    names = dict.fromkeys(found.empty, Collection.EMPTY)
-    more = [*(name for name in found.left_out if name != "."), *(format_path(array.path) for array in found.arrays)]
-    return names | dict.fromkeys(more, Collection.MORE)
+    left_out = [*found.left_out, *(format_path(array.path) for array in found.arrays)]
+    return dict.fromkeys(found.empty, Mark.EMPTY) | dict.fromkeys(left_out, Mark.LEFT_OUT)
 
 
 def _blocks(part: Backend, layout: Layout) -> list[tuple[Any, ...]]:

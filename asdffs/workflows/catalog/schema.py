@@ -20,8 +20,8 @@ from asdffs.workflows.catalog.sql import prepare
 #: What ``application_id`` is in the header of a catalogue: "asdf".  Catalogues of asdffs 0.2 have 0.
 _APPLICATION: Final = 0x61736466
 _APPLICATION_AT: Final = slice(68, 72)
-#: Changes whenever the tables do; an older catalogue is made anew.
-_VERSION: Final = 2
+#: Changes whenever the tables do, or what they say; an older catalogue is made anew.
+_VERSION: Final = 3
 _SCHEMA: Final = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, identity TEXT NOT NULL, size INTEGER NOT NULL,

@@ -212,13 +212,11 @@ class Catalog:
             if place in wanted:
                 yield path, place
 
-    def left_out(self, roots: Sequence[bytes]) -> Iterator[tuple[bytes, list[str]]]:
-        """Yield path and what is left out of each file below ``roots`` of which the catalogue has not everything."""
+    def unread(self, roots: Sequence[bytes]) -> int:
+        """Return how many files below ``roots`` (all without roots) could not be read."""
         below = " OR ".join(_BELOW for _ in roots) or "1"
-        query = f"SELECT path, left_out FROM files WHERE left_out != '' AND ({below})"
-        with _damage(self.path):
-            for path, names in self._sql.execute(query, [one for root in roots for one in _below(root)]):
-                yield path, list(json.loads(names))
+        query = f"SELECT count(*) FROM files WHERE error != '' AND ({below})"
+        return int(self._sql.execute(query, [one for root in roots for one in _below(root)]).fetchone()[0])
 
     def columns(self, path: str) -> dict[int, list[Any]]:
         """Return the values at a dotted path: chunk -> one value for each place.  Raises ``StorageError``."""
