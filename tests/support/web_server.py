@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -48,7 +49,8 @@ Fault = Callable[[Request], Answer | None]
 class WebServer:
     """Serves ``objects``, by their paths.  ``requests``: all so far.  ``fault(request)``: an answer, or None."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    def __init__(self, host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> None:
+        """``context``: of a server for https."""
         self.objects: dict[str, bytes] = {}
         self.requests: list[Request] = []
         self.sent = 0
@@ -59,11 +61,15 @@ class WebServer:
         self._lock = threading.Condition()
         self._server = ThreadingHTTPServer((host, 0), self._handler())
         self._server.daemon_threads = True
+        self._scheme = "http" if context is None else "https"
+        if context is not None:
+            plain = self._server.socket  # a client that goes away during the handshake ends only its own thread
+            self._server.socket = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     @property
     def url(self) -> str:
-        return "http://{}:{}".format(*self._server.server_address)
+        return "{}://{}:{}".format(self._scheme, *self._server.server_address)
 
     def put(self, path: str, raw: bytes) -> str:
         """Serve ``raw`` at ``path``; return the URL."""

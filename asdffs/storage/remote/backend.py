@@ -28,6 +28,7 @@ from asdffs.storage.remote.transport import (
     Transport,
     Trouble,
     Validator,
+    checked,
 )
 from asdffs.storage.remote.urls import Url, parse_url
 from asdffs.storage.remote.web_head import Head
@@ -277,10 +278,14 @@ def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBac
 def _first_request(url: Url, options: RemoteOptions, seconds: float) -> tuple[Head, Transport]:
     """Return the head of the file, and the transport for the rest.  Raises ``RequestError``, ``AsdffsError``."""
     check_installed(url)
+    transport: Transport
     if url.is_web:
-        return open_web(url, _HEAD, options, seconds)
-    transport = StoreTransport(url, options, seconds)
-    return Head(transport.get(0, _HEAD, None), url.text, None, ranges=True), transport
+        head, transport = open_web(url, _HEAD, options, seconds)
+    else:
+        transport = StoreTransport(url, options, seconds)
+        head = Head(transport.get(0, _HEAD, None), url.text, None, ranges=True)
+    checked(head.fetched, 0, len(head.fetched.content))  # some servers send fewer bytes than they are asked for
+    return head, transport
 
 
 def _bring_all(

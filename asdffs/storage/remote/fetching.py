@@ -23,7 +23,7 @@ from typing import Final
 
 from asdffs.errors import AbandonedError, RemoteError, StaleFileError
 from asdffs.storage.remote.cache import CacheFile
-from asdffs.storage.remote.transport import Fetched, RequestError, Transport, Trouble, Validator
+from asdffs.storage.remote.transport import Fetched, RequestError, Transport, Trouble, Validator, checked
 
 logger = logging.getLogger(__name__)
 
@@ -294,9 +294,7 @@ class Fetcher:
         self.counters.seconds += time.monotonic() - began
         self.counters.received += len(fetched.content)
         self._check(is_same_version(fetched.validator, self._validator))
-        if fetched.start != job.start or len(fetched.content) != job.stop - job.start:
-            raise RequestError(Trouble.BUSY, "the server sends other bytes than it was asked for")
-        return fetched
+        return checked(fetched, job.start, job.stop)
 
     def _check(self, same: bool) -> None:  # noqa: FBT001
         """Raise ``StaleFileError``, now and for good, unless it is the ``same`` version."""

@@ -102,8 +102,8 @@ def _made_store(url: Url, options: RemoteOptions, seconds: float, login: str | N
     if login is not None:
         client["default_headers"] = {"authorization": login}
     common: dict[str, Any] = {"retry_config": {"max_retries": 0}}
-    endpoint = options.endpoint or _stated_endpoint(url.scheme)
-    if url.scheme == "http" or (endpoint or "").startswith("http:"):
+    endpoint = None if url.is_web else options.endpoint or _stated_endpoint(url.scheme)
+    if (endpoint or url.text).lower().startswith("http:"):  # else obstore follows no redirect to http
         client["allow_http"] = True
     common["client_options"] = client
     if url.is_web:

@@ -63,6 +63,16 @@ class Fetched(NamedTuple):
     validator: Validator
 
 
+def checked(fetched: Fetched, start: int, stop: int) -> Fetched:
+    """Return ``fetched`` if it has the bytes from ``start`` to ``stop``, fewer at the end of the file.
+
+    Raises ``RequestError`` otherwise: every answer passes here before its bytes are used.
+    """
+    if fetched.start != start or len(fetched.content) != min(stop, fetched.validator.size) - start:
+        raise RequestError(Trouble.BUSY, "the server sends other bytes than it was asked for")
+    return fetched
+
+
 class Trouble(enum.Enum):
     """What kind of failure a request ended with."""
 

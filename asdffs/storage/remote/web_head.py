@@ -76,8 +76,9 @@ def fetch_part(
         if answer.status != HTTPStatus.PARTIAL_CONTENT or found is None:
             raise RequestError(Trouble.NO_RANGES, "the server cannot send parts of the file")
         start, last, size = map(int, found.groups())
-        content = answer.read(last + 1 - start)
-        if len(content) != last + 1 - start:
+        wanted = min(max(0, last + 1 - start), part[1] - part[0])
+        content = answer.read(wanted)
+        if len(content) != wanted:
             raise RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
         return Fetched(start, memoryview(content), _validator(answer.headers, size))
 
@@ -143,6 +144,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         """See ``HTTPRedirectHandler``."""
         before, after = urlsplit(req.full_url), urlsplit(newurl)
         if after.scheme not in WEB or (before.scheme == "https" and after.scheme != "https"):
+            fp.close()
             raise RequestError(
                 Trouble.REFUSED, "the server redirects to a URL that is not https, which is not followed"
             )
@@ -158,16 +160,16 @@ def _read(answer: Any, length: int, login: str | None) -> Head:
     found = _RANGE.fullmatch(headers.get("Content-Range", ""))
     ranges = answer.status == 206 and found is not None
     if found is not None and ranges:
-        if int(found.group(1)) != 0:
-            raise RequestError(Trouble.BUSY, "the server sends other bytes than it was asked for")
-        size, wanted = int(found.group(3)), int(found.group(2)) + 1
+        start, last, size = map(int, found.groups())
+        wanted = max(0, last + 1 - start)
     else:
+        start = 0
         size = wanted = int(headers.get("Content-Length") or 0)
     validator = _validator(headers, size)
     content = answer.read(min(wanted, length)) if ranges or wanted <= length else b""
     if (ranges or wanted <= length) and len(content) != min(wanted, length):
         raise RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
-    return Head(Fetched(0, memoryview(content), validator), place, login, ranges=ranges)
+    return Head(Fetched(start, memoryview(content), validator), place, login, ranges=ranges)
 
 
 def _validator(headers: Any, size: int) -> Validator:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.stores import check_installed, shared_origin
-from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator
+from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator, checked
 from asdffs.storage.remote.urls import Url
 from asdffs.storage.remote.web_head import Head, fetch_head, fetch_part
 
@@ -43,11 +43,10 @@ def open_web(url: Url, length: int, options: RemoteOptions, seconds: float) -> t
 def _head_by_store(url: Url, length: int, options: RemoteOptions, seconds: float) -> Head | None:
     """Return the head by the shared store; None if that fails, because ``fetch_head`` knows better why."""
     try:
-        fetched = StoreTransport(url, options, seconds).get(0, length, None)
+        fetched = checked(StoreTransport(url, options, seconds).get(0, length, None), 0, length)
     except RequestError:
         return None
-    whole = len(fetched.content) == min(length, fetched.validator.size)
-    return Head(fetched, url.text, None, ranges=True) if whole else None
+    return Head(fetched, url.text, None, ranges=True)
 
 
 class WebTransport:

@@ -1,0 +1,118 @@
+"""Answers that are not followed or not used: redirects from https to http, bytes from another place, local files."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.remote_files import arrays, make
+from support.web_server import Answer, Request, WebServer
+
+from asdffs.document.document import Document
+from asdffs.document.opening import Settings, open_document
+from asdffs.errors import AsdffsError
+from asdffs.scheduling import SerialCalls
+from asdffs.storage.remote import web_head
+from asdffs.storage.remote.options import RemoteOptions
+
+QUICK = RemoteOptions(timeout=2)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with WebServer().running() as found:
+        yield found
+
+
+@pytest.fixture
+def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    """A server that speaks TLS, with a certificate that is trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate(tmp_path / "host.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "host.pem"))
+    web_head._opener.cache_clear()
+    with WebServer(context=context).running() as found:
+        yield found
+    web_head._opener.cache_clear()
+
+
+def certificate(path: Path) -> Path:
+    """A new certificate of 127.0.0.1, signed by itself, with its key."""
+    x509 = pytest.importorskip("cryptography.x509", reason="makes the certificate")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    pem = (
+        made.add_extension(address, critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    form = serialization.PrivateFormat.PKCS8
+    path.write_bytes(pem + key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    return path
+
+
+def opened(url: str, remote: RemoteOptions = QUICK) -> Document:
+    return open_document(url, writable=False, settings=Settings(scheduler=SerialCalls(), remote=remote))
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:1"])
+@pytest.mark.parametrize("later", [False, True])
+def test_https_never_falls_to_http(
+    server: WebServer, secure: WebServer, tmp_path: Path, *, later: bool, endpoint: str | None
+) -> None:
+    """Neither the first request, nor one that obstore makes; ``endpoint`` is for object stores."""
+    url = secure.put("/data.asdf", make(tmp_path / "data.asdf"))
+    server.objects = secure.objects
+    plain = f"{server.url}/data.asdf"
+    secure.fault = lambda request: Answer(302, {"Location": plain}) if bool(request.first) == later else None
+    with pytest.raises(AsdffsError), opened(url, QUICK._replace(endpoint=endpoint)) as document:
+        assert document.arrays["a"][...].size
+    assert secure.requests
+    assert server.requests == []
+    secure.fault = lambda request: None
+    with opened(url) as document:
+        assert np.array_equal(document.arrays["a"][...], arrays()["a"])
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("moved", [1 << 14, 1 << 20])
+@pytest.mark.parametrize("later", [False, True])
+def test_an_answer_that_begins_elsewhere_is_refused(
+    server: WebServer, tmp_path: Path, *, later: bool, moved: int, known: bool
+) -> None:
+    """Whoever makes the request: the head and parts, by urllib and by obstore."""
+    raw = make(tmp_path / "data.asdf")
+    url = server.put("/data.asdf", raw)
+    if known:
+        opened(url, QUICK._replace(cache=False)).close()
+
+    def answer(request: Request) -> Answer | None:
+        first, last = request.first, request.last
+        if first is None or last is None or (first > 0) != later or first + moved >= len(raw):
+            return None
+        piece = raw[first + moved : last + 1 + moved]
+        stated = f"bytes {first + moved}-{first + moved + len(piece) - 1}/{len(raw)}"
+        return Answer(body=piece, headers={"Content-Range": stated})
+
+    server.fault = answer
+    with pytest.raises(AsdffsError, match="other bytes than it was asked for"), opened(url) as document:
+        assert np.array_equal(document.arrays["a"][...], arrays()["a"])
+    server.fault = lambda request: None
+    with opened(url) as document:
+        assert np.array_equal(document.arrays["a"][...], arrays()["a"])
