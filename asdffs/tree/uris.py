@@ -1,7 +1,7 @@
 """Resolves URIs in sources to files on this machine (section Exploded form).
 
 A source that is a URI means the first block of that file.  A relative URI is relative to the directory of the file
-that has the source.  Pure functions.
+that has the source.  A remote file leads to no file on this machine.  Pure functions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ _LOCAL = ("", "localhost")
 
 
 def resolve(source: str, base: str) -> str | None:
-    """Return the path that the URI ``source`` in the file ``base`` refers to; None if it is not on this machine."""
+    """Return the path that the URI ``source`` in the file ``base`` refers to; None if it is not on this machine.
+
+    ``base``: an absolute path, or the URL of a remote file, which leads nowhere.
+    """
     from urllib.parse import unquote_to_bytes
 
     parts = _split(source)
-    if parts is None:
+    if parts is None or not base.startswith("/"):
         return None
     path = unquote_to_bytes(parts.path).decode("utf-8", "surrogateescape")
     return posixpath.normpath(posixpath.join(posixpath.dirname(base), path))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import command
+from support.mounts import environment_in
 from support.remote_files import arrays, make
 from support.web_server import Answer, Request, WebServer
 
@@ -19,7 +21,10 @@ from asdffs.errors import AsdffsError
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.remote import web_head
 from asdffs.storage.remote.options import RemoteOptions
+from asdffs.workflows.external import find_externals
+from asdffs.workflows.references import find_unresolved
 
+HEAD = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 QUICK = RemoteOptions(timeout=2)
 
 
@@ -116,3 +121,44 @@ def test_an_answer_that_begins_elsewhere_is_refused(
     server.fault = lambda request: None
     with opened(url) as document:
         assert np.array_equal(document.arrays["a"][...], arrays()["a"])
+
+
+@pytest.mark.parametrize(
+    "source", ["file://{0}", "{0}", "..{0}", "../../../../../../../..{0}", "%2e%2e/..{0}", "x.asdf"]
+)
+def test_regression_a_remote_file_leads_to_no_local_file(
+    server: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """Neither by the source of an array nor by ``$ref``, whatever lies in the working directory."""
+    private = tmp_path / "x.asdf"
+    make(private)
+    here = tmp_path / "http:" / server.url.removeprefix("http://") / "d"
+    for place in (tmp_path / "d", here, here.parent):  # to which a path made of the URL would lead
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "x.asdf").write_bytes(private.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    uri = source.format(private)
+    array = f"{{source: '{uri}', datatype: int32, byteorder: little, shape: [512, 512]}}"
+    tree = f"a: !core/ndarray-1.1.0 {array}\nb: {{$ref: '{uri}#/a'}}\nc: {{$ref: '{uri}#/b'}}\n"
+    url = server.put("/d/remote.asdf", f"{HEAD}{tree}...\n".encode())
+    with opened(url) as document:
+        with pytest.raises(AsdffsError, match="is not a file on this machine"):
+            document.arrays["a"][...]
+        for name in "bc":
+            with pytest.raises((AsdffsError, KeyError)):
+                document.arrays[name][...]
+        assert [one.remote for one in find_unresolved(document)] == [True, True]
+        assert [one.path for one in find_externals(document, document.tree.arrays())] == [None]
+        assert document.linked_files._opened == {}
+    environment = environment_in(tmp_path)
+    for words in (
+        ["check", url],
+        ["info", url],
+        ["diff", url, url],
+        ["refs", url],
+        ["explode", url, tmp_path / "out"],
+    ):
+        command(*words, environment=environment)
+    copy = (tmp_path / "out/remote.asdf").read_text()
+    assert uri in copy
+    assert not list((tmp_path / "out").glob("*0000.asdf"))
