@@ -29,8 +29,8 @@ _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "..."
 #: What is said of work that takes more than a second, and so may or may not be.
 _PROGRESS = re.compile(
-    r"^asdffs: (?:checking|comparing|exploding|finding|finishing|imploding|indexing|making|opening|packing|reading|repacking"
-    r"|unpacking|upgrading|writing|(?:set|unset|rename) in \d+ files) .*\n",
+    r"^asdffs: (?:checking|comparing|exploding|finding|finishing|imploding|indexing|making|opening|packing|reading"
+    r"|repacking|unpacking|upgrading|writing|(?:set|unset|rename) in \d+ files) .*\n",
     re.MULTILINE,
 )
 
