@@ -10,7 +10,6 @@ import contextlib
 import os
 import pwd
 import stat
-import tempfile
 from typing import Final
 
 from asdffs.errors import MountError
@@ -79,6 +78,8 @@ def _is_of_root(place: str) -> bool:
 
 def _own_temporary() -> str:
     """Return a temporary directory of this user alone; another user's could read or redirect our files."""
+    import tempfile  # which few need
+
     place = os.path.join(tempfile.gettempdir(), f"asdffs-of-{os.geteuid()}")
     with contextlib.suppress(FileExistsError):
         os.mkdir(place, 0o700)

@@ -39,6 +39,7 @@ def readable_for_others(path: Path) -> list[str]:
     return [str(path)]
 
 
+@pytest.mark.long  # Parquet
 def test_regression_copies_of_a_private_file_are_private(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

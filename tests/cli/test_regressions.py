@@ -105,7 +105,7 @@ def test_relative_sources_lead_to_the_same_file_from_elsewhere(tmp_path: Path, c
     path = write(tmp_path / "x.asdf", f"own: {nd(0)}\next: {nd('x0000.asdf')}\n", b"one")
     assert call("explode", path, tmp_path / "parts").code == 0
     assert arrays(tmp_path / "parts/x.asdf") == {"own": b"one", "ext": b"two"}
-    assert call("implode", tmp_path / "parts/x.asdf", tmp_path / "o.asdf").code == 0
+    assert call("implode", "--follow", tmp_path / "parts/x.asdf", tmp_path / "o.asdf").code == 0
     assert arrays(tmp_path / "o.asdf") == {"own": b"one", "ext": b"two"}
     done = asdffs("watch", "--once", tmp_path / "parts", path, environment=environment_in(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
