@@ -91,7 +91,7 @@ print("modules", code, *sys.modules, file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 62), (("info",), 106), (("check",), 140)])
+@pytest.mark.parametrize(("words", "most"), [(("get", "value"), 65), (("info",), 110), (("check",), 144)])
 def test_commands_import_little(words: tuple[str, ...], most: int, tmp_path: Path) -> None:
     file = make(tmp_path / "data.asdf")
     command = [sys.executable, "-c", IMPORTED, *words, str(file)]
