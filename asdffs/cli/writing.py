@@ -18,6 +18,7 @@ from asdffs.document.opening import Settings, open_in_folder
 from asdffs.document.saves.places import Places
 from asdffs.document.scanning import resolve
 from asdffs.errors import NotPermittedError
+from asdffs.storage.beneath import is_below
 from asdffs.storage.file_backend import FileFolder
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ def opened_to_write(
     directory, name = resolve(path)
     folder = FileFolder(directory)
     real = os.path.join(folder.whereabouts() if below else directory, name)
-    if below and not any(os.path.commonpath([real, place]) == place for place in below):
+    if below and not any(is_below(real, place) for place in below):
         sentence = f"leads to {real}, which is not in the directory; name the file itself to change it"
         raise NotPermittedError(sentence, path=path)
     places = places_in(top_of(real)) if stateless else places_of(real)

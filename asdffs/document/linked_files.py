@@ -28,7 +28,6 @@ from asdffs.errors import (
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Folder, Signature
 from asdffs.storage.beneath import OWN
-from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import outside
 from asdffs.storage.readers import may_all_read
 from asdffs.tree.branch import Branch
@@ -126,10 +125,10 @@ class LinkedFiles(Generic[F]):
 
     def _check_readers(self, found: F) -> None:
         """Raise ``NotPermittedError`` if the mount would show the file to users who may not read it."""
-        folder, root = found.folder, self._root.signature.access
-        if self._others is None or not isinstance(folder, FileFolder):
+        if self._others is None:
             return
-        if not may_all_read(found.signature.access, folder, root, self._others):
+        root = self._root.signature.access
+        if not may_all_read(found.signature.access, found.folder.whereabouts(), root, self._others):
             sentence = "is not followed, because other users may use the mount, and may not all read this file"
             raise NotPermittedError(sentence, path=found.path)
 

@@ -161,6 +161,9 @@ class Folder(Protocol):
     def path(self, name: str) -> str:
         """Return the absolute path of ``name``, for messages."""
 
+    def whereabouts(self) -> str:
+        """Return the path by which the directory is reached now: without symbolic links, whoever has moved it."""
+
     def names(self) -> list[str]:
         """Return the names of all files in the directory."""
 

@@ -19,6 +19,11 @@ from asdffs.storage.mount_table import MountPoints
 OWN: Final = "fuse.asdffs"
 
 
+def is_below(path: str, directory: str) -> bool:
+    """Return whether ``path`` is ``directory`` or below it; both are absolute, without symbolic links."""
+    return os.path.commonpath([path, directory]) == directory
+
+
 class Beneath:
     """The directory ``root``, an absolute path without symbolic links.
 

@@ -135,6 +135,10 @@ class MemoryFolder:
         """Return the path of ``name`` under a root that does not exist."""
         return f"/memory/{name}"
 
+    def whereabouts(self) -> str:
+        """See ``Folder``."""
+        return "/memory"
+
     def names(self) -> list[str]:
         """Return the names of all files."""
         return list(self.files)

@@ -10,15 +10,14 @@ import os
 from typing import Final
 
 from asdffs.storage.backend import Access
-from asdffs.storage.file_backend import FileFolder
 
 _EVERYBODY: Final = 0o444
 _OTHERS: Final = 0o044
 _GROUP: Final = 0o040
 
 
-def may_all_read(linked: Access, folder: FileFolder, shown: Access, more: int) -> bool:
-    """Return whether all who may read the file ``shown`` may read the file ``linked`` in ``folder``.
+def may_all_read(linked: Access, directory: str, shown: Access, more: int) -> bool:
+    """Return whether all who may read the file ``shown`` may read the file ``linked`` in ``directory``.
 
     ``more``: permission bits that the mount adds to those of ``shown``.  ACLs are not looked at.  Raises ``OSError``.
     """
@@ -29,7 +28,7 @@ def may_all_read(linked: Access, folder: FileFolder, shown: Access, more: int) -
     if linked.mode & _EVERYBODY != _EVERYBODY and (not same or wanted & ~linked.mode):
         return False
     group = shown.group if same and wanted == _GROUP else None
-    return all(_may_search(os.stat(directory), group) for directory in _with_parents(folder.whereabouts()))
+    return all(_may_search(os.stat(place), group) for place in _with_parents(directory))
 
 
 def _may_search(directory: os.stat_result, group: int | None) -> bool:

@@ -24,6 +24,7 @@ from asdffs.errors import DamagedBlockError, InvalidTreeError, NotPermittedError
 from asdffs.format.block_header import BlockHeader
 from asdffs.format.constants import NO_CHECKSUM, STREAMED
 from asdffs.storage.backend import Backend, Folder, Signature
+from asdffs.storage.beneath import is_below
 from asdffs.storage.sharing import probe_name
 from asdffs.tree.branch import Outline
 from asdffs.tree.ndarrays import Ndarray
@@ -112,11 +113,9 @@ def read_exploded(
         outline = read_outline(main.tree.text(), main.dialect)
         own = [_piece(main, number) for number in range(main.count_blocks())]
         files = _files(main, outline)
-        if not follow:
-            _check_inside(files, main)
         numbers = {file: len(own) + place for place, file in enumerate(files)}
         numbers |= {main.path: 0} if own else {}
-        pieces = (*own, *(_first_piece(file, was_edited) for file in files))
+        pieces = (*own, *(_first_piece(file, was_edited, None if follow else main) for file in files))
         _check_forms(pieces, main)
         text = checked_sources(outline, _numbering(main, numbers, len(pieces)), main.dialect)
         remote = tuple(str(array.source) for array in _external(outline) if _target(main, array) is None)
@@ -176,20 +175,15 @@ def _files(main: Document, outline: Outline) -> list[str]:
     return [*found, *(path for path in wanted if path is not None and path not in known)]
 
 
-def _check_inside(files: list[str], main: Document) -> None:
-    """Raise ``NotPermittedError`` if a file lies outside the directory of the main file.
+def _first_piece(path: str, was_edited: Callable[[str, Signature], bool], main: Document | None) -> Piece:
+    """Return the first block of the file at ``path``, which must be below the directory of ``main`` if there is one.
 
-    Its tree may be a stranger's, who would get bytes of the user's files.  ``files``: paths without symbolic links.
+    The tree of ``main`` may be a stranger's, who would get bytes of the user's files.  Raises ``NotPermittedError``.
     """
-    directory = os.path.dirname(main.path)
-    for path in files:
-        if os.path.commonpath([directory, path]) != directory:
-            sentence = f"would take the bytes of {path}, which is outside its directory"
-            raise NotPermittedError(sentence, path=main.path, remedy=Remedy.FOLLOW)
-
-
-def _first_piece(path: str, was_edited: Callable[[str, Signature], bool]) -> Piece:
     with closing(open_document(path, writable=False)) as document:
+        if main is not None and not is_below(document.folder.whereabouts(), main.folder.whereabouts()):
+            sentence = f"would take the bytes of {document.path}, which is outside its directory"
+            raise NotPermittedError(sentence, path=main.path, remedy=Remedy.FOLLOW)
         if not len(document.blocks):
             raise DamagedBlockError("has no block, but an array of the tree has its bytes there", path=path)
         found = _piece(document, 0)

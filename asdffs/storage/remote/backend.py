@@ -211,6 +211,10 @@ class RemoteFolder:
         """Return the URL, without its secrets, for messages."""
         return self._url.shown
 
+    def whereabouts(self) -> str:
+        """Return the URL of the file, which has no directory."""
+        return self._url.shown
+
     def names(self) -> list[str]:
         """See ``Folder``."""
         return [self._url.name]
