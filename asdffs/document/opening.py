@@ -17,11 +17,13 @@ from asdffs.document.document import Document
 from asdffs.document.linked_files import LinkedFiles
 from asdffs.document.scanning import find_embedded, naming, place_of, resolve, scan, window_of, with_pending_record
 from asdffs.document.state import FileState, Parts, Setup
+from asdffs.errors import NotPermittedError
 from asdffs.format.padding import Padding
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal_name import journal_name
+from asdffs.storage.readers import is_as_open
 from asdffs.storage.remote.urls import is_remote
 from asdffs.storage.strategy import AUTO
 
@@ -121,7 +123,7 @@ def open_in_folder(
 
     def reopen_parts(current: Transaction) -> Parts:
         with naming(folder.path(name)):
-            return _reopen_parts(folder, name, current)
+            return _reopen_parts(folder, name, current, chosen.others)
 
     with naming(folder.path(name)):
         parts = _open_parts(folder, name, story, chosen, writable=writable)
@@ -189,8 +191,11 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
     return Parts(transaction, layout, dialect)
 
 
-def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
-    """Return the parts of a file that another program changed in place or replaced."""
+def _reopen_parts(folder: Folder, name: str, current: Transaction, others: int | None) -> Parts:
+    """Return the parts of a file that another program changed in place or replaced.
+
+    ``others``: if they see it, ``NotPermittedError`` for a file with which they may do less than with the old one.
+    """
     backend: Backend = current.whole
     if not current.mode.writable:
         backend = with_pending_record(folder, folder.open(name, writable=False))
@@ -200,6 +205,8 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction) -> Parts:
         backend = open_locked(folder, name, patience=0)
     try:
         known = backend.signature()
+        if others is not None and not is_as_open(known.access, current.known.access, others):
+            raise NotPermittedError("was replaced by a file with other permissions; mount it again")
         embedded = find_embedded(backend)
         layout, dialect = scan(window_of(backend, embedded))
     except BaseException:  # as above

@@ -92,7 +92,14 @@ def serve(
         site.dropper.stop()
         outcome.append(content.end())
 
-    operations = Operations(content.areas, site.loop, is_helper=site.dropper.is_helper, ready=started, ended=ended)
+    operations = Operations(
+        content.areas,
+        site.loop,
+        is_helper=site.dropper.is_helper,
+        shared=site.options.allow_other,
+        ready=started,
+        ended=ended,
+    )
 
     def served(session: Session) -> None:
         site.loop.serve(session, lambda: Direct(session.fd, operations))

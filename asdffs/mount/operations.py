@@ -7,6 +7,7 @@ bytes, times in ns.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -36,6 +37,7 @@ from asdffs.mount.answering import (
 from asdffs.mount.caller import was_killed
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import KEPT_SECONDS
+from asdffs.mount.permissions import may_open
 from asdffs.mount.request import (
     FUSE_RENAME,
     FUSE_RENAME2,
@@ -63,8 +65,8 @@ _NAME_MAX = 255
 class Operations(Answers):
     """The operations of one mount.
 
-    ``is_helper(pid)``: whether a process is a helper of ``dropper``.  ``ready`` is called when the loop serves
-    requests, ``ended`` after the unmount.
+    ``is_helper(pid)``: whether a process is a helper of ``dropper``.  ``shared``: other users may use the mount.
+    ``ready`` is called when the loop serves requests, ``ended`` after the unmount.
     """
 
     use_ns = True
@@ -80,12 +82,14 @@ class Operations(Answers):
         loop: Loop,
         *,
         is_helper: Callable[[int], bool],
+        shared: bool = False,
         ready: Callable[[], None],
         ended: Callable[[], None],
     ) -> None:
         super().__init__(areas, loop)
         self.configuration: Any = None  # that of libfuse 3, which reads it at every answer
         self.is_helper = is_helper
+        self._shared = shared
         self._ready = ready
         self._ended = ended
 
@@ -183,7 +187,21 @@ class Operations(Answers):
         """
         write = flags & os.O_ACCMODE != os.O_RDONLY
         inode, cut = inode_of(self.loop.request), bool(flags & os.O_TRUNC)
-        return self.areas.opened(place.area, place.area.open(place.path, write=write, truncate=cut, inode=inode))
+        self._check(place, flags)  # before it is cut
+        handle = place.area.open(place.path, write=write, truncate=cut, inode=inode)
+        try:
+            self._check(place, flags, handle)
+        except PermissionError:
+            place.area.release(handle)
+            raise
+        return self.areas.opened(place.area, handle)
+
+    def _check(self, place: Place, flags: int, handle: int | None = None) -> None:
+        """Raise ``PermissionError`` if the program may not open the file, in a mount for other users."""
+        if self._shared:
+            shown = place.area.attributes(place.path, handle)
+            if not may_open(shown, self._user, process_of(self.loop.request), flags):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place.path)
 
     @property
     def _user(self) -> User:

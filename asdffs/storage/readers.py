@@ -31,6 +31,17 @@ def may_all_read(linked: Access, directory: str, shown: Access, more: int) -> bo
     return all(_may_search(os.stat(place), group) for place in _with_parents(directory))
 
 
+def is_as_open(new: Access, old: Access, more: int) -> bool:
+    """Return whether all others who may read or write the file ``old`` may do so with the file ``new``.
+
+    ``more``: as above.
+    """
+    wanted = (old.mode | more) & (_OTHERS | _OTHERS >> 1)
+    if (new.user, new.group) == (old.user, old.group):
+        return not wanted & ~new.mode
+    return not wanted & ~_EVERYBODY and new.mode & _EVERYBODY == _EVERYBODY
+
+
 def _may_search(directory: os.stat_result, group: int | None) -> bool:
     """Return whether everybody may search the directory, or all of ``group`` if there is one."""
     return bool(directory.st_mode & 0o001) or (directory.st_gid == group and bool(directory.st_mode & 0o010))

@@ -21,7 +21,9 @@ from support.mounts import asdffs, environment_in, lazily_unmount, mounted, run
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.keeping import Keeper
 from asdffs.errors import InvalidArrayError
+from asdffs.mount.permissions import may_open
 from asdffs.storage.file_backend import FileFolder
+from asdffs.vfs.attributes import Attributes, User
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
 OTHER = 65534
@@ -167,3 +169,73 @@ def test_regression_others_do_not_see_files_of_the_mounter_through_links(open_fo
         other = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
         assert run(*other, "cat", open_folder / "mnt/tree.yaml").returncode == 0
         assert SECRET.decode() not in run(*other, "cat", open_folder / "mnt/arrays/s.npy").stdout
+
+
+@needs_root
+@pytest.mark.mount
+@pytest.mark.parametrize(
+    "what", ["x.asdf", "x.asdf.d/blocks/0000.bin", "x.asdf.d/arrays/a.npy", "x.asdf.d/tree.yaml"]
+)
+@pytest.mark.parametrize("looked", [True, False])
+def test_regression_a_private_file_gets_the_name_of_a_public_one(open_folder: Path, what: str, looked: bool) -> None:
+    """The kernel asked for the permissions of the name when it was another file's."""
+    shared, point = open_folder / "shared", open_folder / "mnt"
+    for folder in (shared, point):
+        folder.mkdir()
+    for name, content in (("x", b"public"), ("p", SECRET)):
+        asdf.AsdfFile({"a": np.frombuffer(content, "u1").copy()}).write_to(shared / f"{name}.asdf")
+    (shared / "x.asdf").chmod(0o644)
+    (shared / "p.asdf").chmod(0o600)
+    with mount(environment_in(open_folder), shared, point, "-o", "allow_other"), as_other():
+        held = os.open(point / "x.asdf.d/tree.yaml", os.O_RDONLY)
+        assert (point / what).read_bytes()
+        if looked:
+            (point / what).stat()
+        with as_root():
+            (shared / "p.asdf").rename(shared / "x.asdf")
+        with contextlib.suppress(OSError):
+            assert SECRET not in (point / what).read_bytes()
+            assert what != "x.asdf"
+        os.close(held)
+
+
+@contextlib.contextmanager
+def as_other() -> Iterator[None]:
+    os.setegid(OTHER)
+    groups = os.getgroups()
+    os.setgroups([])
+    os.seteuid(OTHER)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setgroups(groups)
+        os.setegid(0)
+
+
+@contextlib.contextmanager
+def as_root() -> Iterator[None]:
+    os.seteuid(0)
+    try:
+        yield
+    finally:
+        os.seteuid(OTHER)
+
+
+@pytest.mark.parametrize(
+    ("mode", "uid", "gid", "flags", "allowed"),
+    [
+        (0o644, 1, 1, os.O_RDONLY, True),
+        (0o644, 1, 1, os.O_RDWR, False),
+        (0o600, 1, 1, os.O_RDONLY, False),
+        (0o600, OTHER, 1, os.O_RDWR, True),
+        (0o060, OTHER, OTHER, os.O_RDONLY, False),
+        (0o060, 1, OTHER, os.O_RDWR, True),
+        (0o606, 1, OTHER, os.O_RDONLY, False),
+        (0o200, OTHER, 1, os.O_WRONLY | os.O_TRUNC, True),
+    ],
+)
+def test_who_may_open(mode: int, uid: int, gid: int, flags: int, allowed: bool) -> None:
+    shown = Attributes("file", mode, 0, 0, 0, uid, gid, 1, 0, 1)
+    assert may_open(shown, User(OTHER, OTHER), os.getpid(), flags) is allowed
+    assert may_open(shown, User(0, 0), os.getpid(), flags)
