@@ -39,9 +39,8 @@ from asdffs.mount.content import FileContent
 from asdffs.mount.daemon import run_in_background, serve, site_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions, parse_options
-from asdffs.storage.beneath import OWN
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.mount_table import filesystem_of, resolved, topmost
+from asdffs.storage.mount_table import OWN, filesystem_of, resolved, topmost
 from asdffs.storage.remote.urls import is_remote, shown_name, shown_url
 
 logger = logging.getLogger(__name__)

@@ -27,9 +27,7 @@ from asdffs.errors import (
 )
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Folder, Signature
-from asdffs.storage.beneath import OWN
-from asdffs.storage.mount_table import outside
-from asdffs.storage.readers import may_all_read
+from asdffs.storage.mount_table import OWN, outside
 from asdffs.tree.branch import Branch
 from asdffs.tree.paths import Path
 from asdffs.tree.uris import resolve
@@ -127,6 +125,8 @@ class LinkedFiles(Generic[F]):
         """Raise ``NotPermittedError`` if the mount would show the file to users who may not read it."""
         if self._others is None:
             return
+        from asdffs.storage.readers import may_all_read  # most mounts are for one user
+
         root = self._root.signature.access
         if not may_all_read(found.signature.access, found.folder.whereabouts(), root, self._others):
             sentence = "is not followed, because other users may use the mount, and may not all read this file"

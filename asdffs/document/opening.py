@@ -20,10 +20,9 @@ from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import NotPermittedError
 from asdffs.format.padding import Padding
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
-from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.backend import Access, Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal_name import journal_name
-from asdffs.storage.readers import is_as_open
 from asdffs.storage.remote.urls import is_remote
 from asdffs.storage.strategy import AUTO
 
@@ -205,8 +204,8 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction, others: int |
         backend = open_locked(folder, name, patience=0)
     try:
         known = backend.signature()
-        if others is not None and not is_as_open(known.access, current.known.access, others):
-            raise NotPermittedError("was replaced by a file with other permissions; mount it again")
+        if others is not None:
+            _check_as_open(known.access, current.known.access, others)
         embedded = find_embedded(backend)
         layout, dialect = scan(window_of(backend, embedded))
     except BaseException:  # as above
@@ -214,6 +213,14 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction, others: int |
             backend.close()
         raise
     return Parts(current.hand_over(backend, known, embedded), layout, dialect)
+
+
+def _check_as_open(new: Access, old: Access, others: int) -> None:
+    """Raise ``NotPermittedError`` if others may do less with the file ``new`` than with ``old``."""
+    from asdffs.storage.readers import is_as_open  # most mounts are for one user
+
+    if not is_as_open(new, old, others):
+        raise NotPermittedError("was replaced by a file with other permissions; mount it again")
 
 
 def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, create: bool) -> Journal | None:

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Final
 
 from asdffs.errors import NotPermittedError
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.mount_table import MountPoints
-
-#: The type of the file systems that asdffs mounts.
-OWN: Final = "fuse.asdffs"
+from asdffs.storage.mount_table import OWN, MountPoints
 
 
 def is_below(path: str, directory: str) -> bool:

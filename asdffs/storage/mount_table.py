@@ -11,8 +11,10 @@ import os
 import re
 import select
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
+#: The type of the file systems that asdffs mounts.
+OWN: Final = "fuse.asdffs"
 #: Limit of the kernel for symbolic links in a path.
 _MOST_LINKS = 40
 _ESCAPE = re.compile(r"\\([0-7]{3})")

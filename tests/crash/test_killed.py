@@ -26,8 +26,8 @@ from asdffs.document.opening import open_document
 
 #: Every call by which the daemon changes a file system.
 CALLS = (
-    "pwrite64,write,ftruncate,fdatasync,fsync,rename,unlink,copy_file_range,fallocate,ioctl,"
-    "fchmod,fchown,fsetxattr,openat"
+    "pwrite64,write,ftruncate,fdatasync,fsync,rename,renameat,unlink,unlinkat,"
+    "copy_file_range,fallocate,ioctl,fchmod,fchown,fsetxattr,openat"
 )
 DEEP = bool(os.environ.get("ASDFFS_DEEP"))
 #: How many points of each run are tried unless deep.

@@ -313,7 +313,7 @@ def test_a_full_disk_while_watching(tmp_path: Path) -> None:
         assert command("check", file, environment=environment).code in (0, 4)
 
 
-@pytest.mark.parametrize("call", ["unlink", "rename"])
+@pytest.mark.parametrize("call", ["unlinkat", "renameat"])
 def test_regression_explode_that_was_terminated_left_no_tree(tmp_path: Path, call: str) -> None:
     """SIGTERM at each name that it takes away or gives: the exploded form is the old one or the new one."""
     place, work = Place(tmp_path), WORKS["explode --force --sync"]
@@ -338,7 +338,7 @@ def test_ended_by_a_signal_nothing_is_left(tmp_path: Path, name: str) -> None:
     place, work = Place(tmp_path), WORKS[name]
     before = {path.relative_to(place.files) for path in place.files.rglob("*")}
     ended = 0
-    for call in ("pwrite64", "openat", "rename", "unlink")[: 4 if DEEP else 2]:
+    for call in ("pwrite64", "openat", "rename,renameat", "unlink,unlinkat")[: 4 if DEEP else 2]:
         for how in ("SIGTERM", "SIGHUP")[:: 1 if DEEP else 2]:
             for number in range(1, 60) if DEEP else (1, 3):
                 place.lay_out()
