@@ -79,15 +79,17 @@ def find(
     catalog: str | os.PathLike[str] | None = None,
     fresh: bool = False,
 ) -> list[str] | dict[str, list[Any]]:
-    """Return the files of a catalogue for which ``condition`` holds: their paths or URLs, sorted.  No file is opened.
+    """Return the files of a catalogue for which ``condition`` holds: their paths or URLs, sorted.
 
-    ``condition``: as for the command ``asdffs find``; None: all files.  ``places``: directories, files or URLs to
-    which the search is limited.  ``columns``: dotted paths of values; then the result is a dict with the paths as
-    ``file`` and a list for each column, with None where a file has no such value, as ``pandas.DataFrame`` takes it.
-    ``catalog``: the file of the catalogue; None: the one of the command ``asdffs index``.  ``fresh``: first read what
-    is new or changed in ``places``, in this process.
+    ``condition``: as for the command ``asdffs find`` (docs/conditions.md); None: all files.  A file is opened only
+    for what the catalogue does not have.  ``places``: directories, files or URLs to which the search is limited.
+    ``columns``: dotted paths of values; then the result is a dict with the paths as ``file`` and a list for each
+    column, with None where a file has no such value, as ``pandas.DataFrame`` takes it.  ``catalog``: the file of the
+    catalogue; None: the one of the command ``asdffs index``.  ``fresh``: first read what is new or changed in
+    ``places``, in this process.
 
-    Raises ``AsdffsError`` (``UsageError``, ``MissingFileError``, ``StorageError``), ``OSError``.
+    Raises ``AsdffsError`` (``UsageError``, ``MissingFileError``, ``StorageError``), ``OSError``, also for a file that
+    had to be opened and could not.
     """
     from asdffs.workflows.catalog.for_programs import find_files
 

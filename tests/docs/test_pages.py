@@ -11,7 +11,7 @@ from support.pages import NewFile, Runner, Session, Step, can_run, matches, part
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = ["README", "tutorial", "howto", "python", "daf", "comparison", "contributing", "catalog", "cloud", "xarray"]
-PAGES += ["view"]
+PAGES += ["view", "conditions"]
 ALL = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -53,8 +53,9 @@ example:
   asdffs find --columns meta.date,meta.target 'exists meta.target'
   asdffs find --sql 'SELECT datatype, count(*) FROM array GROUP BY datatype'
 
-CONDITION is written as for --where (asdffs get --help).  No file is opened: asdffs index has put their values into
-the catalogue.  --fresh runs asdffs index on DIR first.  docs/catalog.md describes the tables for --sql.
+docs/conditions.md describes CONDITION.  asdffs index has put the values into the catalogue; a file is opened only for
+what the catalogue does not have.  --fresh runs asdffs index on DIR first.  docs/catalog.md describes the tables for
+--sql.
 """
     parser = add_command(commands, "find", "list files of a catalogue by a condition on their values", epilog)
     parser.add_argument("condition", metavar="CONDITION", help="what must hold; with --sql, a SELECT")

@@ -7,7 +7,7 @@ from typing import Any
 
 from asdffs.cli.arguments.base import SCHEMA, add_command, add_json, add_remote
 
-_WHERE = """--where selects files by a condition on their values:
+_WHERE = """--where selects files by a condition on their values (docs/conditions.md):
   'roman.meta.instrument.name == "WFI" and roman.meta.exposure.time > 100'
   'exists roman.meta.cal_step', 'meta.filter in ["F158", "F184"]', 'meta.title =~ "^Survey"', not, or, (...)
 A comparison with a missing value, or with one of another type, is false; with != it is true.
