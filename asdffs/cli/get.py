@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _condition(text: str | None) -> Condition | None:
     """Return the condition of ``--where``; None without one.  Raises ``UsageError``."""
-    if not text:
+    if text is None:
         return None
     from asdffs.tree.conditions import parse_condition
 

@@ -64,7 +64,7 @@ class Result:
 
 def wanted_by(arguments: argparse.Namespace, changes: Iterable[ValueChange], rules: Rules) -> Wanted:
     """Return what the options of a command ask for.  Raises ``UsageError``, ``NameExistsError``, ``OSError``."""
-    if arguments.where:
+    if arguments.where is not None:
         parse_condition(arguments.where)  # refused before any file is touched
     record = os.path.realpath(arguments.record) if arguments.record and not arguments.dry_run else ""
     if record:

@@ -409,3 +409,17 @@ def test_set_changes_what_the_file_itself_says(tmp_path: Path, call: Call) -> No
     done = call("set", "--where", "not exists /n", "n=9", *paths)
     assert "0 changed" in done.out
     assert "character 13: write n.m" in call("set", "--where", "not exists n/m", "n=9", *paths).sentence
+
+
+def test_regression_an_empty_condition_selected_every_file(tmp_path: Path, call: Call) -> None:
+    """As ``--where "$CONDITION"`` has it if the variable is not set."""
+    paths = write(tmp_path / "a", "n: 1", "n: 2")
+    for words in (
+        ("set", "n=9", *paths),
+        ("unset", "n", *paths),
+        ("get", "n", *paths),
+        ("set", "n=9", tmp_path / "a"),
+    ):
+        done = call(*words, "--where", "")
+        assert (done.code, done.out) == (2, ""), words
+    assert call("get", "n", *paths).out.split()[1::2] == ["1", "2"]
