@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from contextlib import closing
 
 from asdffs.errors import UsageError
 from asdffs.storage.remote.urls import is_remote
@@ -40,7 +39,7 @@ def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str
     condition = parse_condition(arguments.where)
     indexed(path, roots)
     there = {file for file, _ in Walk(roots).files()}  # whatever paths the catalogue, which others may write, has now
-    with closing(open_catalog(path, writable=False)) as catalog:
+    with open_catalog(path, writable=False) as catalog:
         tell_unread(catalog, roots)
         found = [match.path for match in candidates(catalog, condition, roots)]
         return sorted(os.fsdecode(file) for file in found if file in there)

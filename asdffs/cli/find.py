@@ -10,7 +10,6 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from typing import Any
 
 from asdffs.cli.bars import shown
@@ -39,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not roots:
             raise UsageError("--fresh: name the directories to look at")
         indexed(path, roots, way_here(arguments))
-    with closing(open_catalog(path, writable=False)) as catalog:
+    with open_catalog(path, writable=False) as catalog:
         return _select(arguments, catalog) if arguments.sql else _find(arguments, catalog, roots)
 
 

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from asdffs.cli.bars import shown
@@ -59,7 +59,7 @@ def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> in
     """Join catalogues, and print how many files they had."""
     if arguments.part or arguments.files_from:
         raise UsageError("--merge takes the names of catalogues alone")
-    with closing(open_catalog(path, writable=True)) as catalog, writing(path):
+    with open_catalog(path, writable=True) as catalog, writing(path):
         merged = sum(catalog.merge(part) for part in parts)
         count, unread = catalog.counts()
     if arguments.json:
@@ -86,7 +86,7 @@ def _export(arguments: argparse.Namespace, path: str, places: Sequence[str], par
     def note(done: int, total: int) -> None:
         facts.update(done=done, total=total)
 
-    with closing(open_catalog(path, writable=False)) as catalog, shown(lambda: [facts], "writing Parquet"):
+    with open_catalog(path, writable=False) as catalog, shown(lambda: [facts], "writing Parquet"):
         count = export(catalog, roots, sink, note)
     if arguments.json:
         print(json.dumps({"catalog": path, "parquet": target, "written": count}, indent=2))
@@ -134,7 +134,7 @@ def indexed(
     def note(done: int, total: int) -> None:
         facts.update(done=done, total=total)
 
-    with closing(open_catalog(path, writable=True)) as catalog, shown(lambda: [facts], "indexing"):
+    with open_catalog(path, writable=True) as catalog, shown(lambda: [facts], "indexing"):
         return update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part, forget=forget)
 
 

@@ -116,6 +116,34 @@ def test_regression_a_catalogue_with_foreign_tables_is_refused(
     assert call("get", "value", folder / "1.asdf").out == "1\n"
 
 
+@pytest.mark.parametrize("places", ["'x'", "x'00'", "-1", "1e300", str(1 << 62)])
+def test_regression_a_number_of_places_that_lies_is_bounded(
+    tmp_path: Path, call: Call, folder: Path, places: str
+) -> None:
+    catalog = tmp_path / "archive.db"
+    assert call("index", "--catalog", catalog, folder).code == 0
+    sqlite(catalog, f"UPDATE chunks SET places = {places}")
+    for words in (
+        ("find", "exists nothing"),
+        ("find", "value > 0"),
+        ("find", "value > 0 or exists nothing"),
+        ("index",),
+    ):
+        done = call(words[0], "--catalog", catalog, *words[1:], folder)
+        assert done.code in (0, 1, 8), done
+
+
+def test_regression_damaged_pages_are_told(tmp_path: Path, call: Call, folder: Path) -> None:
+    catalog = tmp_path / "archive.db"
+    assert call("index", "--catalog", catalog, folder).code == 0
+    raw = bytearray(catalog.read_bytes())
+    raw[4096::37] = bytes(byte ^ 0x5A for byte in raw[4096::37])
+    catalog.write_bytes(raw)
+    for words in (("find", "value > 0"), ("index",)):
+        done = call(words[0], "--catalog", catalog, *words[1:], folder)
+        assert (done.code, "is damaged" in done.sentence) == (8, True), done
+
+
 @pytest.mark.parametrize("place", ["archive/../private.asdf", "archive/link/private.asdf", "private.asdf"])
 def test_regression_a_catalogue_selects_no_file_outside_of_the_directory(
     tmp_path: Path, call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch, place: str

@@ -393,8 +393,20 @@ def test_mistakes_are_told(tmp_path: Path, call: Call) -> None:
     assert call("index", "--jobs", "0", tmp_path / "a").sentence == "--jobs 0: give a number from 1 to 1024"
 
 
-@pytest.mark.parametrize("packed", [b"", b"nonsense", zlib.compress(b"[1, 2, 3]"), zlib.compress(b"{}"), b"cut"])
-def test_a_catalogue_that_lies_is_told(tmp_path: Path, call: Call, packed: bytes) -> None:
+LIES = (
+    b"[1, 2, 3]",
+    b"{}",
+    b"5",
+    b"null",
+    b"[" * 200_000,
+    b'[["date", 5]]',
+    b"[[1, 2, 3]]",
+    b"[" + b"[]," * 10**6 + b"[]]",
+)
+
+
+@pytest.mark.parametrize("packed", [b"", b"nonsense", b"cut", "text", *map(zlib.compress, LIES)])
+def test_a_catalogue_that_lies_is_told(tmp_path: Path, call: Call, packed: bytes | str) -> None:
     write(tmp_path / "a/1.asdf", 1)
     catalog = tmp_path / "archive.db"
     assert call("index", "--catalog", catalog, tmp_path / "a").code == 0

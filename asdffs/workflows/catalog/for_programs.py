@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Any
 
 from asdffs.document.scanning import naming
@@ -26,9 +25,9 @@ def find_files(
     path, roots = catalog_of(catalog), roots_of(places)
     wanted = [parse_path(column) for column in columns]
     if fresh:
-        with closing(open_catalog(path, writable=True)) as opened:
+        with open_catalog(path, writable=True) as opened:
             update(opened, roots, Way(1), lambda done, total: None)
-    with closing(open_catalog(path, writable=False)) as opened:
+    with open_catalog(path, writable=False) as opened:
         found = find(opened, None if condition is None else parse_condition(condition), roots, wanted)
     for name, err in found.failures:
         with naming(name):

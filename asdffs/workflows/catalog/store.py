@@ -12,11 +12,11 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from asdffs.errors import MissingFileError, Remedy, StorageError
 from asdffs.tree.conditions import MISSING
-from asdffs.workflows.catalog.chunks import Column, Kinds, column_of, unpack_column
+from asdffs.workflows.catalog.chunks import FILES, Column, Kinds, column_of, unpack_column
 from asdffs.workflows.catalog.schema import connect, uri_of
 from asdffs.workflows.catalog.sql import select
 
@@ -55,12 +55,25 @@ class FileRow(NamedTuple):
 
 
 class Catalog:
-    """One open catalogue at ``path``.  For one thread."""
+    """One open catalogue at ``path``.  For one thread.
+
+    As a context manager, it closes the file, and raises ``StorageError`` for what SQLite finds wrong with it.
+    """
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self.path = path
         self._sql = connection
         self._paths: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close()
+        if isinstance(error, sqlite3.OperationalError):  # the disk is full, or another process writes
+            raise StorageError(f"SQLite says: {error}", path=self.path) from error
+        if isinstance(error, sqlite3.DatabaseError):
+            raise StorageError(f"is damaged ({error})", path=self.path, remedy=Remedy.INDEX_ANEW) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -196,7 +209,9 @@ class Catalog:
 
     def chunks(self) -> list[tuple[int, int]]:
         """Return each chunk with the number of its places, of which some may not be in use any more."""
-        return list(self._sql.execute("SELECT chunk, places FROM chunks ORDER BY chunk"))
+        return list(
+            self._sql.execute(f"SELECT chunk, min(CAST(places AS INTEGER), {FILES}) FROM chunks ORDER BY chunk")
+        )
 
     def files_at(self, chunk: int, places: Sequence[int], roots: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
         """Yield path and place of the files at some ``places`` of a chunk that could be read.
@@ -250,8 +265,8 @@ class Catalog:
     def use_of_chunks(self) -> list[tuple[int, int, int]]:
         """Return each chunk with the number of its places, and how many of these are in use."""
         return self._sql.execute(
-            "SELECT c.chunk, c.places, count(f.id) FROM chunks c LEFT JOIN files f ON f.chunk = c.chunk "
-            "GROUP BY c.chunk ORDER BY c.chunk"
+            "SELECT c.chunk, CAST(c.places AS INTEGER), count(f.id) "
+            "FROM chunks c LEFT JOIN files f ON f.chunk = c.chunk GROUP BY c.chunk ORDER BY c.chunk"
         ).fetchall()
 
     def rows_of(self, table: str, chunk: int, roots: Sequence[bytes]) -> list[tuple[Any, ...]]:
