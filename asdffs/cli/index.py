@@ -135,7 +135,10 @@ def indexed(
         facts.update(done=done, total=total)
 
     with open_catalog(path, writable=True) as catalog, shown(lambda: [facts], "indexing"):
-        return update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part, forget=forget)
+        done = update(catalog, roots, way or Way(len(os.sched_getaffinity(0))), note, part, forget=forget)
+    if done.kept:
+        logger.warning("%s: if what was not found is gone, run 'asdffs index --forget DIR'", path)
+    return done
 
 
 def tell_unread(catalog: Catalog, roots: Sequence[bytes]) -> None:

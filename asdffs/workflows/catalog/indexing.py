@@ -121,8 +121,7 @@ def _tell_kept(catalog: str, kept: Sequence[bytes]) -> None:
         told = (
             f"{len(kept)} {'file' if len(kept) == 1 else 'files'} not found, and kept, such as {os.fsdecode(kept[0])}"
         )
-        reason = "the directory cannot be read, or is empty, as without a mount"
-        logger.warning("%s: %s: %s; if it is gone, run 'asdffs index --forget DIR'", catalog, told, reason)
+        logger.warning("%s: %s: the directory cannot be read, or is empty, as without a mount", catalog, told)
 
 
 def _chunks(todo: Sequence[bytes], way: Way) -> Iterator[tuple[Chunk, int]]:
