@@ -96,32 +96,37 @@ class Walk:
         """Yield name and status of each fitting entry, by name; None for a directory, which no link leads to."""
         whole = os.fsencode(root.path(place).rstrip("/"))
         try:
-            with root.below(place).readable() as fd, os.scandir(fd) as entries:
-                found = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+            # The path may lead elsewhere by now, but only names come from there: all else is asked by the descriptor.
+            with root.below(place).readable() as fd, os.scandir(whole) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
                 if not found:
                     self._empty[whole] = str(os.fstat(fd).st_dev)
                 for entry in found:
+                    name = os.fsdecode(entry.name)
                     if entry.is_dir(follow_symlinks=False):
-                        yield entry.name, None
-                    elif entry.name.lower().endswith(FILE_ENDINGS) and not entry.name.startswith("."):
-                        yield from self._followed(entry, os.path.join(whole, os.fsencode(entry.name)))
+                        yield name, None
+                    elif name.lower().endswith(FILE_ENDINGS) and not name.startswith("."):
+                        yield from self._followed(name, entry.path, fd)
         except OSError as err:
             self._miss(whole, err)
 
-    def _followed(self, entry: os.DirEntry[str], path: bytes) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield the name of ``entry`` and the status of what it leads to.
+    def _followed(self, name: str, path: bytes, directory: int) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield ``name``, in the directory with this descriptor, and the status of what it leads to.
 
         Another user's link to what not everybody may read is left out.
         """
+        linked = False
         try:
-            status, own = entry.stat(), entry.stat(follow_symlinks=False).st_uid
+            own = status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if linked := stat.S_ISLNK(own.st_mode):
+                status = os.stat(name, dir_fd=directory)
         except OSError as err:
-            self._miss(path, err, linked=entry.is_symlink())
+            self._miss(path, err, linked=linked)
             return
-        if entry.is_symlink() and own not in (status.st_uid, os.geteuid()) and not status.st_mode & 0o004:
+        if linked and own.st_uid not in (status.st_uid, os.geteuid()) and not status.st_mode & 0o004:
             self._miss(path, PermissionError(errno.EPERM, _FOREIGN_LINK))
         else:
-            yield entry.name, status
+            yield name, status
 
     def _miss(self, place: bytes, err: OSError, *, linked: bool = False) -> None:
         """Note a place that cannot be looked at; one that vanished is not there, unless a link leads to it."""
