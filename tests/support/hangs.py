@@ -50,7 +50,8 @@ def _end(folder: Path, thread: int) -> None:
         file.seek(0)
         print(f"== the test\n{file.read()}")
     for pid in pids_with(str(folder)):
-        print(f"== {pid}: {stacks_of(pid, folder)}")
+        with contextlib.suppress(OSError):  # it may end by itself meanwhile
+            print(f"== {pid}: {stacks_of(pid, folder)}")
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     signal.pthread_kill(thread, signal.SIGUSR2)
@@ -67,7 +68,7 @@ def stacks_of(pid: int, folder: Path) -> str:
     told: list[str] = []
 
     def has_told() -> bool:
-        told[:] = [text for log, size in logs.items() if (text := log.read_bytes()[size:].decode())]
+        told[:] = [text for log, size in logs.items() if (text := log.read_bytes()[size:].decode(errors="replace"))]
         return any(text.rstrip().endswith("in <module>") for text in told)
 
     with contextlib.suppress(AssertionError):  # what it had told until then is better than nothing
