@@ -209,7 +209,10 @@ def _check_tail(document: Document, *, sound: bool) -> Iterator[Finding]:
     start = min(layout.blocks_end, layout.size) if len(document.blocks) else layout.first_block
     tail = document.read_raw(start, len(INDEX_TOKEN))
     if tail.startswith(layout.rules.magics):
-        sentence = "a block with a damaged header begins here; the blocks behind it cannot be found"
+        sentence = (
+            "a block begins here that cannot be used: its header is damaged,"
+            " or the allocated_size of the block before it is wrong"
+        )
         yield Finding(Level.ERROR, sentence, len(document.blocks), start)
     elif tail.startswith(INDEX_TOKEN):
         if layout.removable:

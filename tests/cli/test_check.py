@@ -87,7 +87,7 @@ def test_files_of_the_library_are_right(tmp_path: Path, version: str) -> None:
 
 DAMAGED = {
     "checksum": (odd_file().replace(hashlib.md5(DATA).digest(), b"\x01" * 16), "its checksum is"),
-    "header": (odd_file(index="absent").replace(b"\xd3BLK\x000", b"\xd3BLK\xff\xff", 1), "with a damaged header"),
+    "header": (odd_file(index="absent").replace(b"\xd3BLK\x000", b"\xd3BLK\xff\xff", 1), "its header is damaged"),
     "cut off": (odd_file(index="absent")[:-10], "inside this block"),
     "shape": (odd_file().replace(b"shape: [25]", b"shape: [99]"), "it needs bytes 0 to 396 of block"),
     "source": (odd_file().replace(b"source: 1", b"source: 7"), "its source is 7"),

@@ -199,8 +199,11 @@ class BlockTable:
         """Read a header.  Raises ``DamagedBlockError``, also if the block reaches into the next one."""
         start = self.offset(number)
         header = drive(scan_block_header(start, self.layout.rules), self._backend().read_at)
-        if header.streamed or number + 1 == len(self):
+        if header.streamed:
             return header
+        if number + 1 == len(self):
+            room = max(header.used_size, self.layout.blocks_end - start - header.full_size)
+            return header._replace(allocated_size=min(header.allocated_size, room))  # no more than the scan gave it
         end, following = self._end(number, header), self.offset(number + 1)
         if end > following:
             raise DamagedBlockError(f"it ends at {end}, but the next begins at {following}", offset=start)
