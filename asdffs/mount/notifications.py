@@ -15,8 +15,10 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-#: How long an answer waits for notifications, in seconds.  They take microseconds.
+#: How long an answer waits for a notification that has begun, in seconds.  It takes microseconds.
 _PATIENCE: Final = 0.05
+#: How long it waits at most, also for the thread to begin, which other programs may hold up.
+_LONGEST: Final = 1.0
 #: How long the end of a mount waits for the thread, in seconds.  Nothing holds it up once the mount is gone.
 _END: Final = 10.0
 
@@ -45,17 +47,20 @@ class Notifications:
     def tell(self, inodes: Collection[int]) -> None:
         """Make the kernel drop its attributes of these files.  Wait a moment for it, so that programs see it at once.
 
-        A notification that takes longer is not waited for: it may wait for a request that the caller has to answer.
+        A notification that hangs is not waited for: it may wait for a request that the caller has to answer.
         """
         with self._state:
             if self._stopping or not self._has_thread():
                 return
             self._queue += inodes
             self._asked += len(inodes)
-            mine = self._asked
+            mine, end = self._asked, time.monotonic() + _LONGEST
             self._state.notify_all()
-            if not self._since or time.monotonic() - self._since < _PATIENCE:
-                self._state.wait_for(lambda: self._sent >= mine or self._stopping, _PATIENCE)
+            while self._sent < mine and not self._stopping and not self._hangs() and time.monotonic() < end:
+                self._state.wait(_PATIENCE)
+
+    def _hangs(self) -> bool:
+        return 0 < self._since < time.monotonic() - _PATIENCE
 
     def stop(self) -> None:
         """End the thread, because the mount is gone."""
