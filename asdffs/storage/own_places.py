@@ -14,7 +14,7 @@ from typing import Final
 
 from asdffs.errors import MountError
 
-_ADVICE: Final = "remove it, or choose another place, such as with -o spool="
+_ADVICE: Final = "remove it, or choose another place"
 
 
 def own_directory(variable: str, default: str) -> str:
