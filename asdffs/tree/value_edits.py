@@ -157,7 +157,7 @@ def _check_shared(found: Location, path: Path, *, shared: bool, removes: bool = 
     ``removes``: the value is removed.  ``parent``: ``path`` is the mapping of the edited key.
     """
     if removes and found.anchor and found.kind != "alias":
-        own = [line for line in found.aliases if line > found.line]
+        own = [line for line in found.aliases if line >= found.line]
         if own:
             raise ValueRefusedError(
                 f"{format_path(path)} has the anchor '&{found.anchor}', and {_lines(own)} uses it"

@@ -92,6 +92,13 @@ def test_regression_an_anchor_inside_was_missed_through_an_alias(path: tuple[str
         set_value(text, path, python_value(3), shared=True)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_regression_an_alias_on_the_line_of_its_anchor_was_left_alone(shared: bool) -> None:
+    text = "#ASDF 1.0.0\n%YAML 1.1\n---\na: {b: &x 1, c: *x}\n...\n"
+    with pytest.raises(ValueRefusedError, match="has the anchor '&x', and line 4 uses it"):
+        unset_value(text, ("a", "b"), shared=shared)
+
+
 @settings(max_examples=EXAMPLES)
 @given(texts(), st.data())
 def test_a_value_that_is_set_is_what_changes(text: str, data: st.DataObject) -> None:
