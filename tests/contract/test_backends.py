@@ -1,21 +1,29 @@
-"""One suite for every store and folder."""
+"""One suite for every store and folder; those that only read pass the part about reading."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from support.filesystems import KINDS, filesystem
+from support.web_server import WebServer
 
-from asdffs.storage.backend import Extent, Folder
+from asdffs.scheduling import SerialCalls
+from asdffs.storage.backend import Backend, Folder, read_bytes, read_into
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.memory_backend import MemoryFolder
+from asdffs.storage.overlay import OverlayBackend, Segment
+from asdffs.storage.record import RecordImage
+from asdffs.storage.remote.backend import RemoteFolder
+from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.window import WindowBackend
 
 Make = Callable[[dict[str, bytes]], Folder]
 
 
-@pytest.fixture(params=["file", "memory", *KINDS])
+@pytest.fixture(params=["file", "memory", *(pytest.param(kind, marks=pytest.mark.long) for kind in KINDS)])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     def make_files(files: dict[str, bytes]) -> Folder:
         for name, content in files.items():
@@ -59,24 +67,121 @@ def test_read_write_truncate(make: Make) -> None:
     backend.close()
 
 
-def test_extent_means_the_bytes(make: Make) -> None:
-    backend = make({"a": b"0123456789"}).open("a", writable=False)
-    found = backend.extent(3, 4)
-    if isinstance(found, Extent):
-        import os
+#: So long that a remote file is read with more than one request.
+CONTENT = bytes(range(251)) * 800
+SIZE = len(CONTENT)
 
-        found = os.pread(found.fd, found.length, found.offset)
-    assert found == b"3456"
+
+def on_disk(tmp_path: Path, content: bytes, *, writable: bool) -> Backend:
+    (tmp_path / "a").write_bytes(content)
+    return FileFolder(str(tmp_path)).open("a", writable=writable)
+
+
+def window(tmp_path: Path, *, writable: bool) -> Backend:
+    return WindowBackend(on_disk(tmp_path, b"head" + CONTENT + b"tail", writable=writable), 4, SIZE)
+
+
+def overlay(tmp_path: Path) -> Backend:
+    """Made of an image, bytes from another place, a zero, and another image."""
+    base = on_disk(tmp_path, b"?" * 9 + CONTENT[5:-251], writable=False)
+    origin = [Segment(0, 5), Segment(5, SIZE - 251, origin=9), Segment(SIZE - 251, SIZE, origin=None)]
+    images = RecordImage(0, b"", CONTENT[:5]), RecordImage(SIZE - 250, b"", CONTENT[-250:])
+    return OverlayBackend.of_images(base, SIZE, images, origin)
+
+
+@pytest.fixture(params=["file", "memory", "overlay", "window", "remote"])
+def reader(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
+    """A backend named ``a`` that shows ``CONTENT`` and was opened to read."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with WebServer().running() if request.param == "remote" else contextlib.nullcontext() as server:
+        if server is not None:
+            url = server.put("/folder/a", CONTENT)
+            backend: Backend = RemoteFolder(url, RemoteOptions(), SerialCalls()).open("a", writable=False)
+        elif request.param == "memory":
+            backend = MemoryFolder({"a": CONTENT}).open("a", writable=False)
+        elif request.param == "file":
+            backend = on_disk(tmp_path, CONTENT, writable=False)
+        else:
+            backend = overlay(tmp_path) if request.param == "overlay" else window(tmp_path, writable=False)
+        yield backend
+        backend.close()
+        backend.close()
+
+
+PARTS = [
+    (0, 10),
+    (3, 4),
+    (SIZE - 260, 20),
+    (SIZE - 2, 2),
+    (SIZE - 2, 100),
+    (SIZE, 1),
+    (SIZE + 50, 1),
+    (7, 0),
+    (0, SIZE),
+]
+
+
+@pytest.mark.parametrize(("offset", "length"), PARTS)
+def test_read_and_extent_are_the_bytes(reader: Backend, offset: int, length: int) -> None:
+    wanted = CONTENT[offset : offset + length]
+    assert reader.read_at(offset, length) == wanted
+    assert read_bytes(reader.extent(offset, length)) == wanted
+    buffer = bytearray(length)
+    assert read_into(reader.extent(offset, length), memoryview(buffer)) == len(wanted)
+    assert buffer == wanted.ljust(length, b"\0")
+
+
+def test_who_reads_changes_nothing(reader: Backend) -> None:
+    assert (reader.name, reader.writable, reader.size()) == ("a", False, SIZE)
+    before, unit = reader.signature(), reader.unit()
+    for change in (
+        lambda: reader.write_at(0, b"x"),
+        lambda: reader.write_at(SIZE, b"x"),
+        lambda: reader.truncate(0),
+        lambda: reader.allocate(0, SIZE + 1),
+        lambda: reader.insert_range(unit, unit),
+        lambda: reader.collapse_range(unit, unit),
+    ):
+        with pytest.raises(OSError, match="."):
+            change()
+    assert reader.signature() == before
+    assert reader.read_at(0, SIZE) == CONTENT
+
+
+def test_a_window_is_written_inside(tmp_path: Path) -> None:
+    backend = window(tmp_path, writable=True)
+    before = backend.signature()
+    backend.write_at(SIZE - 2, b"xy")
+    backend.sync()
+    assert backend.signature() != before
+    assert backend.read_at(SIZE - 3, 9) == CONTENT[-3:-2] + b"xy"
+    for offset, payload in ((SIZE - 1, b"xy"), (-1, b"x"), (SIZE, b"x")):
+        with pytest.raises(OSError, match="."):
+            backend.write_at(offset, payload)
+    assert (tmp_path / "a").read_bytes() == b"head" + CONTENT[:-2] + b"xy" + b"tail"
     backend.close()
 
 
-def test_read_only_refuses(make: Make) -> None:
-    backend = make({"a": b"abc"}).open("a", writable=False)
-    with pytest.raises(OSError, match="."):
-        backend.write_at(0, b"x")
-    with pytest.raises(OSError, match="."):
-        backend.truncate(0)
-    backend.close()
+def test_a_remote_folder_has_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with WebServer().running() as server:
+        folder = RemoteFolder(server.put("/folder/a", CONTENT), RemoteOptions(), SerialCalls())
+        backend = folder.open("a", writable=False)
+        assert (folder.names(), folder.links("a"), folder.free()) == (["a"], 1, 0)
+        assert folder.signature("a") == backend.signature()
+        with pytest.raises(FileNotFoundError):
+            folder.signature("b")
+        for change in (
+            lambda: folder.open("a", writable=True),
+            lambda: folder.open("b", writable=True, create=True),
+            lambda: folder.lock(backend),
+            lambda: folder.remove("a"),
+            lambda: folder.replace(backend, "b"),
+            folder.sync,
+        ):
+            with pytest.raises(OSError, match="."):
+                change()
+        backend.close()
 
 
 def test_signature_tells_changes(make: Make) -> None:
