@@ -19,6 +19,7 @@ from support.mounts import environment_in
 from asdffs.daf.committing import Commit
 from asdffs.daf.live import LiveStore
 from asdffs.daf.loose import LooseFiles
+from asdffs.daf.places import LOG
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import FailedFileError, InvalidTreeError, UnfinishedError
@@ -343,6 +344,17 @@ def test_names_are_done_again(end: Callable[[Client], None], synced: bool, place
     assert before["d2/f"] == b"hi"
     assert before["k2"].endswith(b"more")
     end(client)
+    assert place.seen_later() == before
+
+
+@pytest.mark.parametrize("torn", [b"[", b'["rename", "y", "z"]'])
+def test_a_last_line_of_the_log_that_was_cut_is_not_read(torn: bytes, place: Place, client: Client) -> None:
+    """It was never reported as done, even if only its newline is missing."""
+    client.write("y", b"zero")
+    before = client.shown()
+    client.kill()
+    with open(place.spool / LOG, "ab") as log:
+        log.write(torn)
     assert place.seen_later() == before
 
 

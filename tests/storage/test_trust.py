@@ -64,8 +64,7 @@ def second_name(sidecar: Path) -> None:
     os.link(sidecar, sidecar.parent / "the victim's own file")
 
 
-@NEEDS_ROOT
-@pytest.mark.parametrize("spoil", [to_another_user, open_to_others, second_name])
+@pytest.mark.parametrize("spoil", [pytest.param(to_another_user, marks=NEEDS_ROOT), open_to_others, second_name])
 def test_it_is_not_obeyed(file: Path, spoil: Callable[[Path], None]) -> None:
     sidecar, before = plant(file.parent, change_of(file)), file.read_bytes()
     spoil(sidecar)

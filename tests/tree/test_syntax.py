@@ -35,3 +35,15 @@ def test_too_deep_is_told_whatever_the_parser_thinks(reader: str, depth: int) ->
     with pytest.raises(InvalidTreeError, match="nested more than 2[46]0 deep") as caught:
         READERS[reader](HEAD + b"a: " + b"[" * depth + b"]" * depth + b"\n...\n")
     assert caught.value.line == 4
+
+
+@pytest.mark.parametrize("depth", [239, 240])
+@pytest.mark.parametrize("tag", ["", "!t "], ids=["plain", "tagged"])
+def test_240_collections_may_be_inside_each_other(depth: int, tag: str) -> None:
+    """The root is one of them."""
+    text = HEAD + b"a: " + (tag.encode() + b"[") * depth + b"]" * depth + b"\n...\n"
+    if depth < 240:
+        read_tree(text, lambda _: False)
+    else:
+        with pytest.raises(InvalidTreeError, match="nested more than 240 deep"):
+            read_tree(text, lambda _: False)

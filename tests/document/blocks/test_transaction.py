@@ -78,6 +78,32 @@ def test_nothing_is_written_over_a_foreign_change() -> None:
     assert bytes(folder.files[NAME].content) == PADDED + b"\0"
 
 
+def test_regression_a_foreign_change_while_the_journal_is_written_is_seen() -> None:
+    """Invariant 1: the signature is checked again when the record is durable."""
+    folder = MemoryFolder({NAME: PADDED})
+    document = open_in_folder(folder, NAME, writable=True)
+    other = folder.open(NAME, writable=True)
+
+    def step(kind: str, name: str, *details: object) -> None:
+        if kind == "sync" and name != NAME:
+            folder.step = lambda kind, name, *details: None
+            other.write_at(len(PADDED), b"\0")
+
+    folder.step = step
+    with pytest.raises(StaleFileError, match="another program"):
+        document.commit_tree(document.tree.text().replace(b"value: 1", b"value: 2"))
+    assert bytes(folder.files[NAME].content) == PADDED + b"\0"
+
+
+def test_content_is_durable_before_its_checksum() -> None:
+    folder = MemoryFolder({NAME: PADDED})
+    document = open_in_folder(folder, NAME, writable=True)
+    document.blocks[0].write_at(10, b"\xee" * 5)
+    steps = [(one.kind, one.name) for one in record(folder, document.finish)]
+    document.close()
+    assert steps[0] == ("sync", NAME)
+
+
 WORK = {
     "fits": (PADDED, edit(b"value: 1", b"value: 2345")),
     "grows": (odd_file(), edit(b"value: 1", b"value: " + b"7" * 900)),

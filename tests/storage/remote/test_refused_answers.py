@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import io
 import ipaddress
 import ssl
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from asdffs.errors import AsdffsError
 from asdffs.scheduling import SerialCalls
 from asdffs.storage.remote import web_head
 from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.remote.transport import RequestError
 from asdffs.workflows.external import find_externals
 from asdffs.workflows.references import find_unresolved
 
@@ -74,6 +77,18 @@ def certificate(path: Path) -> Path:
 
 def opened(url: str, remote: RemoteOptions = QUICK) -> Document:
     return open_document(url, writable=False, settings=Settings(scheduler=SerialCalls(), remote=remote))
+
+
+@pytest.mark.parametrize("place", ["http://host/a", "ftp://host/a", "file:///a"])
+def test_a_redirect_to_what_is_not_https_is_not_followed(place: str) -> None:
+    """Without a server that speaks TLS, so without a certificate."""
+    request = urllib.request.Request("https://host/a")
+    follows = web_head._Redirects(None)
+    with pytest.raises(RequestError, match="not https, which is not followed"):
+        follows.redirect_request(request, io.BytesIO(), 302, "", {}, place)
+    assert (
+        follows.redirect_request(request, io.BytesIO(), 302, "", {}, "https://other/a").full_url == "https://other/a"
+    )
 
 
 @pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:1"])
