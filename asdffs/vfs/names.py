@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection
 
 from asdffs.document.document import Document
+from asdffs.document.saves.keeping import Left
 from asdffs.errors import (
     FileExpectedError,
     InUseError,
@@ -279,9 +280,9 @@ class Names:
         """Delete the spool file of ``node`` if no name and no handle leads to it any more."""
         self._scratch.discard(node)
 
-    def scratch_files(self) -> list[tuple[str, str]]:
-        """Return each scratch file that has bytes: its path within its directory, and its path in the spool."""
-        return self._scratch.files((self.root, *self._views))
+    def left(self) -> list[Left]:
+        """Return the scratch to keep when the mount ends."""
+        return self._scratch.left((self.root, *self._views))
 
     @property
     def has_scratch(self) -> bool:

@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 
+from asdffs.document.saves.keeping import Left, is_disposable
 from asdffs.errors import FileExpectedError, NotDirectoryError, NotEmptyError, NotPermittedError
 from asdffs.vfs.attributes import Owner, User
 from asdffs.vfs.namespace import DirectoryNode, FileNode, LinkNode, Node
@@ -89,17 +90,22 @@ class ScratchNames:
         if node.names <= 0 and node.opens == 0 and isinstance(node, FileNode) and isinstance(node.file, SpoolFile):
             node.file.drop()
 
-    def files(self, folders: Iterable[DirectoryNode]) -> list[tuple[str, str]]:
-        """Return each scratch file in ``folders`` that has bytes: path in its folder, and path in the spool."""
-        return [found for folder in folders for found in _files_in(folder, "")]
+    def left(self, folders: Iterable[DirectoryNode]) -> list[Left]:
+        """Return the scratch in ``folders`` to keep at the end: files, links, directories without any."""
+        return [found for folder in folders for found in _left_in(folder, "")]
 
 
-def _files_in(folder: DirectoryNode, prefix: str) -> Iterator[tuple[str, str]]:
+def _left_in(folder: DirectoryNode, prefix: str) -> Iterator[Left]:
     for name, node in folder.scratch.items():
+        path = prefix + name
+        if is_disposable(name):
+            continue
         if isinstance(node, DirectoryNode):
-            yield from _files_in(node, f"{prefix}{name}/")
+            yield from list(_left_in(node, f"{path}/")) or [Left(path)]
+        elif isinstance(node, LinkNode):
+            yield Left(path, target=node.target)
         elif isinstance(node, FileNode) and isinstance(node.file, SpoolFile) and node.file.spooled:
-            yield prefix + name, node.file.path
+            yield Left(path, node.file.path)
 
 
 def _check_empty(node: DirectoryNode, path: str) -> None:

@@ -441,9 +441,7 @@ class Vfs:
             report.fail(err)
         names = self.names
         self._spool.close()
-        return keep_beside(
-            self.document, self.staging.unsaved, names.scratch_files, names.unsaved_files, self._spool.path
-        )
+        return keep_beside(self.document, self.staging.unsaved, names.left, names.unsaved_files, self._spool.path)
 
     def _dirtied(self, opened: Handle, seen_to: Collection[Node] = ()) -> None:
         """Record a write through ``opened``.  ``seen_to``: nodes whose old pages are dropped anyway."""

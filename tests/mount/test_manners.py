@@ -215,6 +215,32 @@ def test_directories_in_scratch(file: Path) -> None:
     assert (file.parent / "data.asdf.leftover/z/b/c/notes").read_bytes() == b"kept"
 
 
+def test_regression_empty_files_links_and_empty_directories_vanished(file: Path) -> None:
+    dropped = [".lock", "4913", "notes~", "#notes#"]
+    with mounted(file, code=7) as mount:
+        (mount.point / "empty").touch()
+        (mount.point / "link").symlink_to("nowhere/at all")
+        (mount.point / "folder/inner").mkdir(parents=True)
+        (mount.point / "swap").mkdir()
+        (mount.point / "swap/.x.swp").write_bytes(b"of an editor")
+        (mount.point / "blocks/flag").touch()
+        for name in dropped:
+            (mount.point / name).touch()
+    kept = file.parent / "data.asdf.leftover"
+    assert "5 files are not in the ASDF file" in mount.umount.stderr
+    assert sorted(os.listdir(kept)) == ["empty", "flag", "folder", "link", "swap"]
+    assert (kept / "empty").read_bytes() == b""
+    assert os.readlink(kept / "link") == "nowhere/at all"
+    assert os.listdir(kept / "folder") == ["inner"]
+
+
+@pytest.mark.parametrize("name", [".#lock", "4913", "notes~", "#notes#"])
+def test_what_editors_leave_is_dropped(file: Path, name: str) -> None:
+    with mounted(file) as mount:
+        (mount.point / name).symlink_to("host.1:2")
+    assert not file.with_name("data.asdf.leftover").exists()
+
+
 def test_special_files_are_refused(mount: Mounted) -> None:
     with pytest.raises(OSError, match="Operation not permitted"):
         os.mkfifo(mount.point / "fifo")

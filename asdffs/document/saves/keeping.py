@@ -20,7 +20,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from asdffs.document.document import Document
 from asdffs.document.saves.places import DRAFT
@@ -30,6 +30,7 @@ from asdffs.storage.backend import Backend
 from asdffs.storage.file_backend import FileBackend, FileFolder
 from asdffs.storage.protection import make_directory, protect
 
+_Made = TypeVar("_Made")
 #: The longest name, in bytes, that gets a suffix without being cut; names have at most 255.
 _LONGEST_STEM = 220
 _CUT_STEM = 200
@@ -39,17 +40,25 @@ _STAYED = re.compile(r"(unsaved|conflict)-(\d{4,})\.block")
 _DISPOSABLE = re.compile(r"\..*|4913|.*~|#.*#", re.DOTALL)
 
 
+class Left(NamedTuple):
+    """Scratch at a relative path: a file with its bytes in ``source``, a link to ``target``, else a directory."""
+
+    path: str
+    source: str = ""
+    target: str = ""
+
+
 def keep_beside(
     document: Document,
     drafts: Callable[[], Sequence[str]],
-    scratch: Callable[[], Sequence[tuple[str, str]]],
+    scratch: Callable[[], Sequence[Left]],
     files: Callable[[], Sequence[tuple[str, str]]],
     spool: str,
 ) -> bool:
     """At the end of a mount, keep everything that is not in the file, and report it.  Return whether all was kept.
 
-    ``drafts()`` returns the paths of drafts that were not committed or refused yet.  ``scratch()`` returns the names
-    and paths of scratch.  ``files()`` returns those of files of views, which are kept whatever their names are.  All
+    ``drafts()`` returns the paths of drafts that were not committed or refused yet.  ``scratch()`` returns that
+    of users.  ``files()`` returns those of files of views, which are kept whatever their names are.  All
     paths are in ``spool``.
     """
     report = document.report
@@ -61,8 +70,8 @@ def keep_beside(
         committed = b"" if document.failed else document.tree.text()
         for draft in distinct([*report.rejected, *drafts()], committed, already=report.conflict):
             keeper.keep_draft(draft, superseded=draft in report.corrected)
-        for name, source in scratch():
-            keeper.keep_scratch(name, source)
+        for left in scratch():
+            keeper.keep_left(left)
         for name, source in files():
             keeper.keep_scratch(name, source, missed=True)
     except OSError as err:
@@ -165,25 +174,46 @@ class Keeper:
         self._keep(source, lambda n: f"{self._name}.{kind}-{n}.block-{number}.bin")
         return True
 
-    def keep_scratch(self, path: str, source: str, *, missed: bool = False) -> None:
-        """Copy scratch at the relative ``path`` into ``NAME.leftover/``.
-
-        Empty scratch, and scratch with a disposable name, is dropped.  ``missed``: copy it in any case.
-        """
-        above, name = os.path.split(path)
-        if not missed and (any(map(is_disposable, path.split("/"))) or os.path.getsize(source) == 0):
+    def keep_left(self, left: Left) -> None:
+        """Keep a file, a symbolic link or an empty directory in ``NAME.leftover/``."""
+        if left.source:
+            self.keep_scratch(left.path, left.source)
             return
         try:
-            top = self._leftover_folder()
-            try:
-                folder = top.below(above, create=True)
-            except NotADirectoryError:  # a file of the other directory has that name
-                folder, name = top, path.replace("/", "-")
+            folder, name = self._leftover_place(left.path)
+            if left.target:
+                made, _ = _first_free(
+                    _numbered(name), lambda new: os.symlink(left.target, new, dir_fd=folder.fileno())
+                )
+            else:
+                made, _ = _first_free(_numbered(name), lambda new: os.mkdir(new, dir_fd=folder.fileno()))
+            folder.sync()
+            self.kept.append(folder.path(made))
+        except OSError as err:
+            self.failures.append(f"{left.path} in the mount could not be kept beside the file ({err.strerror})")
+
+    def keep_scratch(self, path: str, source: str, *, missed: bool = False) -> None:
+        """Copy the file ``source``, scratch at the relative ``path``, into ``NAME.leftover/``.
+
+        Scratch with a disposable name is dropped.  ``missed``: copy it in any case.
+        """
+        if not missed and any(map(is_disposable, path.split("/"))):
+            return
+        try:
+            folder, name = self._leftover_place(path)
         except OSError as err:
             self._failed(source, err)
             return
-        short = _shortened(name)
-        self._keep(source, lambda n: name if n == 1 else f"{short}.{n}", folder=folder)
+        self._keep(source, _numbered(name), folder=folder)
+
+    def _leftover_place(self, path: str) -> tuple[FileFolder, str]:
+        """Return the directory in ``NAME.leftover/`` for scratch at ``path``, and its name there."""
+        above, name = os.path.split(path)
+        top = self._leftover_folder()
+        try:
+            return top.below(above, create=True), name
+        except NotADirectoryError:  # a file of the other directory has that name
+            return top, path.replace("/", "-")
 
     def _leftover_folder(self) -> FileFolder:
         number = 1
@@ -297,14 +327,24 @@ def _fill(new: BinaryIO, fill: Callable[[Backend], None]) -> None:
 
 
 def _create_new(folder: FileFolder, name_of: Callable[[int], str]) -> tuple[str, int]:
-    """Create the first free of ``name_of(1)``, ``name_of(2)`` ..., and return its name and file descriptor."""
+    """Create a file with the first free of ``name_of(1)``, ``name_of(2)`` ...; return its name and descriptor."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    return _first_free(name_of, lambda name: os.open(name, flags, 0o600, dir_fd=folder.fileno()))
+
+
+def _first_free(name_of: Callable[[int], str], make: Callable[[str], _Made]) -> tuple[str, _Made]:
+    """Call ``make`` with ``name_of(1)``, ``name_of(2)`` ... until one is free; return the name and the result."""
     number = 1
     while True:
-        name, flags = name_of(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            return name, os.open(name, flags, 0o600, dir_fd=folder.fileno())
+            return name_of(number), make(name_of(number))
         except FileExistsError:
             number += 1
+
+
+def _numbered(name: str) -> Callable[[int], str]:
+    """Return the names to try for a leftover: ``name`` itself, then with a number."""
+    return lambda number: name if number == 1 else f"{_shortened(name)}.{number}"
 
 
 def _is_given_name(document: Document, number: int, path: str) -> bool:
