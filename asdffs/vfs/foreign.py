@@ -86,7 +86,7 @@ class ForeignChanges:
 
     @property
     def _pending(self) -> bool:
-        return self._document.pending or self._staging.state is not DraftState.CLEAN or self._staging.node is None
+        return self._document.pending or self._staging.state is not DraftState.CLEAN
 
     def _read_again(self) -> None:
         document = self._document

@@ -14,6 +14,10 @@ None between an unlink and the create that follows.
 To *judge* a draft means to check it and to commit it if it is valid.  An empty draft is never judged, because ``>``
 and O_TRUNC make one before the first write.
 
+A draft is based on the version of the file on which the oldest descriptor that wrote it was opened.  A file that gets
+the name is based on the last version in which a program opened the tree to read it.  If another program changed the
+file since, that save is refused; the text is kept, and the node shows the tree of the other program.
+
 The caller holds the main lock.  Judging releases it for a while.  So every request that changes the tree's name, or a
 node that is the tree or is about to become it (``concerns``), first enters ``lock``.
 """
@@ -26,7 +30,7 @@ from contextlib import AbstractContextManager
 
 from asdffs.document.document import Document
 from asdffs.document.saves.drafts import Drafts
-from asdffs.errors import AsdffsError, InvalidTreeError
+from asdffs.errors import AsdffsError, InvalidTreeError, StaleFileError
 from asdffs.scheduling import Rank, RankedLock
 from asdffs.vfs.namespace import FileNode, Node
 from asdffs.vfs.scratch import SpoolFile
@@ -56,6 +60,8 @@ class Staging:
         self.adopting: FileNode | None = None
         self.lock = RankedLock(document.scheduler, Rank.SAVE)
         self._state = DraftState.CLEAN
+        self.base = document.generation
+        self._seen: int | None = None
 
     @property
     def state(self) -> DraftState:
@@ -78,7 +84,7 @@ class Staging:
     def judge(self) -> None:
         """Check and commit the draft.  Does nothing if it is clean or empty.
 
-        Raises ``InvalidTreeError``, and as ``Document.commit_tree``; the text is kept then.
+        Raises ``InvalidTreeError``, ``StaleFileError``, and as ``Document.commit_tree``; the text is kept then.
         """
         node = self.node
         if node is None or self.state is DraftState.CLEAN:
@@ -87,9 +93,13 @@ class Staging:
         if not text:
             return
         try:
+            self._check_base(text, self.base)
             self.drafts.commit(text)
-        except (AsdffsError, OSError):
+        except (AsdffsError, OSError) as err:
             self.state = DraftState.REJECTED
+            if isinstance(err, _OutdatedError) and err.kept:  # else who opens the tree next would save it after all
+                spooled(node).give(self._committed, same=False)
+                self.state = DraftState.CLEAN
             raise
         spooled(node).give(self._committed, same=len(text) == self._document.tree.size)
         self.state = DraftState.CLEAN
@@ -97,6 +107,7 @@ class Staging:
     def adopt(self, node: FileNode) -> None:
         """Commit the text of ``node``, which is about to be renamed onto the tree.  Raises as ``judge``."""
         text = spooled(node).content()
+        self._check_base(text, self._seen_or_now)
         before = self._document.tree.text()
         self.adopting = node
         try:
@@ -125,7 +136,7 @@ class Staging:
 
     def enter(self, node: FileNode) -> None:
         """Give ``node``, a new file, the name of the tree without a commit."""
-        self.node = node
+        self.node, self.base = node, self._seen_or_now
         spooled(node).rename(TREE)
         if spooled(node).content() == self._document.tree.text():
             spooled(node).give(self._committed, same=True)
@@ -133,9 +144,28 @@ class Staging:
         else:
             self.state = DraftState.DIRTY
 
-    def written(self) -> None:
-        """Record that the node of the tree was written or truncated."""
+    def seen(self) -> None:
+        """Record that a program opened the tree to read it."""
+        self._seen = self._document.generation
+
+    @property
+    def _seen_or_now(self) -> int:
+        return self._document.generation if self._seen is None else self._seen
+
+    def written(self, base: int) -> None:
+        """Record that the node of the tree was written or truncated through a handle of the generation ``base``."""
+        begun = self.state is not DraftState.CLEAN and self.node is not None and self.node.file.size()
+        self.base = min(self.base, base) if begun else base
         self.state = DraftState.DIRTY
+
+    def _check_base(self, text: bytes, base: int) -> None:
+        """Raise ``_OutdatedError``, and keep ``text``, if another program changed the file after ``base``."""
+        document = self._document
+        if base == document.generation or document.conflict or text == document.tree.text():
+            return
+        error = _OutdatedError(kept=self.drafts.keep(text), path=document.path)
+        document.report.refuse(error)
+        raise error
 
     def cut_off(self) -> None:
         """Record that a writer of the draft was killed: the draft is kept but not committed."""
@@ -148,6 +178,17 @@ class Staging:
         if self.node is None or self.state is DraftState.CLEAN or not spooled(self.node).spooled:
             return []
         return [spooled(self.node).path]
+
+
+class _OutdatedError(StaleFileError):
+    """A save is based on an older version of the file.  ``kept``: whether its text was copied."""
+
+    def __init__(self, *, kept: bool, path: str) -> None:
+        sentence = (
+            f"another program changed the file after this text was read; read {TREE} again, and repeat the edit"
+        )
+        super().__init__(sentence, path=path)
+        self.kept = kept
 
 
 def spooled(node: FileNode) -> SpoolFile:

@@ -218,6 +218,8 @@ class Vfs:
         handle = self._handles.add(opened)
         if self._coherence.has_open_sibling(node):
             self._kernel.prepare()
+        if node is self.staging.node and not truncate:
+            self.staging.seen()
         if truncate and write:
             try:
                 self._truncate(node, 0, [opened])
@@ -231,8 +233,10 @@ class Vfs:
 
         Raises as ``Names.create``.
         """
+        self.foreign.look()
         node = self.names.create(path, mode, by)
-        return self._handles.add(Handle(node, writable=True, generation=self.document.generation))
+        generation = self.staging.base if node is self.staging.node else self.document.generation
+        return self._handles.add(Handle(node, writable=True, generation=generation))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """Return bytes, or the extent that holds them; fewer at the end of the file.  Raises as ``ViewFile.read``."""
@@ -309,7 +313,7 @@ class Vfs:
         if handle is None:
             node.file.open_for_writing()
         writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
-        self._truncate(node, size, writers or [Handle(node, writable=True)])
+        self._truncate(node, size, writers or [Handle(node, writable=True, generation=self.document.generation)])
         if not writers:
             node.file.flush(durable=False)
 
@@ -450,11 +454,13 @@ class Vfs:
         author = None if opened.direct else opened.node  # the kernel updates the pages of the author itself
         self._coherence.note(self.document.changes.take(), author, seen_to)
         if opened.node is self.staging.node:
-            self.staging.written()
+            self.staging.written(opened.generation)
 
     @contextlib.contextmanager
     def _changing(self, node: FileNode) -> Iterator[None]:
         """Hold the lock of ``node``, so that its changes come one after the other and not during its commit."""
+        if node is self.staging.node and self.staging.state is DraftState.CLEAN:
+            self.foreign.look()  # now it is no conflict yet: only what is based on the older version is refused
         if node.changing is None:
             node.changing = RankedLock(self.document.scheduler, Rank.NODE)
         with node.changing.entered(), self.staging.guard(node):

@@ -115,6 +115,96 @@ def test_a_dirty_draft_is_kept_and_never_written_over_it(file: Path, change: Cal
     assert "conflict-1.yaml" in mount.umount.stderr
 
 
+def by_descriptor(mount: Mounted, fd: int, text: bytes) -> None:
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, text, 0)
+    os.fsync(fd)
+
+
+def by_rename(mount: Mounted, fd: int, text: bytes) -> None:
+    mount.tree.stat()
+    (mount.point / ".new").write_bytes(text)
+    os.rename(mount.point / ".new", mount.tree)
+
+
+def by_new_file(mount: Mounted, fd: int, text: bytes) -> None:
+    mount.tree.rename(mount.point / "tree.yaml~")
+    with open(mount.tree, "xb", buffering=0) as new:
+        new.write(text)
+        os.fsync(new.fileno())
+
+
+@pytest.mark.parametrize("change", [rewrite, replace])
+@pytest.mark.parametrize("save", [by_descriptor, by_rename, by_new_file])
+@pytest.mark.parametrize("noticed", [True, False])
+def test_regression_a_text_read_before_a_change_replaced_it(
+    file: Path, change: Callable[[Path], None], save: Callable[[Mounted, int, bytes], None], *, noticed: bool
+) -> None:
+    with mounted(file, code=7) as mount:
+        fd = os.open(mount.tree, os.O_RDWR)
+        mine = os.read(fd, 1 << 16).replace(b"value: 1\n", b"value: 2\n")
+        change(file)
+        if noticed:
+            soon(lambda: mount.block(1).stat().st_size == 250)
+        for _ in range(2):
+            with pytest.raises(OSError, match="Stale") as caught:
+                save(mount, fd, mine)
+            assert caught.value.errno == errno.ESTALE
+            (mount.point / "tree.yaml~").unlink(missing_ok=True)
+        assert mount.status["conflict"] == []
+        assert [path.read_bytes() for path in (mount.point / ".asdffs/rejected").iterdir()] == [mine]
+        assert file.read_bytes() == OTHER
+        os.close(fd)
+        theirs = mount.tree.read_bytes()
+        assert theirs == OTHER[: len(theirs)]
+        with open(mount.tree, "r+b", buffering=0) as tree:
+            save(mount, tree.fileno(), theirs.replace(b"value: 5\n", b"value: 6\n"))
+        assert run("sed", "-i", "s/^value: 6/value: 7/", mount.tree).returncode == 0
+        assert run("sed", "-i", "s/^value: 7/value: 8/", mount.tree).returncode == 0
+    assert b"value: 8" in file.read_bytes()
+    assert file.with_name("data.asdf.rejected-1.yaml").read_bytes() == mine
+
+
+def test_regression_a_change_while_an_editor_has_renamed_the_tree_away_stopped_all_saves(file: Path) -> None:
+    with mounted(file, code=7) as mount:
+        mine = mount.tree.read_bytes().replace(b"value: 1\n", b"value: 2\n")
+        mount.tree.rename(mount.point / "tree.yaml~")
+        rewrite(file)
+        soon(lambda: mount.block(1).stat().st_size == 250)
+        with pytest.raises(OSError, match="Stale"):
+            mount.tree.write_bytes(mine)
+        assert mount.status["conflict"] == []
+        assert b"value: 5" in mount.tree.read_bytes()
+        assert run("sed", "-i", "s/^value: 5/value: 6/", mount.tree).returncode == 0
+    assert file.with_name("data.asdf.rejected-1.yaml").read_bytes() == mine
+    assert b"value: 6" in file.read_bytes()
+
+
+def test_a_new_descriptor_saves_after_a_change_whatever_an_old_one_wrote(file: Path) -> None:
+    with mounted(file, code=None) as mount:
+        fd = os.open(mount.tree, os.O_RDWR)
+        rewrite(file)
+        soon(lambda: mount.block(1).stat().st_size == 250)
+        os.pwrite(fd, b"#ASDF", 0)
+        text = OTHER[: OTHER.index(b"...\n") + 4].replace(b"value: 5\n", b"value: 6\n")
+        mount.tree.write_bytes(text)
+        with pytest.raises(OSError, match="Stale"):
+            by_descriptor(mount, fd, text.replace(b"value: 6\n", b"value: 7\n"))
+        os.close(fd)
+        assert mount.tree.read_bytes() == text
+
+
+def test_programs_in_one_mount_save_as_in_a_plain_file(file: Path) -> None:
+    with mounted(file) as mount:
+        fd = os.open(mount.tree, os.O_RDWR)
+        text = os.read(fd, 1 << 16)
+        for save in (by_rename, by_new_file):
+            for value in (b"2", b"3"):
+                save(mount, fd, text.replace(b"value: 1\n", b"value: %s\n" % value))
+        os.close(fd)
+    assert b"value: 3" in file.read_bytes()
+
+
 @pytest.mark.parametrize("change", [replace, os.unlink])
 def test_written_blocks_are_kept_when_the_file_is_replaced(file: Path, change: Callable[[Path], None]) -> None:
     with mounted(file, code=7) as mount:

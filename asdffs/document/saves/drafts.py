@@ -66,8 +66,8 @@ class Drafts:
             raise
         report.note_saved([path for path in refused if _is_corrected(path, before, text)])
 
-    def keep(self, text: bytes, *, correctable: bool = False) -> None:
-        """Keep ``text`` durably, unless it is empty, the committed one, or kept already.
+    def keep(self, text: bytes, *, correctable: bool = False) -> bool:
+        """Keep ``text`` durably, unless it is empty, the committed one, or kept already; return whether that worked.
 
         ``correctable``: the program that saved it was told so, and a save that changes the same lines counts as the
         correction: the text is not valid, or there was no room for it in the file.  If the copy fails, this is
@@ -75,10 +75,10 @@ class Drafts:
         """
         kept = self._document.report.rejected
         if not text or text == self._document.tree.text():
-            return
+            return True
         if (same := next((path for path in kept if _read(path) == text), None)) is not None:
             self._document.report.corrected.discard(same)
-            return
+            return True
         self._count += 1
         path = os.path.join(self._rejected, f"{self._count}.yaml")
         try:
@@ -90,10 +90,11 @@ class Drafts:
             logger.error("a refused draft could not be copied to %s (%s); it stays a draft", path, err.strerror)
             with contextlib.suppress(OSError):
                 os.unlink(path)
-            return
+            return False
         kept.append(path)
         if correctable:
             self._document.report.correctable.add(path)
+        return True
 
 
 def _is_corrected(path: str, before: bytes, text: bytes) -> bool:
