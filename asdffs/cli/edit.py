@@ -17,10 +17,10 @@ from asdffs import interrupts
 from asdffs.cli.logs import told_here
 from asdffs.cli.places import Held
 from asdffs.cli.remedies import told
-from asdffs.cli.safe_path import environment_for_programs
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each
 from asdffs.cli.signals import EndedError
+from asdffs.cli.standard import environment_for_programs
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings

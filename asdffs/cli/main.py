@@ -13,11 +13,10 @@ from typing import Any
 from asdffs.allocator import COLLECTIONS
 from asdffs.cli.file_errors import failed
 from asdffs.cli.parser import COMMANDS, parse_arguments
-from asdffs.cli.safe_path import protect_children
 from asdffs.cli.saying import CommandFormatter
 from asdffs.cli.secrets import hidden_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
-from asdffs.cli.standard import forget_output, open_standard_streams
+from asdffs.cli.standard import forget_output, open_standard_streams, protect_children
 from asdffs.errors import AsdffsError
 from asdffs.scheduling import check_ranks
 

@@ -1,6 +1,10 @@
-"""Opens standard streams that the caller closed.
+"""Prepares what a process has from its caller: standard streams, and the environment of its child processes.
 
-Else the ASDF file would be opened as descriptor 0, 1 or 2, and libfuse would write its messages into it.
+A stream that the caller closed is opened.  Else the ASDF file would be opened as descriptor 0, 1 or 2, and libfuse
+would write its messages into it.
+
+Child processes import no modules of the working directory, which may hold a stranger's files.  ``python -c`` and
+``python -m`` look there first, and so does each process that ``multiprocessing`` starts.
 """
 
 from __future__ import annotations
@@ -12,6 +16,18 @@ import sys
 from typing import Final
 
 _AS_POSSIBLE: Final = "asdffs-as-possible"
+#: The variable that Python reads, and the value by which ours is known.
+_SAFE_PATH: Final = ("PYTHONSAFEPATH", "asdffs")
+
+
+def protect_children() -> None:
+    """Have all Python processes that this one starts leave the working directory out of ``sys.path``."""
+    os.environ.setdefault(*_SAFE_PATH)
+
+
+def environment_for_programs() -> dict[str, str]:
+    """Return the environment for a program of the user, such as an editor: as it was when the command began."""
+    return dict(item for item in os.environ.items() if item != _SAFE_PATH)
 
 
 def open_standard_streams() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from asdffs.errors import UsageError
-from asdffs.storage.own_places import own_directory
 
 #: Bytes that the cache may use by default.
 CACHE_MAX: Final = 10 << 30
@@ -39,6 +38,8 @@ class RemoteOptions(NamedTuple):
 
 def cache_folder() -> str:
     """Return the directory of the cache: ``$XDG_CACHE_HOME/asdffs``, or ``~/.cache/asdffs``."""
+    from asdffs.storage.own_places import own_directory  # most commands have no cache
+
     return os.path.join(own_directory("XDG_CACHE_HOME", ".cache"), "asdffs")
 
 
