@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asdffs.allocator import COLLECTIONS, own_process
 from asdffs.document import preloading
@@ -36,8 +36,10 @@ from asdffs.mount.options import MountOptions, fuse_options
 from asdffs.mount.read_ahead import raise_read_ahead
 from asdffs.mount.request_queue import SIGNALS
 from asdffs.mount.session import Session
-from asdffs.mount.watchdog import Watchdog
 from asdffs.storage.mount_table import pid_namespace
+
+if TYPE_CHECKING:
+    from asdffs.mount.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
 
@@ -74,19 +76,20 @@ def serve(
     if content.places.report:
         _reserve_report(content.places.report)
 
-    watchdog = Watchdog(site.loop, site.notifications, site.mountpoint)
+    watchdogs: list[Watchdog] = []
 
     def started() -> None:
-        watchdog.start()
         raise_read_ahead(site.mountpoint)
         ready()
         content.start()
+        watchdogs.append(_watched(site))
         _preload()
         logger.info("%s is mounted at %s (%s)", content.path, site.mountpoint, binding.name)
 
     def ended() -> None:
         leaving()
-        watchdog.stop()
+        for watchdog in watchdogs:
+            watchdog.stop()
         content.stop()
         site.notifications.stop()
         site.dropper.stop()
@@ -117,7 +120,8 @@ def serve(
         ) from err
     if not outcome:  # a signal came before libfuse had the first request, so it did not call ``destroy``
         outcome.append(content.end())
-    _conclude(content, _told_of_abort(outcome[0]) if watchdog.aborted else outcome[0])
+    aborted = any(watchdog.aborted for watchdog in watchdogs)
+    _conclude(content, _told_of_abort(outcome[0]) if aborted else outcome[0])
 
 
 def _prepare_process() -> None:
@@ -156,6 +160,15 @@ def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Bin
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
     return Site(mountpoint, options, loop, Notifications(loop.forget_inode), PageDropper(), note, note | more)
+
+
+def _watched(site: Site) -> Watchdog:
+    """Start the watchdog of a mount that programs can use already."""
+    from asdffs.mount.watchdog import Watchdog
+
+    watchdog = Watchdog(site.loop, site.notifications, site.mountpoint)
+    watchdog.start()
+    return watchdog
 
 
 def _told_of_abort(outcome: Outcome) -> Outcome:
