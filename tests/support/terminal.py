@@ -23,7 +23,8 @@ class Terminal:
     """One program in a terminal of its own, 200 columns and 40 lines."""
 
     def __init__(self, command: str, folder: Path, environment: dict[str, str]) -> None:
-        self._environment = environment
+        sizes = ("COLUMNS", "LINES")  # of the terminal of the tests, which programs take for that of this one
+        self._environment = {name: value for name, value in (environment).items() if name not in sizes}
         self._socket = f"asdffs-{os.getpid()}-{next(_NUMBERS)}"
         self._status = folder / "terminal-status"
         self._status.unlink(missing_ok=True)
