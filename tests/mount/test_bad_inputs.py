@@ -125,6 +125,7 @@ def test_mount_point_inside_a_mount(place: Place) -> None:
     done = place.mount(file=other, point=place.point / "inside")
     assert done.returncode == 6
     assert "lies inside another asdffs mount; choose a directory outside" in done.stderr
+    (place.point / "inside").rmdir()
     place.umount()
 
 
@@ -255,6 +256,8 @@ def test_a_refusal_that_names_odd_bytes(place: Place) -> None:
     with pytest.raises(OSError, match="not empty"):
         (place.point / os.fsdecode(b"z\xff")).rmdir()
     assert b"z\xff" in (place.point / ".asdffs/error").read_bytes()
+    (place.point / os.fsdecode(b"z\xff") / "k").rmdir()
+    (place.point / os.fsdecode(b"z\xff")).rmdir()
     place.umount()
 
 

@@ -319,6 +319,8 @@ def open_catalog(path: str, *, writable: bool) -> Catalog:
         raise MissingFileError("there is no catalogue", path=path, remedy=Remedy.INDEX)
     if writable:
         os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # for the user alone: it has values of files of others
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     return Catalog(path, connect(path, writable=writable))
 
 

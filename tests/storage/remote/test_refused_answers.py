@@ -91,6 +91,7 @@ def test_a_redirect_to_what_is_not_https_is_not_followed(place: str) -> None:
     )
 
 
+@pytest.mark.long  # a certificate
 @pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:1"])
 @pytest.mark.parametrize("later", [False, True])
 def test_https_never_falls_to_http(
