@@ -1,100 +1,49 @@
-"""Records which file a state directory belongs to, so that drafts stay with a file after a rename.
+"""Keeps what was typed into a file with that file: after a rename, and when another file gets its name.
 
-The name of a state directory is made of the path of the file.  ``identity`` in it has the inode and the time of birth
-of the file.  It has a line for each that the file ever had, because a growth may replace the file by a new one.
-``files/INODE-BIRTH`` beside the state directories leads from a file to its directory, also after a rename.
+``places`` names the state directory of a file after its inode and time of birth.  A growth may replace the file by a
+new one, which is the same to its user: then ``files/IDENTITY`` leads to the directory.  ``names/HASH`` has the
+directory of the last file at a path, so that a user hears of it when another file is there.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
 
-from asdffs.cli.places import SPOOLS, places_in, spools_in, state_home, top_of
-from asdffs.document.saves.places import Places
-from asdffs.storage.linux_calls import birth_ns
+from asdffs.cli.places import SPOOLS, home, identity_of, link_of, places_in, spools_in, top_of
 
-_IDENTITY = "identity"
-_FILES = "files"
-#: What outlives a mount.
-_LASTING = ("history", "mirrors")
-
-
-def identity_of(path: str) -> str:
-    """Return the inode and time of birth of the file at ``path``.  Raises ``OSError``.
-
-    If the file system does not record the time of birth, the number of the device stands for it.  Another mount of
-    the file system may change that number.
-    """
-    status = os.stat(path)
-    born = birth_ns(path)
-    return f"{status.st_ino}-{born}" if born else f"{status.st_ino}-on-{status.st_dev}"
+#: The directory with the notes about paths.
+NAMES = "names"
 
 
 def note_replacement(path: str, new: str) -> None:
     """The file at ``path`` is about to be replaced by ``new``, which is the same file to its user."""
     if has_state(path):
-        _note(top_of(path), identity_of(new))
+        _write(link_of(identity_of(new)), top_of(path))
 
 
 def has_state(path: str) -> bool:
-    """Return whether the file at ``path`` has a state directory, here or under an earlier name."""
-    return os.path.lexists(top_of(path)) or StateOwner(path).elsewhere() is not None
+    """Return whether the file at ``path``, or another one that had this path, has a state directory."""
+    return os.path.lexists(top_of(path)) or bool(_others(path))
 
 
-class StateOwner:
-    """The state directory of the file at ``path``, which is open under the lock."""
+def claim(path: str) -> Iterator[str]:
+    """Make the state directory of the file at ``path``; yield a sentence if another file had this path before.
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._top = top_of(path)
-        self._identity = identity_of(path)
-
-    def claim(self) -> Iterator[str]:
-        """Give the state directory to this file; move another file's content aside, and return a sentence about it.
-
-        Raises ``OSError``.
-        """
-        known = _identities(self._top)
-        if known and self._identity not in known:
-            aside = _set_aside(self._top, known)
-            self._copy_records(aside)
-            if any(os.path.isdir(place) and os.listdir(place) for place in _kept_in(aside)):
-                yield (
-                    f"another file had this name before; what was typed into it, and is not in it, is in {aside}, "
-                    "and comes back when that file is opened under its new name"
-                )
-        os.makedirs(self._top, mode=0o700, exist_ok=True)
-        _note(self._top, self._identity)
-
-    def _copy_records(self, aside: str) -> None:
-        """Copy the records of exploded forms back.  ``explode`` may have written one for this file, without a lock.
-
-        Each record has the signature of its file, so the records of the other file do no harm here.
-        """
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copytree(places_in(aside).mirrors, places_in(self._top).mirrors)
-
-    def elsewhere(self) -> str | None:
-        """The state directory that this file had under another name; None without one."""
-        with contextlib.suppress(OSError), open(_link(self._identity)) as file:
-            found = file.read()
-            is_other = found != self._top and self._identity in _identities(found)
-            return found if os.path.dirname(found) == _home() and is_other else None
-        return None
-
-    def arrive(self) -> None:
-        """What the file left under another name is kept: from now on this is its directory.  Raises ``OSError``."""
-        other = self.elsewhere()
-        if other is not None:
-            for name in _LASTING:
-                with contextlib.suppress(OSError):  # there is none, or there is one here as well
-                    os.rename(os.path.join(other, name), os.path.join(self._top, name))
-            shutil.rmtree(other, ignore_errors=True)
-        _write(_link(self._identity), self._top)
+    Raises ``OSError``.
+    """
+    other = _others(path)
+    if any(os.path.isdir(place) and os.listdir(place) for place in (_kept_in(other) if other else ())):
+        yield (
+            f"another file had this name before; what was typed into it, and is not in it, is in {other}, "
+            "and comes back when that file is opened under its new name"
+        )
+    top = top_of(path)
+    os.makedirs(top, mode=0o700, exist_ok=True)
+    _write(_name_note(path), top)
 
 
 def leave(path: str) -> None:
@@ -104,31 +53,24 @@ def leave(path: str) -> None:
     """
     top = top_of(path)
     with contextlib.suppress(OSError):
-        if set(os.listdir(top)) <= {_IDENTITY, SPOOLS}:
-            links = [_link(identity) for identity in _identities(top)]
+        if set(os.listdir(top)) <= {SPOOLS}:
             shutil.rmtree(top)
-            for link in links:
-                os.unlink(link)
+            for note in (link_of(identity_of(path)), _name_note(path)):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(note)
 
 
-def _home() -> str:
-    return os.path.join(state_home(), "asdffs")
+def _name_note(path: str) -> str:
+    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
+    return os.path.join(home(), NAMES, name)
 
 
-def _link(identity: str) -> str:
-    return os.path.join(_home(), _FILES, identity)
-
-
-def _identities(top: str) -> list[str]:
-    with contextlib.suppress(OSError), open(os.path.join(top, _IDENTITY)) as file:
-        return file.read().split()
-    return []
-
-
-def _note(top: str, identity: str) -> None:
-    known = _identities(top)
-    if identity not in known:
-        _write(os.path.join(top, _IDENTITY), "\n".join([*known, identity]))
+def _others(path: str) -> str:
+    """Return the state directory of the file that had this path before; empty if it is this one's, or not there."""
+    with contextlib.suppress(OSError), open(_name_note(path)) as file:
+        found = file.read()
+        return found if os.path.dirname(found) == home() and found != top_of(path) and os.path.isdir(found) else ""
+    return ""
 
 
 def _write(path: str, text: str) -> None:
@@ -140,27 +82,5 @@ def _write(path: str, text: str) -> None:
 
 
 def _kept_in(top: str) -> list[str]:
-    places: Places = places_in(top)
+    places = places_in(top)
     return [*spools_in(top), places.rejected, places.editing]
-
-
-def _set_aside(top: str, known: list[str]) -> str:
-    """Rename a state directory, and spools elsewhere that have its name; the new path."""
-    number, aside = 1, f"{top}.{known[-1]}"
-    while os.path.lexists(aside):  # what was typed is never overwritten
-        number, aside = number + 1, f"{top}.{known[-1]}.{number}"
-    for identity in known:  # first: a process that dies behind the rename leaves a way back
-        _write(_link(identity), aside)
-    places = spools_in(top)
-    elsewhere = [spool for spool in places if os.path.dirname(spool) != top]
-    if not elsewhere:  # without the note the spool is the one in the directory, before the rename and behind it
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(top, SPOOLS))
-    for spool in elsewhere:
-        os.rename(spool, f"{spool}.{known[-1]}")
-    os.rename(top, aside)
-    if elsewhere:
-        moved = [os.path.join(aside, "spool"), *(f"{spool}.{known[-1]}" for spool in elsewhere)]
-        with open(os.path.join(aside, SPOOLS), "w") as file:
-            json.dump(moved, file)
-    return aside

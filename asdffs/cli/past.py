@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from asdffs.cli.identity import StateOwner
-from asdffs.cli.places import clear, forget_past_spools, make, past_spools, places_in, spools_in, take_report
+from asdffs.cli.identity import claim
+from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take_report
 from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
 from asdffs.document.report import told_places
@@ -33,8 +33,7 @@ def tell_the_past(document: Document, places: Places) -> Past:
 
 
 def _told(document: Document, places: Places, kept: list[str]) -> Iterator[str]:
-    owner = StateOwner(document.path)
-    yield from owner.claim()
+    yield from claim(document.path)
     make(places)  # a daemon that was finishing may have removed them
     if document.report.recovery:
         yield document.report.recovery
@@ -47,12 +46,6 @@ def _told(document: Document, places: Places, kept: list[str]) -> Iterator[str]:
         yield from _recovered(document, spool)
         kept += _keep(document, places._replace(spool=spool))
     forget_past_spools(document.path, places)
-    other = owner.elsewhere()
-    if other is not None:
-        for spool in spools_in(other):
-            yield from _recovered(document, spool)
-            kept += _keep(document, places_in(other)._replace(spool=spool))
-    owner.arrive()
     if kept:
         yield f"kept from the last mount: {told_places(kept)}"
     make(places)

@@ -1,8 +1,9 @@
 """Says where a mount keeps drafts, scratch, log and report: under the user's state directory.
 
-The directory is ``$XDG_STATE_HOME/asdffs/ID`` (default of the first part: ``~/.local/state``).  ID is a hash of the
-file's path, so the next command on the same file finds what a daemon left.  The history of trees stays there after
-the mount.  Without a home directory, the system's temporary directory is used.
+The directory is ``$XDG_STATE_HOME/asdffs/ID`` (default of the first part: ``~/.local/state``).  ID stands for the
+file itself, whatever its path is: the next command on the file finds what a daemon left, and another file that gets
+the path, or has it in another container, has another directory.  The history of trees stays there after the mount.
+Without a home directory, the system's temporary directory is used.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 
 from asdffs.document.report import Outcome
 from asdffs.document.saves.places import Places
+from asdffs.storage.linux_calls import birth_ns
 from asdffs.storage.own_places import make_private, own_directory
 
 #: In the state directory of a file: the spools of mounts whose scratch may not be kept yet.
 SPOOLS = "spools.json"
+#: The directory with the notes about files that a growth replaced by new ones.
+LINKS = "files"
 _REPORT = "report.json"
 
 
@@ -101,26 +106,47 @@ def private_places(spool: str | None = None) -> Places:
 
 def all_mirrors() -> Iterator[str]:
     """Yield the directories with the records of exploded forms, of all files."""
-    home = os.path.join(state_home(), "asdffs")
     with contextlib.suppress(OSError):
-        yield from (places_in(os.path.join(home, name)).mirrors for name in os.listdir(home))
+        yield from (places_in(os.path.join(home(), name)).mirrors for name in os.listdir(home()))
+
+
+def home() -> str:
+    """Return the directory with the state directories of all files."""
+    return os.path.join(state_home(), "asdffs")
 
 
 def top_of(path: str) -> str:
-    """The state directory of the file at ``path``; maybe not there."""
-    return os.path.join(state_home(), "asdffs", _id_of(os.path.realpath(path)))
+    """Return the state directory of the file at ``path``; maybe it is not there."""
+    try:
+        identity = identity_of(path)
+    except OSError:  # no file, or a remote one
+        identity = os.path.realpath(path)
+    with contextlib.suppress(OSError), open(link_of(identity)) as file:
+        found = file.read()
+        if os.path.dirname(found) == home() and os.path.isdir(found):
+            return found
+    return os.path.join(home(), hashlib.sha256(os.fsencode(identity)).hexdigest()[:16])
 
 
-def _id_of(real: str) -> str:
-    return hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+def identity_of(path: str) -> str:
+    """Return the inode and time of birth of the file at ``path``.  Raises ``OSError``.
 
-
-def is_report_of(report: str, path: str) -> bool:
-    """Whether ``report`` is the name of a report about the file that was at ``path``, in any state directory.
-
-    ``path``: without symbolic links, as it was when the file was opened.
+    If the file system does not record the time of birth, the number of the device stands for it.  Another mount of
+    the file system may change that number.
     """
-    return os.path.isabs(report) and report.endswith(f"/asdffs/{_id_of(path)}/{_REPORT}")
+    status = os.stat(path)
+    born = birth_ns(path)
+    return f"{status.st_ino}-{born}" if born else f"{status.st_ino}-on-{status.st_dev}"
+
+
+def link_of(identity: str) -> str:
+    """Return the place of the note that leads from a file to its directory, if that has another name."""
+    return os.path.join(home(), LINKS, identity.replace("/", "%"))
+
+
+def is_report(report: str) -> bool:
+    """Return whether ``report`` is the name of a report in any state directory."""
+    return os.path.isabs(report) and re.search(rf"/asdffs/[0-9a-f]{{16}}/{re.escape(_REPORT)}$", report) is not None
 
 
 def make(places: Places) -> None:

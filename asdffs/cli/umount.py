@@ -21,7 +21,7 @@ from asdffs.cli.bars import Facts, shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.live import LONGEST as _LONGEST
 from asdffs.cli.live import LiveMount, asked, is_status, live_mounts
-from asdffs.cli.places import is_report_of, take_report
+from asdffs.cli.places import is_report, take_report
 from asdffs.cli.recover import recover
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
@@ -111,7 +111,7 @@ def _not_mounted(given: str) -> MountError:
 
 def _tell(path: str, report: str) -> ExitCode:
     """Print what the daemon's report says; without one recover the file.  Raises as ``raise_outcome``."""
-    if not is_report_of(report, path):  # any program may mount something that calls itself asdffs
+    if not is_report(report):  # any program may mount something that calls itself asdffs
         raise UnfinishedError("the mount names a report that is none of asdffs's; its result is not known", path=path)
     found = take_report(report)
     if found is None:

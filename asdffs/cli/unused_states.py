@@ -14,7 +14,8 @@ import shutil
 import time
 from typing import Final
 
-from asdffs.cli.places import SPOOLS, places_in, spools_in, state_home
+from asdffs.cli.identity import NAMES
+from asdffs.cli.places import LINKS, SPOOLS, home, places_in, spools_in
 from asdffs.errors import reason_of
 
 logger = logging.getLogger(__name__)
@@ -25,29 +26,32 @@ _PAUSE: Final = 86400
 #: Directories that are looked at, at a time.
 _MOST: Final = 1000
 _MARK: Final = ".swept"
+#: The directories beside the state directories.
+_NOTES: Final = (LINKS, NAMES)
 
 
 def remove_unused_states() -> None:
     """Remove them.  What cannot be removed stays, and is logged."""
-    home, now = os.path.join(state_home(), "asdffs"), time.time()
-    mark = os.path.join(home, _MARK)
+    states, now = home(), time.time()
+    mark = os.path.join(states, _MARK)
     try:
         with contextlib.suppress(FileNotFoundError):
             if os.stat(mark).st_mtime > now - _PAUSE:
                 return
         with open(mark, "w"):
             pass
-        with os.scandir(home) as entries:
+        with os.scandir(states) as entries:
             found = [entry.path for entry in itertools.islice(entries, _MOST) if entry.is_dir(follow_symlinks=False)]
         for top in found:
             _remove_if_unused(top, now - _STAYS)
-        _remove_dead_links(os.path.join(home, "files"))
+        for notes in _NOTES:
+            _remove_dead_links(os.path.join(states, notes))
     except OSError as err:
-        logger.info("%s: cannot be tidied up: %s", home, reason_of(err))
+        logger.info("%s: cannot be tidied up: %s", states, reason_of(err))
 
 
 def _remove_if_unused(top: str, before: float) -> None:
-    if os.path.basename(top) == "files" or not _is_unused(top, before):
+    if os.path.basename(top) in _NOTES or not _is_unused(top, before):
         return
     gone = f"{top}.unused"
     os.rename(top, gone)  # who comes just now makes a new one
@@ -69,7 +73,7 @@ def _is_unused(top: str, before: float) -> bool:
 
 
 def _remove_dead_links(folder: str) -> None:
-    """Files there name the state directory of a file that may be renamed (``identity``)."""
+    """Remove the files there that name a state directory which is gone (``identity``)."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in itertools.islice(entries, _MOST):
             with contextlib.suppress(ValueError), open(entry.path) as file:  # not ours, if it is no text

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
-from support.mounts import Mounted, asdffs, lazily_unmount, mounted
+from support.mounts import Mounted, asdffs, environment_in, lazily_unmount, mounted
 from support.processes import wait_for
 from support.samples import block_bytes
 
@@ -70,6 +71,37 @@ def test_recovered_under_its_own_name_after_a_growth(tmp_path: Path) -> None:
     mount = killed(path, "-o", "growth=copy", growing=True)
     assert asdffs("recover", path, environment=mount.environment).returncode == 7
     assert kept(path) == (True, True)
+
+
+@pytest.mark.parametrize("remade", [False, True])
+def test_regression_the_end_of_a_mount_took_the_state_of_another_with_the_same_path(
+    tmp_path: Path, *, remade: bool
+) -> None:
+    """The directory of the first file is renamed or removed, and made again, while the file is mounted."""
+    folder, points = tmp_path / "data", [tmp_path / "m1", tmp_path / "m2"]
+    environment = environment_in(tmp_path)
+    for point in points:
+        point.mkdir()
+        folder.mkdir()
+        write(folder / "a.asdf")
+        assert asdffs("mount", folder / "a.asdf", point, environment=environment).returncode == 0
+        (point / "notes").write_text(point.name)
+        if point is points[0]:
+            folder.rename(tmp_path / "old")
+            if remade:
+                shutil.rmtree(tmp_path / "old")
+    try:
+        assert [(point / "notes").read_text() for point in points] == ["m1", "m2"]
+        assert asdffs("umount", points[0], environment=environment).returncode in (7, 8)
+        assert (points[1] / "notes").read_text() == "m2"
+        tree = points[1] / "tree.yaml"
+        tree.write_text(tree.read_text().replace("v: 1", "v: 2"))
+        assert asdffs("umount", points[1], environment=environment).returncode == 7
+        assert (folder / "a.asdf.leftover/notes").read_text() == "m2"
+        assert remade or (tmp_path / "old/a.asdf.leftover/notes").read_text() == "m1"
+    finally:
+        for point in filter(os.path.ismount, points):
+            lazily_unmount(point)
 
 
 def test_the_history_goes_along(tmp_path: Path) -> None:
