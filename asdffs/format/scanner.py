@@ -60,8 +60,8 @@ class Walk(NamedTuple):
     """The blocks found by skipping from one to the next.
 
     ``offsets``: the offset of each magic.  ``headers``: parallel to them, None for a header that contradicts
-    itself.  ``end``: end of the last allocation, which may be past the end of the file; that of its content if other
-    bytes follow that in an allocation which the file does not have room for.  ``trouble``: why the
+    itself.  ``end``: end of the last allocation, which may be past the end of the file; that of its content if
+    another block seems to follow that in an allocation which the file does not have room for.  ``trouble``: why the
     walk ended early, or None.  ``removable``: nothing but an index (complete or not, valid or stale) or NULs
     follows the last block.
     """
@@ -202,8 +202,8 @@ def scan_blocks(size: int, first: int, rules: BlockRules = RULES_1) -> Scan[Walk
         offsets.append(offset)
         if header is not None and end is not None and end > size:
             content_end = offset + header.full_size + header.used_size
-            if content_end < size and not (yield from _scan_rest(content_end, size)):
-                # The allocation ends behind the file, so its slack may be another block: it is not the block's.
+            hidden = yield from _scan_magic(size, content_end, _Window(content_end, bytearray()), rules)
+            if hidden is not None:  # the allocation cannot be right, so its slack is not the block's
                 headers.append(header._replace(allocated_size=header.used_size))
                 return Walk(tuple(offsets), tuple(headers), content_end, None, removable=False)
         headers.append(header)

@@ -54,6 +54,7 @@ def test_scratch_needs_no_descriptor_each_and_nothing_is_remembered_as_missing(f
         assert [(point / f"d/f{number}").read_text() for number in range(300)] == list(map(str, range(300)))
         for number in range(300):
             (point / f"d/f{number}").unlink()
+        (point / "d").rmdir()
     finally:
         done = asdffs("umount", point, environment=environment_in(tmp_path))
     assert done.returncode == 0, done.stderr
