@@ -41,11 +41,15 @@ class _BoundedLog(_Log):
         super().__init__(place, "w", **_TEXT)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
-        if self.stream is not None and self.stream.tell() > _LONGEST:
-            self.stream.close()
-            os.replace(self.baseFilename, f"{self.baseFilename}.1")
-            self.stream = self._open()
+        """Write a record.  One that cannot be written is left out: a daemon has more to do than to log."""
+        try:
+            if self.stream is not None and self.stream.tell() > _LONGEST:
+                self.stream.close()
+                os.replace(self.baseFilename, f"{self.baseFilename}.1")
+                self.stream = self._open()
+        except OSError:  # tell() writes what a full disk left in the buffer
+            self.handleError(record)
+            return
         super().emit(record)
 
 

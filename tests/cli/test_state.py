@@ -91,3 +91,24 @@ def test_a_log_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert sizes.keys() == {"log", "log.1"}
     assert max(sizes.values()) < 1200
     assert "line 99 of many" in (tmp_path / "log").read_text()
+
+
+def test_regression_a_log_on_a_full_disk_ended_the_daemon(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It died before it left its report, because the second line wrote what the first had left in the buffer."""
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    try:
+        root.handlers[:] = []
+        log_to("/dev/full", keep=False)
+        for number in range(3):
+            root.info("line %d", number)
+        (handler,) = root.handlers
+        with pytest.raises(OSError, match="No space left"):
+            handler.close()
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    assert capsys.readouterr().err == ""
