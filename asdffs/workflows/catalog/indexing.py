@@ -38,7 +38,7 @@ _FEW: Final = 50
 
 
 class Indexed(NamedTuple):
-    """What an index did: how many files it found, read, could not read, and removed from the catalogue.
+    """The result of an index: how many files it found, read, could not read, and removed from the catalogue.
 
     ``kept``: how many it did not find, and kept, because they may still be there.
     """
