@@ -36,7 +36,7 @@ MISSING: Final = object()
 
 
 class Mark(Enum):
-    """What a lookup returns for a value that is no scalar, or that it does not know.
+    """The answer of a lookup for a value that is no scalar, or that is not known.
 
     ``EMPTY``, ``FULL``: a mapping or sequence, without or with content.  ``LEFT_OUT``: something that is not empty.
     ``UNKNOWN``: perhaps nothing.
