@@ -237,13 +237,20 @@ class FileFolder:
         if create:
             flags |= os.O_CREAT | os.O_EXCL
         try:
-            fd = os.open(name, flags, 0o600, dir_fd=self.fileno())
-        except BlockingIOError:  # another process has a lease: wait until it has finished the file
-            fd = os.open(name, flags & ~os.O_NONBLOCK, 0o600, dir_fd=self.fileno())
+            fd = self._open(name, flags)
+        except OSError as err:
+            err.filename = self.path(name)  # for the user, who does not know the directory
+            raise
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise PermissionError(errno.EPERM, "is not a regular file", self.path(name))
         return FileBackend(fd, name, writable=writable)
+
+    def _open(self, name: str, flags: int) -> int:
+        try:
+            return os.open(name, flags, 0o600, dir_fd=self.fileno())
+        except BlockingIOError:  # another process has a lease: wait until it has finished the file
+            return os.open(name, flags & ~os.O_NONBLOCK, 0o600, dir_fd=self.fileno())
 
     def signature(self, name: str) -> Signature:
         """Return the signature by lstat of the path; raises ``OSError``.

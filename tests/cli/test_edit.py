@@ -130,6 +130,7 @@ def test_another_program_changes_the_file_meanwhile(file: Path, tmp_path: Path) 
     assert b"value: 12\n" in file.with_name("data.asdf.conflict-1.yaml").read_bytes()
 
 
+@pytest.mark.mount
 def test_two_at_once(file: Path) -> None:
     nested = shlex.join([sys.executable, "-m", "asdffs", "edit", str(file)])
     done = edit(file, script(file, f"{nested} > {file.parent}/out 2>&1; echo $? >> {file.parent}/out"))

@@ -65,6 +65,7 @@ def test_commands(folder: Path, command: list[str]) -> None:
         assert not any(sign in said.replace("\r", "") for sign in FORBIDDEN), said
 
 
+@pytest.mark.mount
 def test_the_log_and_the_error_of_a_mount(folder: Path) -> None:
     with mounted(folder / "x.asdf", code=7) as mount:
         text = mount.tree.read_text()

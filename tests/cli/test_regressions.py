@@ -79,6 +79,7 @@ def test_files_of_another_stem_stay(tmp_path: Path, call: Call) -> None:
     assert call("implode", tmp_path / "d/run.asdf", tmp_path / "o.asdf", "--json").json["blocks"] == 1
 
 
+@pytest.mark.mount
 def test_explode_waits_for_no_mount(tmp_path: Path, call: Call) -> None:
     path = write(tmp_path / "data.asdf", f"a: {nd(0)}\n", b"one")
     call("explode", path, tmp_path / "parts")

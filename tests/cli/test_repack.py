@@ -165,6 +165,7 @@ def test_a_wrong_checksum_is_not_made_right(tmp_path: Path, call: Call) -> None:
     assert [found.name for found in tmp_path.iterdir() if found.name not in ("state", "data.asdf")] == []
 
 
+@pytest.mark.mount
 def test_refusals(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(odd_file())

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.daf_stores import DATA_ONLY
 from support.mounts import Mounted, asdffs, environment_in, mounted, run
 from support.namespaces import in_own_namespace
 from support.samples import DATA, MASK, block_bytes, check_saved, odd_file, opened
@@ -82,7 +83,7 @@ def test_copies_by_cp_tar_and_rsync(mount: Mounted, tmp_path: Path) -> None:
     assert run("tar", "-S", "-C", mount.point, "-cf", tmp_path / "all.tar", ".").returncode == 0
     (tmp_path / "tar").mkdir()
     with tarfile.open(tmp_path / "all.tar") as archive:
-        archive.extractall(tmp_path / "tar", filter="data")
+        archive.extractall(tmp_path / "tar", **DATA_ONLY)
     for copy in ("cp", "rsync", "tar"):
         assert (tmp_path / copy / "tree.yaml").read_bytes() == tree
         assert (tmp_path / copy / "blocks/0000.bin").read_bytes() == DATA

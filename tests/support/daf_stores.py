@@ -19,6 +19,8 @@ DTYPES = {
     "Float32": "<f4",
     "Float64": "<f8",
 }
+#: For ``extractall``, which knows this word since Python 3.11.4, and warns without it from 3.12 on.
+DATA_ONLY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 #: Names that YAML, paths or FilesDaf could take for something else.
 ODD_NAMES = [
     *("yes", "no", "null", "~", "1", "1.0", "0x1f", "1e5", "true", "=", "<<", "-", "- a", "? b", "a: b", "#c", "%41"),
@@ -31,7 +33,7 @@ ODD_NAMES = [
 def sample(name: str, folder: Path) -> Path:
     """One of the samples, unpacked."""
     with tarfile.open(DATA / f"{name}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **DATA_ONLY)
     return folder / f"{name}.daf"
 
 
