@@ -131,8 +131,8 @@ class SharedPages:
     ) -> Iterator[tuple[FileNode, ...]]:
         """Prepare a change; inside the block, the caller changes these bytes.  Yields the other views of the bytes.
 
-        Their pages are dropped.  ``own``: drop those of ``node``, too, because the kernel does not update them itself
-        as it does for a write(2).
+        Their pages are dropped, or they become stale if that takes too long.  ``own``: drop those of ``node``, too,
+        because the kernel does not update them itself as it does for a write(2).
         """
         window = _window(node)
         if window is None:  # it does not show the stored bytes of a block: no other view has its pages
@@ -145,7 +145,8 @@ class SharedPages:
                 self._keep(other, *self._region(node, other, offset, length)[1:])
             yield siblings
         late = tuple(other for other in siblings if dropped.get(other) != other.fetches)
-        self._drop(node, late, offset, length, mapped=mapped)
+        gone = self._drop(node, late, offset, length, mapped=mapped)
+        self._coherence.put_back([other for other in late if other not in gone])
 
     def truncated(self, node: Node, size: int) -> None:
         """Record that the file of ``node`` has a new size.  The kernel cuts its own pages itself."""

@@ -214,6 +214,17 @@ def test_what_cannot_be_dropped_in_time_is_told_from_old_bytes(mount: Mount) -> 
     assert mount.content() == WANTED
 
 
+def test_pages_that_were_not_dropped_with_a_change_are_dropped_after_it(mount: Mount) -> None:
+    """A mapped write does not wait for other views while somebody waits for it; their old pages go all the same."""
+    array, block = mount.open(ARRAY), mount.open(BLOCK)
+    page = mount.page(array)
+    page[HEADER + 20 : HEADER + 23] = b"two"
+    mount.kernel.dirty[ARRAY] = array, page
+    mount.vfs.write(block, 10, b"one")
+    stale, _ = mount.vfs.take_stale()
+    assert {node.path for node, has_pages in stale.items() if has_pages} == {BLOCK}
+
+
 def test_views_of_other_bytes_do_not_wait_for_each_other(mount: Mount) -> None:
     low, high = mount.open("/arrays/low.npy"), mount.open("/arrays/high.npy")
     mount.send(low, mount.page(low))
