@@ -22,7 +22,7 @@ _TEXT: Final[dict[str, Any]] = {"encoding": "utf-8", "errors": "backslashreplace
 
 
 class _Log(logging.FileHandler):
-    """A log file.  SIGUSR1 adds what each thread is doing: the way to see why a mount does not answer."""
+    """A log file.  SIGUSR1 adds what each thread is doing."""
 
     def _open(self) -> Any:
         stream = super()._open()

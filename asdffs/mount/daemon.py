@@ -8,6 +8,7 @@ leaves a report.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import json
 import logging
@@ -125,7 +126,11 @@ def serve(
 
 
 def _prepare_process() -> None:
-    """Raise the limit of open files, and tell the garbage collector and the allocator what suits a daemon."""
+    """Raise the limit of open files, and tell the garbage collector and the allocator what suits a daemon.
+
+    SIGUSR1 prints what each thread is doing: the way to see why a mount does not answer.  Later it goes to the log.
+    """
+    faulthandler.register(signal.SIGUSR1)
     raise_descriptor_limit()
     gc.set_threshold(*COLLECTIONS)
     own_process()

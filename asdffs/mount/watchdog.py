@@ -7,8 +7,11 @@ that nobody can give any more.  Then the mount is aborted: programs get an error
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import logging
 import os
+import shlex
 import sys
 import threading
 import time
@@ -22,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 #: A request that is older, in seconds, and does not wait for a disk or a computation, is held up.
 _LIMIT: Final = 30.0
+_MNT_FORCE: Final = 1
 
 
 class Served(Protocol):
@@ -68,7 +72,9 @@ class Watchdog:
             return
         if not self._told:
             self._told = True
-            logger.error("a request or a notification takes longer than %.0f s\n%s", self._limit, stacks())
+            logger.error("a request or a notification takes longer than %.0f s", self._limit)
+            for line in stacks().splitlines():  # a message of the log is one line
+                logger.error("%s", line)
         if not self.aborted and any(map(self._waits_for_kernel, held)):
             self._abort()
 
@@ -90,11 +96,19 @@ class Watchdog:
         try:
             with open(f"/sys/fs/fuse/connections/{connection}/abort", "w") as file:
                 file.write("1")
-        except OSError as err:
-            logger.error("the mount cannot be aborted (%s); end it with: kill -9 %d", err.strerror, os.getpid())
-            return
+        except OSError as err:  # that file system is missing in many containers
+            if not _abort_as_root(self._mountpoint):
+                place = shlex.quote(self._mountpoint)
+                logger.error("the mount cannot be aborted (%s); end it with: sudo umount -f %s", err, place)
+                return
         self.aborted = True
         logger.error("the mount was aborted, because nobody could answer requests any more")
+
+
+def _abort_as_root(mountpoint: str) -> bool:
+    """Return whether umount2(2) aborted the mount.  With MNT_FORCE it does so first, even if somebody uses it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.umount2(os.fsencode(mountpoint), _MNT_FORCE) == 0 or ctypes.get_errno() == errno.EBUSY
 
 
 def stacks() -> str:
