@@ -11,7 +11,7 @@ Invariants (docs/design/decisions/0024):
 3. Until that is done, the mount keeps a copy of each page that the kernel may have (``stale_pages``).  Only this copy
    decides which bytes of a page a program wrote and which are old.  Nothing is guessed.
 4. A mapped write does not wait for pages of other views while another request waits for pages of its own view: it is
-   what that request waits for.
+   what that request waits for.  They are dropped all the same, a little later.
 5. While a view is known to be mapped for writing, other views of its bytes are opened for writing without pages
    (direct I/O): read(2) and write(2) work, mmap(2) fails with ENODEV.  So two programs cannot write the same byte
    through two mmaps.
@@ -131,8 +131,8 @@ class SharedPages:
     ) -> Iterator[tuple[FileNode, ...]]:
         """Prepare a change; inside the block, the caller changes these bytes.  Yields the other views of the bytes.
 
-        Their pages are dropped, or they become stale if that takes too long.  ``own``: drop those of ``node``, too,
-        because the kernel does not update them itself as it does for a write(2).
+        Their pages are dropped.  ``own``: drop those of ``node``, too, because the kernel does not update them itself
+        as it does for a write(2).
         """
         window = _window(node)
         if window is None:  # it does not show the stored bytes of a block: no other view has its pages
@@ -145,8 +145,7 @@ class SharedPages:
                 self._keep(other, *self._region(node, other, offset, length)[1:])
             yield siblings
         late = tuple(other for other in siblings if dropped.get(other) != other.fetches)
-        gone = self._drop(node, late, offset, length, mapped=mapped)
-        self._coherence.put_back([other for other in late if other not in gone])
+        self._drop(node, late, offset, length, mapped=mapped)
 
     def truncated(self, node: Node, size: int) -> None:
         """Record that the file of ``node`` has a new size.  The kernel cuts its own pages itself."""
@@ -238,10 +237,12 @@ class SharedPages:
 
         Returns the nodes without such pages now, each with its number of ``fetches`` before the drop.
         """
-        if not siblings or (mapped and self._awaited[node]):  # invariant 4
+        if not siblings:
             return {}
         before = {other: other.fetches for other in siblings}
-        patience = _SHORT_PATIENCE if self._awaited[node] else _PATIENCE
+        patience = _PATIENCE
+        if self._awaited[node]:
+            patience = 0 if mapped else _SHORT_PATIENCE  # invariant 4
         gone = self._wait_for(node, [self._region(node, other, offset, length) for other in siblings], patience)
         return {other: count for other, count in before.items() if other in gone}
 

@@ -58,26 +58,29 @@ class Meeting(WorkerThreads):
 
 
 class Kernel(NoKernel):
-    """Drops pages as it is told to; ``calls``: of which paths.  ``dirty``: a page to send first, by path.
+    """Drops pages as it is told to; ``calls``: of which paths, and whether that is waited for.
 
+    ``dirty``: a page to send first, by path.
     ``then``: what programs do when pages are gone, once.  ``answers``: whether it is quick enough.
     """
 
     def __init__(self, mount: Mount) -> None:
         self.mount = mount
         self.calls: list[list[str]] = []
+        self.waits: list[bool] = []
         self.dirty: dict[str, tuple[int, bytearray]] = {}
         self.then: list[Callable[[], object]] = []
         self.answers = True
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
         self.calls.append(sorted(region.node.path for region in regions))
+        self.waits.append(patience > 0)
         for region in regions if self.answers else ():
             if region.node.path in self.dirty:
                 self.mount.send_meanwhile(*self.dirty.pop(region.node.path))
         if self.then:
             self.then.pop()()
-        return {region.node for region in regions} if self.answers else set()
+        return {region.node for region in regions} if self.answers and patience else set()
 
 
 class Mount:
@@ -189,7 +192,8 @@ def test_what_was_stored_before_a_write_is_older(mount: Mount) -> None:
     mount.kernel.dirty[ARRAY] = array, page
     mount.vfs.write(block, 10, b"one")
     assert mount.content()[8:16] == b"\0\0oneX\0\0"
-    assert mount.kernel.calls == [[ARRAY]], "nobody waits for the pages of who writes"
+    assert mount.kernel.calls[:1] == [[ARRAY]]
+    assert not any(mount.kernel.waits[1:]), "nobody waits for the pages of who writes"
 
 
 def test_a_page_that_was_read_too_early_is_dropped_again(mount: Mount) -> None:
@@ -214,15 +218,14 @@ def test_what_cannot_be_dropped_in_time_is_told_from_old_bytes(mount: Mount) -> 
     assert mount.content() == WANTED
 
 
-def test_pages_that_were_not_dropped_with_a_change_are_dropped_after_it(mount: Mount) -> None:
-    """A mapped write does not wait for other views while somebody waits for it; their old pages go all the same."""
+def test_a_mapped_write_that_is_waited_for_drops_the_pages_of_others_and_does_not_wait(mount: Mount) -> None:
     array, block = mount.open(ARRAY), mount.open(BLOCK)
     page = mount.page(array)
     page[HEADER + 20 : HEADER + 23] = b"two"
     mount.kernel.dirty[ARRAY] = array, page
     mount.vfs.write(block, 10, b"one")
-    stale, _ = mount.vfs.take_stale()
-    assert {node.path for node, has_pages in stale.items() if has_pages} == {BLOCK}
+    assert mount.kernel.calls == [[ARRAY], [BLOCK], [BLOCK]]
+    assert mount.kernel.waits == [True, False, False]
 
 
 def test_views_of_other_bytes_do_not_wait_for_each_other(mount: Mount) -> None:
