@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _READY = b"ready"
+_STDERR = 2
 _STANDARD = (0, 1, 2)
 #: A mount imports the rest after so many seconds in which nobody used it.
 _QUIET = 0.3
@@ -130,7 +131,7 @@ def _prepare_process() -> None:
 
     SIGUSR1 prints what each thread is doing: the way to see why a mount does not answer.  Later it goes to the log.
     """
-    faulthandler.register(signal.SIGUSR1)
+    faulthandler.register(signal.SIGUSR1, _STDERR)
     raise_descriptor_limit()
     gc.set_threshold(*COLLECTIONS)
     own_process()
