@@ -22,8 +22,8 @@ from typing import Final
 
 from asdffs import __version__, registry
 from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.places import state_home
 from asdffs.cli.saying import say
+from asdffs.cli.state_directory import state_home
 from asdffs.codecs.base import id_of
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.errors import MountError

@@ -15,12 +15,12 @@ from typing import Final
 
 from asdffs import interrupts
 from asdffs.cli.logs import told_here
-from asdffs.cli.places import Held
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
 from asdffs.cli.several_files import Answer, for_each
 from asdffs.cli.signals import EndedError
 from asdffs.cli.standard import environment_for_programs
+from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings
@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _edit(arguments: argparse.Namespace, editor: list[str]) -> Answer:
     settings = Settings(strict=arguments.strict, schema=arguments.schema)
-    with opened_to_write(arguments.file, "edit", settings, typing=True) as (document, held):
-        changed = _Session(document, held, editor).edit()
+    with opened_to_write(arguments.file, "edit", settings, typing=True) as (document, state):
+        changed = _Session(document, state, editor).edit()
         for warning in document.report.warnings if changed else ():
             logger.warning("%s: %s", document.path, warning)
     sentence = f"{arguments.file}: {'the tree is saved' if changed else 'nothing was changed'}"
@@ -76,13 +76,13 @@ class _Session:
     """One edit."""
 
     document: Document
-    held: Held
+    state: StateDirectory
     editor: list[str]
     line: int | None = None
 
     def edit(self) -> bool:
         """Whether the tree was changed.  Raises ``KeptEditsError``, ``UnfinishedError``, ``OSError``."""
-        before, places = self.document.tree.text(), self.held.places
+        before, places = self.document.tree.text(), self.state.places
         folder = os.path.join(places.editing, str(os.getpid()))  # the editor of one that was killed may live
         os.makedirs(folder, mode=0o700, exist_ok=True)
         path = os.path.join(folder, DRAFT)
@@ -93,7 +93,7 @@ class _Session:
             failure = self._run_editor(path)
             text = _read(path)
             if not text or text == before:
-                self.held.release()
+                self.state.release()
                 if failure or not text:
                     why = failure or "the editor left no text, so nothing was committed"
                     raise UnfinishedError(why, path=self.document.path)
@@ -126,7 +126,7 @@ class _Session:
             self._keep(path, told(err))
         except (AsdffsError, OSError) as err:
             self._keep(path, told(err), conflict=isinstance(err, StaleFileError))
-        self.held.release()
+        self.state.release()
         self.document.finish()
         return True
 
@@ -135,7 +135,7 @@ class _Session:
         keeper = Keeper(self.document)
         (keeper.keep_conflict if conflict else keeper.keep_draft)(path)
         if not keeper.failures:
-            self.held.release()
+            self.state.release()
         raise_outcome(self.document.path, Outcome(keeper.kept, [why, *keeper.failures], [], [], []))
 
 

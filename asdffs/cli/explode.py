@@ -11,9 +11,9 @@ from contextlib import closing
 
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, check_whole, mode_like
-from asdffs.cli.places import places_of
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.saying import say
+from asdffs.cli.state_directory import mirrors_of
 from asdffs.document.document import Document
 from asdffs.errors import MissingFileError, NotPermittedError
 from asdffs.storage.file_backend import FileFolder
@@ -56,7 +56,7 @@ def _remember(document: Document, folder: FileFolder, names: list[str]) -> None:
     """Record both states, so that a later ``watch`` knows which side changed.  Failing to do so is harmless."""
     with contextlib.suppress(OSError):
         seen = {name: folder.signature(name) for name in names}
-        MirrorRecord(folder.directory, document.signature, seen).write(places_of(document.path).mirrors)
+        MirrorRecord(folder.directory, document.signature, seen).write(mirrors_of(document.path))
 
 
 def make_directory(path: str) -> None:

@@ -11,8 +11,8 @@ from contextlib import closing
 
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, padding_of, write_out
-from asdffs.cli.places import all_mirrors
 from asdffs.cli.saying import say
+from asdffs.cli.state_directory import all_mirrors
 from asdffs.document.opening import open_document
 from asdffs.document.progress import Progress
 from asdffs.errors import UsageError

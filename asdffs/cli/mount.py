@@ -15,12 +15,11 @@ from asdffs import interrupts
 from asdffs.cli.logs import SYSLOG, check_log, log_to
 from asdffs.cli.notify import notify
 from asdffs.cli.opened_file import OpenedFile, open_for_mount
-from asdffs.cli.places import clear, places_of, private_places, state_home
 from asdffs.cli.remedies import told
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
+from asdffs.cli.state_directory import StateDirectory, state_home
 from asdffs.cli.unused_states import remove_unused_states
-from asdffs.document.saves.places import Places
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
 from asdffs.errors import (
@@ -71,25 +70,24 @@ def run(arguments: argparse.Namespace) -> int:
     serve_it = _serve_archive if os.path.isdir(path) else _serve_file
     options = options if serve_it is _serve_archive else downgraded(options, path, arguments.options)
     claim = _claim(mountpoint, arguments.mountpoint)
-    places = private_places(options.spool) if options.read_only else places_of(path, options.spool)
-    waiting = _Waiting(path, mountpoint, options, arguments.binding or wanted_binding(), places)
+    state = StateDirectory(options.spool, private=options.read_only)
+    waiting = _Waiting(path, mountpoint, options, arguments.binding or wanted_binding(), state)
 
     def work(ready: Callable[[], None]) -> int:
         with interrupts.critical():  # while it serves, signals end the mount
-            try:
-                serve_it(waiting, lambda: _give_up(claim, ready))
-            finally:
-                if options.read_only:
-                    clear(places)
+            serve_it(waiting, lambda: _give_up(claim, ready))
         return 0
 
     if arguments.foreground or arguments.debug or arguments.systemd:
         if options.log is not None:
             log_to(options.log, keep=True, also=True)
         return work(lambda: _say_mounted(f"mounted {shown_name(path)} at {mountpoint}", quiet=arguments.quiet))
-    log, keep = options.log or places.log, options.log is not None
+
+    def log() -> None:
+        log_to(options.log or state.places.log, keep=options.log is not None)
+
     try:
-        return run_in_background(_reporting(work), lambda: log_to(log, keep=keep), keep=(claim,))
+        return run_in_background(_reporting(work), log, keep=(claim,))
     finally:
         os.close(claim)  # the daemon has its own; if it was refused, the next mount may begin at once
 
@@ -101,7 +99,7 @@ class _Waiting(NamedTuple):
     mountpoint: str
     options: MountOptions
     binding: Any
-    places: Places
+    state: StateDirectory
 
 
 def _path_of(given: str, options: MountOptions) -> str:
@@ -153,7 +151,7 @@ def wanted_binding() -> Any:
 
 def _serve_file(waiting: _Waiting, ready: Callable[[], None]) -> None:
     binding, loop = load_binding(waiting.binding), Loop()
-    opened = open_for_mount(waiting.path, waiting.options, loop, waiting.places)
+    opened = open_for_mount(waiting.path, waiting.options, loop, waiting.state)
     try:
         opened.keep_the_past()
         interrupts.check()
@@ -174,23 +172,27 @@ def _serve_archive(waiting: _Waiting, ready: Callable[[], None]) -> None:
     from asdffs.mount.archive_content import ArchiveContent
 
     binding, loop, options, path = load_binding(waiting.binding), Loop(), waiting.options, waiting.path
-    lock = _lock_archive(path, options)
+    lock, state = _lock_archive(path, options), waiting.state
     try:
-        site = site_of(waiting.mountpoint, options, waiting.places, binding, loop)
+        if not options.read_only:
+            state.claim(path, lambda: lock)
+        state.begin()
+        site = site_of(waiting.mountpoint, options, state.places, binding, loop)
 
         def open_file(folder: FileFolder, name: str) -> OpenedFile:
             file = folder.path(name)
             return open_for_mount(file, downgraded(options, file, []), loop, folder=folder)
 
         serve(
-            ArchiveContent(path, waiting.places, open_file, site),
+            ArchiveContent(path, state.places, open_file, site),
             site,
             binding,
             ready=ready,
             leaving=lambda: _say_leaving(shown_name(path)),
         )
     finally:
-        clear(waiting.places)
+        state.release()  # each file has its own
+        state.close()
         os.close(lock)
         remove_unused_states()
 

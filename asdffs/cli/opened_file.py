@@ -1,14 +1,13 @@
-"""A file that is open for a mount, with its places in the state directory."""
+"""A file that is open for a mount, with its state directory."""
 
 from __future__ import annotations
 
 import logging
 import os
 
-from asdffs.cli.identity import leave, note_replacement
 from asdffs.cli.past import tell_the_past
-from asdffs.cli.places import Held, clear, places_at, private_places
 from asdffs.cli.remedies import told
+from asdffs.cli.state_directory import StateDirectory
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
@@ -21,36 +20,33 @@ logger = logging.getLogger(__name__)
 
 
 class OpenedFile:
-    """An open file.  ``private``: its places are only for this mount, because nothing is written.
+    """An open file.  ``state``: claimed by ``keep_the_past``, if the file can be written."""
 
-    ``in_archive``: the state directory goes when the file is closed, unless something in it is worth keeping.
-    """
-
-    def __init__(self, document: Document, places: Places, *, private: bool, in_archive: bool = False) -> None:
+    def __init__(self, document: Document, state: StateDirectory) -> None:
         self.document = document
-        self.places = places
-        self._private = private
-        self._in_archive = in_archive
-        self._held = Held(places)  # the spool belongs to whoever holds the lock
+        self._state = state
+
+    @property
+    def places(self) -> Places:
+        """The places, once ``keep_the_past`` has made them."""
+        return self._state.places
 
     def keep_the_past(self) -> None:
         """Keep beside the file what earlier mounts left, and log it.  Raises as ``tell_the_past``."""
-        if not self._private:
-            for sentence in tell_the_past(self.document, self.places).sentences:
-                logger.warning("%s: %s", self.document.path, sentence)
+        if not self.document.writable:
+            self._state.begin()
+            return
+        for sentence in tell_the_past(self.document, self._state).sentences:
+            logger.warning("%s: %s", self.document.path, sentence)
 
     def release(self) -> None:
         """Record that no work of the user is left in the places: it is in the file, or was kept beside it."""
-        self._held.release()
+        self._state.release()
 
     def close(self) -> None:
         """Empty the places if all of it was released, and close the file."""
-        self._held.close()
-        if self._in_archive and not self._private:
-            leave(self.document.path)
-        self.document.close()  # last: it gives the lock away, and with it the spool
-        if self._private:
-            clear(self.places)
+        self._state.close()
+        self.document.close()  # last: it gives the lock away, and with it the state directory
 
 
 def _others(options: MountOptions) -> int | None:
@@ -66,19 +62,17 @@ def open_for_mount(
     path: str,
     options: MountOptions,
     scheduler: Scheduler,
-    places: Places | None = None,
+    state: StateDirectory | None = None,
     folder: FileFolder | None = None,
 ) -> OpenedFile:
     """Open the file at ``path``, absolute or a URL, for a mount.
 
-    ``places``: None for a file of an archive, which makes its own.  ``folder``: the directory of the file, whatever
+    ``state``: None for a file of an archive, which makes its own.  ``folder``: the directory of the file, whatever
     its path leads to meanwhile; None to find it by the path.  Raises as ``open_document``, ``OSError``.
     """
-    in_archive = places is None
-    if places is None:
-        places = private_places(options.spool) if options.read_only else places_at(path, options.spool)
+    state = state or StateDirectory(options.spool, private=options.read_only)
     settings = Settings(
-        spool=places.spool,
+        spool=state.decoded(),
         scheduler=scheduler,
         padding=options.padding,
         spool_max=options.spool_max,
@@ -87,19 +81,14 @@ def open_for_mount(
         schema=options.schema,
         growth=options.growth,
         journal=options.journal,
-        replacing=lambda new: note_replacement(path, new),
+        replacing=state.note_replacement,
         tell=told,
         remote=options.remote,
         others=_others(options),
     )
-    try:
-        writable = not options.read_only
-        if folder is None:
-            document = open_document(path, writable=writable, settings=settings)
-        else:
-            document = open_in_folder(folder, os.path.basename(path), writable=writable, settings=settings)
-    except BaseException:
-        if options.read_only:
-            clear(places)
-        raise
-    return OpenedFile(document, places, private=options.read_only, in_archive=in_archive)
+    writable = not options.read_only
+    if folder is None:
+        document = open_document(path, writable=writable, settings=settings)
+    else:
+        document = open_in_folder(folder, os.path.basename(path), writable=writable, settings=settings)
+    return OpenedFile(document, state)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from asdffs.cli.identity import claim
-from asdffs.cli.places import clear, forget_past_spools, make, past_spools, take_report
+from asdffs.cli.state_directory import StateDirectory
 from asdffs.daf.places import LOG, NEXT
 from asdffs.document.document import Document
-from asdffs.document.report import told_places
+from asdffs.document.report import Outcome, told_places
 from asdffs.document.saves.keeping import keep_abandoned
 from asdffs.document.saves.places import Places
 from asdffs.errors import UnfinishedError
@@ -23,32 +23,47 @@ class Past(NamedTuple):
     kept: list[str]
 
 
-def tell_the_past(document: Document, places: Places) -> Past:
-    """Save drafts and scratch of earlier mounts beside the file; return the sentences to print.
+def tell_the_past(document: Document, state: StateDirectory) -> Past:
+    """Claim the state directory, and save drafts and scratch of earlier mounts beside the file.
 
-    The caller has the lock of the file.  Raises ``UnfinishedError`` if something cannot be saved, ``OSError``.
+    Return the sentences to print.  The caller has the lock of the file.  Raises ``UnfinishedError`` if something
+    cannot be saved, ``OSError``.
     """
     kept: list[str] = []
-    return Past(list(_told(document, places, kept)), kept)
+    return Past(list(_told(document, state, kept)), kept)
 
 
-def _told(document: Document, places: Places, kept: list[str]) -> Iterator[str]:
-    yield from claim(document.path)
-    make(places)  # a daemon that was finishing may have removed them
+def take_report(report: str, *, folder: int | None = None, file: str | None = None) -> Outcome | None:
+    """Return what the end of a mount had to say, told once; None without a report, or if it is not about ``file``.
+
+    ``folder``: a descriptor of the directory of ``report``.
+    """
+    try:
+        with open(os.open(report, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)) as opened:
+            facts = json.load(opened)
+        if file not in (None, facts["file"]):
+            return None
+        os.unlink(report, dir_fd=folder)
+        return Outcome(*(list(facts.get(name, [])) for name in Outcome._fields))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _told(document: Document, state: StateDirectory, kept: list[str]) -> Iterator[str]:
+    yield from state.claim(document.path, document.descriptor)
     if document.report.recovery:
         yield document.report.recovery
-    last = take_report(places.report)
-    if last is not None:
-        kept += last.kept
-        yield from (f"the last mount ended with: {sentence}" for sentence in [*last.failures, *last.violations])
-        yield from last.notes
-    for spool in past_spools(document.path, places):
-        yield from _recovered(document, spool)
-        kept += _keep(document, places._replace(spool=spool))
-    forget_past_spools(document.path, places)
+    for places in state.past():
+        last = take_report(places.report)
+        if last is not None:
+            kept += last.kept
+            yield from (f"the last mount ended with: {sentence}" for sentence in [*last.failures, *last.violations])
+            yield from last.notes
+        yield from _recovered(document, places.spool)
+        kept += _keep(document, places)
     if kept:
         yield f"kept from the last mount: {told_places(kept)}"
-    make(places)
+    state.begin()
 
 
 def _recovered(document: Document, spool: str) -> Iterator[str]:
@@ -59,9 +74,7 @@ def _recovered(document: Document, spool: str) -> Iterator[str]:
 
 
 def _keep(document: Document, places: Places) -> list[str]:
-    make(places)
     keeper = keep_abandoned(document, places.spool, places.rejected, document.tree.text(), places.editing)
     if keeper.failures:
         raise UnfinishedError(f"of the last mount, {'; '.join(keeper.failures)}", path=document.path)
-    clear(places)
     return keeper.kept

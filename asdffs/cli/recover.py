@@ -10,8 +10,8 @@ from contextlib import closing
 from asdffs import interrupts
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.past import Past, tell_the_past
-from asdffs.cli.places import clear, places_of
 from asdffs.cli.saying import say
+from asdffs.cli.state_directory import StateDirectory
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
 
@@ -35,8 +35,11 @@ def recover(path: str) -> Past:
 
     Raises ``AsdffsError``, ``OSError``.
     """
-    places = places_of(path)
-    with interrupts.critical(), closing(open_document(path, writable=True)) as document:
-        past = tell_the_past(document, places)
-        clear(places)
-    return past
+    with (
+        interrupts.critical(),
+        closing(open_document(path, writable=True)) as document,
+        closing(StateDirectory()) as state,
+    ):
+        past = tell_the_past(document, state)
+        state.release()
+        return past

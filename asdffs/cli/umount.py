@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import select
 import shlex
 import shutil
@@ -21,10 +22,11 @@ from asdffs.cli.bars import Facts, shown
 from asdffs.cli.exit_codes import ExitCode, exit_code_of
 from asdffs.cli.live import LONGEST as _LONGEST
 from asdffs.cli.live import LiveMount, asked, is_status, live_mounts
-from asdffs.cli.places import is_report, take_report
+from asdffs.cli.past import take_report
 from asdffs.cli.recover import recover
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
+from asdffs.cli.state_directory import REPORT
 from asdffs.document.report import raise_outcome
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
 from asdffs.storage.file_backend import FileFolder
@@ -41,6 +43,7 @@ _BUSY = 1.0
 _LOOK = 0.02
 #: Seconds after an unmount in which a daemon hears of it, unless the mount is seen elsewhere too.
 _DEAF = 5
+_REPORT_PATH = re.compile(rf"(/.*/asdffs/open/[^/]+)/{REPORT}", re.DOTALL)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,13 +87,13 @@ def _take_away(given: str) -> int:
     status = _status(found, given)
     if status is None:
         return _take_dead_away(found)
-    with _watched(status, found.owner or 0) as process:
+    with _watched(status, found.owner or 0) as process, _folder_of(status["report"]) as folder:
         with _status_of(mountpoint) as facts, shown(facts, f"finishing {status['file']}"):
             _finish(mountpoint)
         _unmount(mountpoint)
         _wait(process, status)
-    if process is not None and status["report"]:
-        return _tell(status["file"], status["report"])
+        if process is not None and status["report"]:
+            return _tell(status["file"], folder)
     return ExitCode.OK
 
 
@@ -109,11 +112,26 @@ def _not_mounted(given: str) -> MountError:
     return MountError("no asdffs mount is there; 'asdffs ls' lists them", path=given)
 
 
-def _tell(path: str, report: str) -> ExitCode:
-    """Print what the daemon's report says; without one recover the file.  Raises as ``raise_outcome``."""
-    if not is_report(report):  # any program may mount something that calls itself asdffs
+@contextlib.contextmanager
+def _folder_of(report: str) -> Iterator[int | None]:
+    """Open the directory of a report, which gets another path when the file is closed; None if that is not known."""
+    match = _REPORT_PATH.fullmatch(report)
+    try:
+        folder = os.open(match[1] if match else "", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _tell(path: str, folder: int | None) -> ExitCode:
+    """Print what the report in ``folder`` says; without one recover the file.  Raises as ``raise_outcome``."""
+    if folder is None:  # any program may mount something that calls itself asdffs
         raise UnfinishedError("the mount names a report that is none of asdffs's; its result is not known", path=path)
-    found = take_report(report)
+    found = take_report(REPORT, folder=folder, file=path)
     if found is None:
         say(f"asdffs: {path}: the daemon ended before the file was finished", file=sys.stderr)
         return _recover(path)

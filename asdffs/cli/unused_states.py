@@ -1,7 +1,7 @@
-"""Removes old, unused state directories that hold no unsaved edits.
+"""Removes old state of files that are closed: reports, logs, old trees, and records of exploded forms.
 
-Each file that is mounted or edited gets a state directory (``places``).  After the mount it has only the log and the
-history of trees.  Old ones are looked for once a day, at the end of a mount.
+What a user typed is in ``open`` (``state_directory``), which is not touched.  Old state is looked for once a day, at
+the end of a mount.
 """
 
 from __future__ import annotations
@@ -12,70 +12,52 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from typing import Final
 
-from asdffs.cli.identity import NAMES
-from asdffs.cli.places import LINKS, SPOOLS, home, places_in, spools_in
+from asdffs.cli.state_directory import lock_directory, state_home
 from asdffs.errors import reason_of
 
 logger = logging.getLogger(__name__)
 
-#: For how long a state directory stays after it was last used, and how often this looks, in seconds.
+#: For how long state stays after it was last used, and how often this looks, in seconds.
 _STAYS: Final = 90 * 86400
 _PAUSE: Final = 86400
-#: Directories that are looked at, at a time.
+#: Files that are looked at, at a time.
 _MOST: Final = 1000
 _MARK: Final = ".swept"
-#: The directories beside the state directories.
-_NOTES: Final = (LINKS, NAMES)
 
 
 def remove_unused_states() -> None:
-    """Remove them.  What cannot be removed stays, and is logged."""
-    states, now = home(), time.time()
-    mark = os.path.join(states, _MARK)
+    """Remove it.  What cannot be removed stays, and is logged."""
+    home, now = os.path.join(state_home(), "asdffs"), time.time()
+    mark = os.path.join(home, _MARK)
     try:
         with contextlib.suppress(FileNotFoundError):
             if os.stat(mark).st_mtime > now - _PAUSE:
                 return
         with open(mark, "w"):
             pass
-        with os.scandir(states) as entries:
-            found = [entry.path for entry in itertools.islice(entries, _MOST) if entry.is_dir(follow_symlinks=False)]
-        for top in found:
-            _remove_if_unused(top, now - _STAYS)
-        for notes in _NOTES:
-            _remove_dead_links(os.path.join(states, notes))
+        for records in _old(os.path.join(home, "mirrors"), now - _STAYS):
+            shutil.rmtree(records)
+        for folder in _directories(os.path.join(home, "closed")):
+            for place in _old(folder, now - _STAYS):
+                directory = lock_directory(place)
+                if directory is not None:  # else it is being opened
+                    shutil.rmtree(place)
+                    directory.close()
+            with contextlib.suppress(OSError):  # it is not empty
+                os.rmdir(folder)
     except OSError as err:
-        logger.info("%s: cannot be tidied up: %s", states, reason_of(err))
+        logger.info("%s: cannot be tidied up: %s", home, reason_of(err))
 
 
-def _remove_if_unused(top: str, before: float) -> None:
-    if os.path.basename(top) in _NOTES or not _is_unused(top, before):
-        return
-    gone = f"{top}.unused"
-    os.rename(top, gone)  # who comes just now makes a new one
-    if _is_unused(gone, before):
-        shutil.rmtree(gone)
-    else:
-        os.rename(gone, top)
+def _old(folder: str, before: float) -> Iterator[str]:
+    """Yield the directories in ``folder`` in which no name was made or removed since then."""
+    return (place for place in _directories(folder) if os.stat(place).st_mtime < before)
 
 
-def _is_unused(top: str, before: float) -> bool:
-    """Whether it was last changed before then, and nobody's work is in it."""
-    places = places_in(top)
-    held = (*spools_in(top), places.spool, places.rejected, places.editing, places.report)
-    if any(map(os.path.lexists, held)) or os.path.lexists(f"{places.report}.room"):
-        return False
-    with os.scandir(top) as entries:
-        times = [entry.stat(follow_symlinks=False).st_mtime for entry in entries if entry.name != SPOOLS]
-    return max([os.stat(top).st_mtime, *times]) < before
-
-
-def _remove_dead_links(folder: str) -> None:
-    """Remove the files there that name a state directory which is gone (``identity``)."""
+def _directories(folder: str) -> list[str]:
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in itertools.islice(entries, _MOST):
-            with contextlib.suppress(ValueError), open(entry.path) as file:  # not ours, if it is no text
-                if not os.path.isdir(file.read()):
-                    os.unlink(entry.path)
+        return [entry.path for entry in itertools.islice(entries, _MOST) if entry.is_dir(follow_symlinks=False)]
+    return []

@@ -70,15 +70,15 @@ def _session(arguments: argparse.Namespace) -> Iterator[Session]:
         with contextlib.closing(open_document(arguments.file, writable=False, settings=settings)) as document:
             yield Session(document, arguments.file, None, None)
         return
-    with opened_to_write(arguments.file, "view", settings, typing=True) as (document, held):
-        history = History(held.places.history, [])
+    with opened_to_write(arguments.file, "view", settings, typing=True) as (document, state):
+        history = History(state.places.history, [])
         try:
-            yield Session(document, arguments.file, Drafts(document, held.places.rejected, history), history)
+            yield Session(document, arguments.file, Drafts(document, state.places.rejected, history), history)
         finally:
             with document.scheduler.entered():
                 document.finish()
-                if keep_beside(document, list, list, list, held.places.spool):  # a page has refused texts only
-                    held.release()
+                if keep_beside(document, list, list, list, state.places.spool):  # a page has refused texts only
+                    state.release()
         outcome = document.report.outcome
         for note in outcome.notes:
             logger.warning("%s: %s", document.path, note)

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from asdffs.cli.explode import make_directory
 from asdffs.cli.logs import told_here
-from asdffs.cli.places import Held
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
+from asdffs.cli.state_directory import StateDirectory
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings
@@ -53,9 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     directory = os.path.realpath(arguments.directory)
     if directory == os.path.dirname(path):
         raise UsageError("the file itself lies in it; watch another directory", path=arguments.directory)
-    with opened_to_write(path, "watch", Settings(strict=arguments.strict), typing=True) as (document, held):
+    with opened_to_write(path, "watch", Settings(strict=arguments.strict), typing=True) as (document, state):
         make_directory(arguments.directory)
-        _Watching(document, held, directory).run(arguments)
+        _Watching(document, state, directory).run(arguments)
     return 0
 
 
@@ -102,10 +102,10 @@ class _News:
 class _Watching:
     """One directory and one file."""
 
-    def __init__(self, document: Document, held: Held, directory: str) -> None:
+    def __init__(self, document: Document, state: StateDirectory, directory: str) -> None:
         self._document = document
-        self._held = held
-        places = self._places = held.places
+        self._state = state
+        places = self._places = state.places
         drafts = Drafts(document, places.rejected, History(places.history, document.report.history))
         self._mirror = Mirror(directory, stem_of(document.path), document, drafts, self._announce)
         self._error = os.path.join(directory, ".asdffs", "error")
@@ -305,7 +305,7 @@ class _Watching:
             self._look()
         self._tell()
         if keep_beside(document, list, list, list, self._places.spool):
-            self._held.release()
+            self._state.release()
         if not mirror.owed:
             self._remember()
         outcome = document.report.outcome

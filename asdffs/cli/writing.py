@@ -8,14 +8,12 @@ import os
 from collections.abc import Iterator, Sequence
 
 from asdffs import interrupts
-from asdffs.cli.identity import has_state, note_replacement
 from asdffs.cli.past import tell_the_past
-from asdffs.cli.places import Held, places_in, places_of, top_of
 from asdffs.cli.remedies import told
+from asdffs.cli.state_directory import StateDirectory, has_state
 from asdffs.document import preloading
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
-from asdffs.document.saves.places import Places
 from asdffs.document.scanning import resolve
 from asdffs.errors import NotPermittedError
 from asdffs.storage.beneath import is_below
@@ -33,13 +31,13 @@ def opened_to_write(
     typing: bool = False,
     stateless: bool = False,
     below: Sequence[str] = (),
-) -> Iterator[tuple[Document, Held]]:
-    """Open the document, and the places for its drafts and spool; at the end close it, and empty them.
+) -> Iterator[tuple[Document, StateDirectory]]:
+    """Open the document, and claim its state directory if it has one; at the end close both.
 
-    ``command``: named to others who find the file locked.  ``typing``: the user may type meanwhile, so the places
-    are emptied only if the command calls ``release``.  ``stateless``: the command keeps no drafts and decodes no
-    block, so no state directory is made.  ``below``: directories and files, absolute and without symbolic links;
-    ``NotPermittedError`` if the file is none of them, and not below one.
+    ``command``: named to others who find the file locked.  ``typing``: the user may type meanwhile, so a state
+    directory is made, and emptied only if it calls ``release``.  ``stateless``: the command decodes no block.
+    ``below``: directories and files, absolute and without symbolic links; ``NotPermittedError`` if the file is none
+    of them, and not below one.
 
     Raises as ``open_document``, ``UnfinishedError``, ``OSError``.
     """
@@ -49,33 +47,32 @@ def opened_to_write(
     if below and not any(is_below(real, place) for place in below):
         sentence = f"leads to {real}, which is not in the directory; name the file itself to change it"
         raise NotPermittedError(sentence, path=path)
-    places = places_in(top_of(real)) if stateless else places_of(real)
-    chosen = settings or Settings(spool=None if stateless else places.spool)
+    state = StateDirectory()
+    chosen = settings or Settings(spool=None if stateless else state.decoded())
     with interrupts.critical():
-        yield from _opened(folder, real, command, chosen, places, typing=typing)
+        yield from _opened(folder, real, command, chosen, state, typing=typing)
 
 
 def _opened(
-    folder: FileFolder, real: str, command: str, settings: Settings, places: Places, *, typing: bool
-) -> Iterator[tuple[Document, Held]]:
-    settings = settings._replace(replacing=lambda new: note_replacement(real, new), tell=told)
+    folder: FileFolder, real: str, command: str, settings: Settings, state: StateDirectory, *, typing: bool
+) -> Iterator[tuple[Document, StateDirectory]]:
+    settings = settings._replace(replacing=state.note_replacement, tell=told)
     if typing:
         preloading.load()
     document = open_in_folder(folder, os.path.basename(real), writable=True, settings=settings)
-    held = Held(places)
     try:
-        if has_state(real):  # under the lock, which whoever left something has given away
-            for sentence in tell_the_past(document, places).sentences:
+        if typing or has_state(real):  # under the lock, which whoever left something has given away
+            for sentence in tell_the_past(document, state).sentences:
                 logger.warning("%s: %s", document.path, sentence)
         elif document.report.recovery:
             logger.warning("%s: %s", document.path, document.report.recovery)
         document.note_owner({"pid": os.getpid(), "command": command})
         if not typing:
-            held.release()
-        yield document, held
+            state.release()
+        yield document, state
     finally:
-        held.close()
-        _close(document)  # last: it gives the lock away, and with it the places
+        state.close()
+        _close(document)  # last: it gives the lock away, and with it the state directory
 
 
 def _close(document: Document) -> None:

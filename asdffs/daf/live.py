@@ -41,9 +41,7 @@ class LiveStore:
     ``room``: its blocks.  ``tree``: the store as read from the tree.
     """
 
-    def __init__(
-        self, document: Document, root: LiveDirectory | None = None, spool: LooseFiles | None = None
-    ) -> None:
+    def __init__(self, document: Document, spool: LooseFiles, root: LiveDirectory | None = None) -> None:
         self.document = document
         self.lock = RankedLock(document.scheduler, Rank.STORE)
         self._reading = RankedLock(document.scheduler, Rank.STORE_READING)
@@ -52,7 +50,7 @@ class LiveStore:
         self.tree = TreeStore.empty(document)
         self.held: dict[LiveFile, None] = {}
         self.room = BlockRoom(document)
-        self._spool = spool or LooseFiles(document.contents.spool, lambda: document.tree.text())
+        self._spool = spool
         self._version = -1
         self._generation = document.generation
         self._carried = False

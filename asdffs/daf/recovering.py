@@ -29,7 +29,7 @@ def recover_store(document: Document, spool: str) -> Iterator[str]:
     log = os.path.join(spool, LOG)
     if not os.path.exists(log) and not os.path.exists(os.path.join(spool, NEXT)):
         return
-    store = LiveStore(document, spool=LooseFiles(spool, lambda: document.tree.text(), logged=False))
+    store = LiveStore(document, LooseFiles(spool, lambda: document.tree.text(), logged=False))
     try:
         operations = take_log(spool, document.tree.text())
     except ValueError as err:

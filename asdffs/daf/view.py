@@ -28,6 +28,7 @@ class Daf(LiveDirectory):
     def __init__(self, document: Document, options: Options | None = None) -> None:
         super().__init__(None, "")
         self._document = document
+        self._spool = (options or Options()).spool
         self._live: LiveStore | None = None
         self._looked = -1
         self._found = False
@@ -36,8 +37,10 @@ class Daf(LiveDirectory):
     def _store(self) -> LiveStore:
         if self._live is None:
             from asdffs.daf.live import LiveStore
+            from asdffs.daf.loose import LooseFiles
 
-            self._live = LiveStore(self._document, self)
+            loose = LooseFiles(self._spool, lambda: self._document.tree.text())
+            self._live = LiveStore(self._document, loose, self)
         return self._live
 
     def present(self) -> bool:

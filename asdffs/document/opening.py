@@ -50,7 +50,8 @@ class Settings(NamedTuple):
     ``strict``: refuse a tree that has warnings.  ``schema``: refuse a tree that violates the schemas of its tags.
     ``growth``: the strategy that moves blocks, or ``auto``.
     ``journal``: False writes without a crash journal, so a crash in the middle of a change may damage the file.
-    ``replacing(path)``: called before the new file at ``path`` takes the name of this one.
+    ``replacing(path)``: called before the new file at ``path`` takes the place of this one, or when another program's
+    has done so.
     ``tell(error)``: returns the text of an error as users read it.
     ``remote``: settings for remote files; None: the defaults.
     ``others``: see ``LinkedFiles``; None if no other users see what the document has.
@@ -122,7 +123,7 @@ def open_in_folder(
 
     def reopen_parts(current: Transaction) -> Parts:
         with naming(folder.path(name)):
-            return _reopen_parts(folder, name, current, chosen.others)
+            return _reopen_parts(folder, name, current, chosen)
 
     with naming(folder.path(name)):
         parts = _open_parts(folder, name, story, chosen, writable=writable)
@@ -190,10 +191,10 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
     return Parts(transaction, layout, dialect)
 
 
-def _reopen_parts(folder: Folder, name: str, current: Transaction, others: int | None) -> Parts:
+def _reopen_parts(folder: Folder, name: str, current: Transaction, settings: Settings) -> Parts:
     """Return the parts of a file that another program changed in place or replaced.
 
-    ``others``: if they see it, ``NotPermittedError`` for a file with which they may do less than with the old one.
+    Raises ``NotPermittedError`` if others see it, and may do less with the new file than with the old one.
     """
     backend: Backend = current.whole
     if not current.mode.writable:
@@ -204,10 +205,12 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction, others: int |
         backend = open_locked(folder, name, patience=0)
     try:
         known = backend.signature()
-        if others is not None:
-            _check_as_open(known.access, current.known.access, others)
+        if settings.others is not None:
+            _check_as_open(known.access, current.known.access, settings.others)
         embedded = find_embedded(backend)
         layout, dialect = scan(window_of(backend, embedded))
+        if backend is not current.whole:
+            settings.replacing(folder.path(name))
     except BaseException:  # as above
         if backend is not current.whole:
             backend.close()

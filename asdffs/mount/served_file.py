@@ -28,7 +28,10 @@ class OpenedFile(Protocol):
     """An open file and its places (``cli/opened_file``)."""
 
     document: Document
-    places: Places
+
+    @property
+    def places(self) -> Places:
+        """The places, once ``keep_the_past`` has made them."""
 
     def keep_the_past(self) -> None:
         """Keep beside the file what earlier mounts left in its places.  The caller holds the main lock."""

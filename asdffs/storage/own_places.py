@@ -10,11 +10,8 @@ import contextlib
 import os
 import pwd
 import stat
-from typing import Final
 
 from asdffs.errors import MountError
-
-_ADVICE: Final = "remove it, or choose another place"
 
 
 def own_directory(variable: str, default: str) -> str:
@@ -27,28 +24,6 @@ def own_directory(variable: str, default: str) -> str:
     wanted = [os.environ.get(variable, ""), *(os.path.join(home, default) for home in homes if home)]
     usable = (place for place in wanted if os.path.isabs(place) and _is_usable(place))
     return next(usable, "") or os.path.join(_own_temporary(), default)
-
-
-def make_private(place: str) -> None:
-    """Create the directory ``place`` for this user alone, or make sure that it is one that this user has created.
-
-    Raises ``MountError`` if another user has, ``OSError``.
-    """
-    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(place, 0o700)
-        return
-    try:
-        fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as err:
-        raise MountError(f"cannot be used: {err.strerror}; {_ADVICE}", path=place) from err
-    try:
-        if os.fstat(fd).st_uid != os.geteuid():
-            raise MountError(f"belongs to another user; {_ADVICE}", path=place)
-        if os.fstat(fd).st_mode & 0o077:
-            os.fchmod(fd, 0o700)
-    finally:
-        os.close(fd)
 
 
 def _home_of_user() -> str:

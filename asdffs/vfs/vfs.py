@@ -81,7 +81,7 @@ class Vfs:
             self._coherence,
             self._pages,
             self.staging,
-            chosen.views,
+            chosen.views._replace(spool=places.spool),
             number=number,
         )
         self.metadata = Metadata(self.names, self.staging, self._changeable)

@@ -18,14 +18,15 @@ from asdffs.storage.backend import Extent
 
 
 class Options(NamedTuple):
-    """The user's choices about views.
+    """The user's choices about views, and their place.
 
     ``hidden``: names of the array formats to leave out.  ``layout``: the name of the view that becomes the root of
-    the mount; empty: the root has all views.
+    the mount; empty: the root has all views.  ``spool``: where the mount keeps what is not in the file yet.
     """
 
     hidden: frozenset[str] = frozenset()
     layout: str = ""
+    spool: str = ""
 
 
 class ViewFile:

@@ -44,8 +44,8 @@ def test_a_valid_edit_writes_what_differs(file: Path) -> None:
     assert sum(a != b for a, b in zip(before, after, strict=True)) < 700, "the text behind it, and no block"
     assert after[after.index(b"\xd3BLK") :] == before[before.index(b"\xd3BLK") :]
     assert beside(file) == []
-    assert not list((file.parent / "state/asdffs").glob("*/editing"))
-    history = list((file.parent / "state/asdffs").glob("*/history/*.yaml"))
+    assert not list((file.parent / "state/asdffs").rglob("editing"))
+    history = list((file.parent / "state/asdffs").glob("closed/*/*/history/*.yaml"))
     assert [path.read_bytes() for path in history] == [before[: len(history[0].read_bytes())]]
 
 

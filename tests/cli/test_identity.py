@@ -21,11 +21,15 @@ def write(path: Path, body: str = "v: 1\n") -> None:
     path.write_bytes(tree_file(body, [block_bytes(b"data")]))
 
 
-def killed(path: Path, *options: object, growing: bool = False) -> Mounted:
+def killed(path: Path, *options: object, growing: bool = False, replaced: bool = False) -> Mounted:
     """A mount whose daemon is killed, with a refused draft and a file that was copied in."""
     with contextlib.suppress(AssertionError), mounted(path, *options) as mount:
         if growing:
             mount.tree.write_text(mount.tree.read_text().replace("v: 1", "v: " + "9" * 9000 + "x"))
+        if replaced:
+            write(path.with_name("new"), "v: 5\n")
+            path.with_name("new").rename(path)
+            assert "v: 5" in mount.tree.read_text()
         (mount.point / "notes.txt").write_text("precious")
         with pytest.raises(OSError, match="Bad message"):
             mount.tree.write_text(mount.tree.read_text().replace("v: ", "v: [typed "))
@@ -65,10 +69,11 @@ def test_a_file_that_is_renamed_after_a_kill(tmp_path: Path, growth: str, spool:
     assert asdffs("recover", new, environment=mount.environment).stdout.endswith("nothing to recover\n")
 
 
-def test_recovered_under_its_own_name_after_a_growth(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["growing", "replaced"])
+def test_recovered_under_its_own_name_after_it_became_a_new_file(tmp_path: Path, how: str) -> None:
     path = tmp_path / "a.asdf"
     write(path)
-    mount = killed(path, "-o", "growth=copy", growing=True)
+    mount = killed(path, "-o", "growth=copy", **{how: True})
     assert asdffs("recover", path, environment=mount.environment).returncode == 7
     assert kept(path) == (True, True)
 

@@ -1,4 +1,4 @@
-"""The state directories of files: their logs have an end, and those that nobody uses go."""
+"""State of closed files: logs have an end, and what nobody uses goes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,10 @@ from support.samples import odd_file
 
 from asdffs.cli import logs
 from asdffs.cli.logs import log_to
-from asdffs.cli.places import places_of
+from asdffs.cli.state_directory import lock_directory
 from asdffs.cli.unused_states import remove_unused_states
 
 OLD = time.time() - 100 * 86400
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    (tmp_path / "state/asdffs/files").mkdir(parents=True)
-    return tmp_path / "state/asdffs"
 
 
 def made_old(top: Path) -> None:
@@ -31,42 +24,36 @@ def made_old(top: Path) -> None:
         os.utime(path, (OLD, OLD))
 
 
-def test_only_what_is_old_and_empty_goes(state: Path, tmp_path: Path) -> None:
-    tops = {}
-    for name in ("unused", "recent", "drafts", "report", "elsewhere"):
-        top = Path(places_of(str(tmp_path / name)).log).parent
-        for folder in ("spool", "rejected"):
-            (top / folder).rmdir()
-        (top / "history").mkdir()
-        (top / "history/1.yaml").write_text("v: 1")
-        (state / "files" / name).write_text(str(top))
-        tops[name] = top
-    (tops["drafts"] / "rejected").mkdir()
-    (tops["report"] / "report.json").write_text("{}")
-    (state / "files" / "~broken").write_bytes(b"\xff\xfe")
-    (tmp_path / "scratch").mkdir()
-    (tops["elsewhere"] / "spools.json").write_text(f'["{tmp_path / "scratch"}"]')
-    for name, top in tops.items():
-        if name != "recent":
-            made_old(top)
+def test_only_what_is_closed_and_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    home = tmp_path / "asdffs"
+    names = ("closed/1-2/1-2.a", "closed/3-4/3-4.a", "closed/3-4/3-4.b", "mirrors/1-2", "mirrors/3-4", "open/5-6.a")
+    for name in names:
+        (home / name).mkdir(parents=True)
+        (home / name / "lock").write_bytes(b"")
+    made_old(home)
+    for name in ("closed/3-4/3-4.b", "mirrors/3-4"):
+        os.utime(home / name)
+    opening = lock_directory(str(home / names[1]))
+    assert opening is not None
     remove_unused_states()
-    assert {name for name, top in tops.items() if top.exists()} == tops.keys() - {"unused"}
-    (state / "files" / "~broken").unlink()
-    assert sorted(path.name for path in (state / "files").iterdir()) == sorted(tops.keys() - {"unused"})
-    for top in tops.values():
-        if top.exists():
-            made_old(top)
+    assert {name for name in names if (home / name).exists()} == {*names[1:3], *names[4:]}
+    assert not (home / "closed/1-2").exists()
+    opening.close()
     remove_unused_states()
-    assert tops["recent"].exists(), "once a day"
+    assert (home / names[1]).exists(), "once a day"
+    made_old(home)
+    remove_unused_states()
+    assert [str(path.relative_to(home)) for path in home.glob("*/*")] == ["open/5-6.a"]
 
 
 @pytest.mark.mount
 def test_a_mount_tidies_up_at_its_end(tmp_path: Path) -> None:
     file = tmp_path / "data.asdf"
     file.write_bytes(odd_file())
-    old = Path(environment_in(tmp_path)["XDG_STATE_HOME"]) / "asdffs/0123456789abcdef"
+    old = Path(environment_in(tmp_path)["XDG_STATE_HOME"]) / "asdffs/mirrors/1-2"
     old.mkdir(parents=True)
-    (old / "log").write_text("of long ago")
+    (old / "record").write_text("of long ago")
     made_old(old)
     with mounted(file):
         assert old.exists()

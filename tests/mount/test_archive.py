@@ -271,7 +271,8 @@ def test_the_least_recently_used_and_the_idle_are_closed(folder: Path) -> None:
         done = asdffs("set", "value=30", folder / "3.asdf", environment=mount.environment)
         assert done.returncode == 0, done.stderr
     states = Path(mount.environment["XDG_STATE_HOME"], "asdffs")
-    assert [path for path in states.rglob("spools.json") if not (path.parent / "history").exists()] == []
+    assert list((states / "open").iterdir()) == []
+    assert [(path.parent / "log").exists() for path in states.rglob("lock")] == [True], "that of the archive"
 
 
 def test_scratch_and_refused_drafts_keep_a_document_open(folder: Path) -> None:

@@ -237,11 +237,6 @@ class Contents(BlockReader):
             self._compressed.forget(number)
             self._changes.note_content(number)
 
-    @property
-    def spool(self) -> str:
-        """The directory of the spool.  Raises ``OSError`` if the system has no temporary directory."""
-        return self._room.directory
-
     def create_payload(self) -> Payload:
         """Create a payload without a name in the spool, for ``encoded``.  Raises ``OSError``."""
         from asdffs.storage.payload import create_unnamed

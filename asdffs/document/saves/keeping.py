@@ -262,12 +262,12 @@ class Keeper:
 def keep_abandoned(file: Document, spool: str, rejected: str, committed: bytes, editing: str = "") -> Keeper:
     """Keep the content of the spool of a killed daemon, and the texts that were being edited.
 
-    ``spool``, ``rejected``, ``editing``: see ``Places``.  A draft that equals the
+    ``spool``, ``rejected``, ``editing``: see ``Places``; they may be missing.  A draft that equals the
     ``committed`` text or an earlier draft is not kept.
     """
     keeper = Keeper(file)
-    drafts = [os.path.join(rejected, name) for name in sorted(os.listdir(rejected))]
-    for name in sorted(os.listdir(spool)):
+    drafts = [os.path.join(rejected, name) for name in _names(rejected)]
+    for name in _names(spool):
         from urllib.parse import unquote_to_bytes  # few daemons are killed
 
         plain = os.fsdecode(unquote_to_bytes(name.partition("-")[2]))
@@ -276,12 +276,15 @@ def keep_abandoned(file: Document, spool: str, rejected: str, committed: bytes, 
             drafts.append(source)
         elif not keeper.keep_stayed_block(source):
             keeper.keep_scratch(plain, source)
-    if os.path.isdir(editing):
-        typed = (os.path.join(editing, name, DRAFT) for name in sorted(os.listdir(editing)))
-        drafts += [path for path in typed if os.path.isfile(path)]
+    typed = (os.path.join(editing, name, DRAFT) for name in _names(editing))
+    drafts += [path for path in typed if os.path.isfile(path)]
     for draft in distinct(drafts, committed):
         keeper.keep_draft(draft)
     return keeper
+
+
+def _names(directory: str) -> list[str]:
+    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
 
 
 def is_disposable(name: str) -> bool:
