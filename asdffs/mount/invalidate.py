@@ -21,6 +21,10 @@ from asdffs.vfs.namespace import Node
 
 #: How long a write waits for read-only mmaps of the same bytes, in seconds.  They may be updated after it, too.
 _PATIENCE: Final = 0.05
+#: How long a notification may take before other requests are answered, and before nobody waits for it any more, in
+#: seconds.  It takes microseconds, unless the kernel or other programs hold it up.
+_MOMENT: Final = 0.01
+_LONGEST: Final = 1.0
 
 
 class Invalidator:
@@ -49,7 +53,7 @@ class Invalidator:
         ``author``: the node through which the change came.  ``wait``: wait a moment until mmaps show the change.
         """
         if known := [node.inode for node in nodes if node.inode]:
-            self._notifications.tell(known)
+            self._notify(known)
         tickets = set()
         for node, has_pages in nodes.items():
             if has_pages and node.opens and node.path:
@@ -59,6 +63,13 @@ class Invalidator:
         if wait and tickets:
             with self._loop.waiting(soon=True):
                 self._dropper.wait(tickets, _PATIENCE)
+
+    def _notify(self, inodes: list[int]) -> None:
+        """Tell the kernel, and wait for that; after a moment let others be answered, because it may wait for them."""
+        ticket = self._notifications.tell(inodes)
+        if not self._notifications.wait(ticket, _MOMENT):
+            with self._loop.waiting(soon=True):
+                self._notifications.wait(ticket, _LONGEST)
 
     def drop(self, regions: list[PageRange], patience: float) -> set[Node]:
         """Make the kernel write back and drop its pages of ``regions``; see ``vfs/kernel``."""

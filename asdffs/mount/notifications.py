@@ -2,7 +2,8 @@
 
 The kernel may make a notification wait: for a page that it has locked until a request is answered, or for a file that
 it is just forgetting.  So no thread notifies that holds the main lock, leads the loop, or has a request unanswered.
-The thread of this module does nothing but notify.  A request waits for it for a moment only.
+The thread of this module does nothing but notify.  A request waits for it, so that programs see a change at once, but
+not for long, and after a moment lets other requests be answered meanwhile (``invalidate``).
 """
 
 from __future__ import annotations
@@ -15,10 +16,6 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-#: How long an answer waits for a notification that has begun, in seconds.  It takes microseconds.
-_PATIENCE: Final = 0.05
-#: How long it waits at most, also for the thread to begin, which other programs may hold up.
-_LONGEST: Final = 1.0
 #: How long the end of a mount waits for the thread, in seconds.  Nothing holds it up once the mount is gone.
 _END: Final = 10.0
 
@@ -44,23 +41,22 @@ class Notifications:
         """When the notification under way began (``time.monotonic``); 0 if there is none."""
         return self._since
 
-    def tell(self, inodes: Collection[int]) -> None:
-        """Make the kernel drop its attributes of these files.  Wait a moment for it, so that programs see it at once.
+    def tell(self, inodes: Collection[int]) -> int:
+        """Make the kernel drop its attributes of these files; return a ticket for ``wait``."""
+        with self._state:
+            if not self._stopping and self._has_thread():
+                self._queue += inodes
+                self._asked += len(inodes)
+                self._state.notify_all()
+            return self._asked
 
-        A notification that hangs is not waited for: it may wait for a request that the caller has to answer.
+    def wait(self, ticket: int, patience: float) -> bool:
+        """Wait at most ``patience`` seconds for the notifications of ``ticket``; return whether they were sent.
+
+        One that hangs may wait for a request that the caller has to answer.
         """
         with self._state:
-            if self._stopping or not self._has_thread():
-                return
-            self._queue += inodes
-            self._asked += len(inodes)
-            mine, end = self._asked, time.monotonic() + _LONGEST
-            self._state.notify_all()
-            while self._sent < mine and not self._stopping and not self._hangs() and time.monotonic() < end:
-                self._state.wait(_PATIENCE)
-
-    def _hangs(self) -> bool:
-        return 0 < self._since < time.monotonic() - _PATIENCE
+            return self._state.wait_for(lambda: self._sent >= ticket or self._stopping, patience)
 
     def stop(self) -> None:
         """End the thread, because the mount is gone."""

@@ -16,6 +16,7 @@ from support.samples import block_bytes
 
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
+from asdffs.mount import invalidate
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
@@ -118,7 +119,7 @@ def test_no_thread_of_the_loop_notifies(tmp_path: Path, seed: int) -> None:
     assert mount.kernel.notified
 
 
-def test_an_answer_does_not_wait_for_a_notification_that_hangs() -> None:
+def test_others_are_answered_while_a_notification_hangs() -> None:
     hangs, entered = threading.Event(), threading.Event()
 
     def send(inode: int) -> None:
@@ -126,13 +127,44 @@ def test_an_answer_does_not_wait_for_a_notification_that_hangs() -> None:
         assert hangs.wait(LIMIT)
 
     notifications = Notifications(send)
-    notifications.tell([1])
-    assert entered.is_set()
+    first = notifications.tell([1])
+    assert entered.wait(LIMIT)
+    assert not notifications.wait(first, 0)
     assert notifications.since > 0
-    notifications.tell([2, 3])
+    second = notifications.tell([2, 3])
     hangs.set()
-    until(lambda: notifications.since == 0)
+    assert notifications.wait(second, LIMIT)
+    assert notifications.since == 0
     notifications.stop()
+    assert notifications.wait(notifications.tell([4]), LIMIT), "nothing is sent any more, or waited for"
+
+
+def test_an_answer_waits_for_its_notification_and_others_go_on_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel waits, in the notification, for the answer to another request."""
+    monkeypatch.setattr(invalidate, "_LONGEST", LIMIT)
+    mount = Mount(tmp_path)
+    send = mount.loop.forget_inode
+
+    def send_later(inode: int) -> bool:
+        mount.getattr(VIEWS[1], FUSE_GETATTR)
+        return send(inode)
+
+    mount.notifications._send = send_later
+
+    def program() -> None:
+        handle = mount.open(VIEWS[0])
+        mount.getattr(VIEWS[2], FUSE_GETATTR)
+        mount.write(VIEWS[0], handle, 3, b"x")
+        assert mount.kernel.notified
+        mount.close(VIEWS[0], handle)
+
+    try:
+        mount.kernel.serve(program)
+    finally:
+        mount.end()
+    assert mount.kernel.faults == []
 
 
 class Stuck:

@@ -12,9 +12,9 @@ from support.mounts import LIMIT
 
 #: The interpreter imports it before the command.
 _MODULE = f"""
-from asdffs.mount import invalidate, notifications
+from asdffs.mount import invalidate
 from asdffs.vfs import shared_pages
-invalidate._PATIENCE = notifications._PATIENCE = shared_pages._PATIENCE = {LIMIT}
+invalidate._PATIENCE = invalidate._LONGEST = shared_pages._PATIENCE = {LIMIT}
 """
 
 
