@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 
 from asdffs.cli.identity import Owner, identity_of
 from asdffs.document.saves.places import Places
+from asdffs.storage.descriptors import open_fd
 from asdffs.storage.own_places import own_directory
 
 #: The name of the report of a mount.
@@ -263,7 +264,7 @@ def lock_directory(path: str, *, create: bool = False) -> LockedDirectory | None
     ``create``: it has no lock yet.
     """
     try:
-        fd = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
+        fd = open_fd(os.path.join(path, _LOCK), os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
     except (FileNotFoundError, NotADirectoryError):
         return None
     directory = LockedDirectory(path, fd)

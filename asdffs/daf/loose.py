@@ -24,7 +24,8 @@ from asdffs.daf.files import PIECE, Content
 from asdffs.daf.places import LOG, NEXT
 from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import read_bytes
-from asdffs.storage.scratch_file import Descriptors, ScratchFile
+from asdffs.storage.descriptors import duplicate_fd, kept_files, open_fd
+from asdffs.storage.scratch_file import ScratchFile
 
 _OWN: Final = re.compile(r"s[0-9]+-.*", re.DOTALL)
 _LONGEST: Final = 180
@@ -50,7 +51,6 @@ class LooseFiles:
         self._text_of_tree = begin
         self._logged = logged
         self._count = 0
-        self._descriptors = Descriptors()
         self._logs: list[int] = []
 
     def create(self, path: str) -> Loose:
@@ -60,12 +60,12 @@ class LooseFiles:
             self._count += 1
             name = os.path.join(self._spool, f"s{self._count}-{quoted}")
             with contextlib.suppress(FileExistsError):
-                os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-                return Loose(name, self._descriptors)
+                kept_files.create(name)
+                return Loose(name)
 
     def reopened(self, path: str) -> Loose | None:
         """Return a spool file that a killed mount left; None if it was removed."""
-        return Loose(path, self._descriptors) if os.path.exists(path) else None
+        return Loose(path) if os.path.exists(path) else None
 
     def note(self, *operation: str) -> None:
         """Append an operation to the log, and to the next log if that exists.  Raises ``OSError``."""
@@ -97,7 +97,7 @@ class LooseFiles:
 
     def sync(self, scheduler: Scheduler) -> None:
         """Make the log durable.  Raises ``OSError``."""
-        copies = [os.dup(log) for log in self._logs]  # the originals may be closed while this waits
+        copies = [duplicate_fd(log) for log in self._logs]  # the originals may be closed while this waits
         try:
             with scheduler.waiting():
                 for copy in copies:
@@ -110,7 +110,7 @@ class LooseFiles:
         """Close the logs, and the file descriptors of loose files."""
         while self._logs:
             os.close(self._logs.pop())
-        self._descriptors.close_all()
+        kept_files.close_below(self._spool)
 
     def _begin(self) -> None:
         """Create the log for the present tree unless there is one."""
@@ -120,7 +120,7 @@ class LooseFiles:
     def _opened(self, name: str, first: list[tuple[str, ...]]) -> int:
         """Open a log; write the lines ``first`` if it is empty.  Return the file descriptor."""
         flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
-        log = os.open(os.path.join(self._spool, name), flags, 0o600)
+        log = open_fd(os.path.join(self._spool, name), flags, 0o600)
         try:
             if not os.fstat(log).st_size:
                 _append(log, first)

@@ -11,6 +11,7 @@ import os
 import stat
 
 from asdffs.errors import NotPermittedError
+from asdffs.storage.descriptors import open_fd
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, MountPoints
 
@@ -69,7 +70,7 @@ class Beneath:
         folder, name = self.place(path)
         # without waiting for the other end of a pipe
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(name, flags, dir_fd=folder.fileno())
+        fd = open_fd(name, flags, dir_fd=folder.fileno())
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise NotPermittedError("is not a regular file, and is not opened", path=path)

@@ -22,6 +22,7 @@ from asdffs.errors import LockedError
 from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
+from asdffs.storage.descriptors import open_fd
 
 #: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -178,7 +179,7 @@ class FileFolder:
     def fileno(self) -> int:
         """Return the descriptor of the directory, which this folder owns.  Raises ``OSError``."""
         if self._fd < 0:
-            self._fd = os.open(self.directory, _DIRECTORY)
+            self._fd = open_fd(self.directory, _DIRECTORY)
         return self._fd
 
     def below(self, path: str, *, create: bool = False) -> FileFolder:
@@ -193,7 +194,7 @@ class FileFolder:
             if create:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, dir_fd=found.fileno())
-            fd = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=found.fileno())
+            fd = open_fd(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=found.fileno())
             found = FileFolder(found.path(name), fd)
         return found
 
@@ -204,7 +205,7 @@ class FileFolder:
     @contextlib.contextmanager
     def readable(self) -> Iterator[int]:
         """Open a descriptor of the directory that can be listed, locked and synced.  Raises ``OSError``."""
-        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fileno())
+        fd = open_fd(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fileno())
         try:
             yield fd
         finally:
@@ -248,9 +249,9 @@ class FileFolder:
 
     def _open(self, name: str, flags: int) -> int:
         try:
-            return os.open(name, flags, 0o600, dir_fd=self.fileno())
+            return open_fd(name, flags, 0o600, dir_fd=self.fileno())
         except BlockingIOError:  # another process has a lease: wait until it has finished the file
-            return os.open(name, flags & ~os.O_NONBLOCK, 0o600, dir_fd=self.fileno())
+            return open_fd(name, flags & ~os.O_NONBLOCK, 0o600, dir_fd=self.fileno())
 
     def signature(self, name: str) -> Signature:
         """Return the signature by lstat of the path; raises ``OSError``.

@@ -30,6 +30,7 @@ from asdffs.errors import AsdffsError, CutBlockError, NoSuchNameError, NotPermit
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.beneath import Beneath
+from asdffs.storage.descriptors import descriptor_limit
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.namespace import number_of
 from asdffs.vfs.vfs import Vfs
@@ -42,6 +43,8 @@ _ENDINGS: Final = "|".join(map(re.escape, FILE_ENDINGS))
 _DIRECTORY: Final = re.compile(rf"/[^/]+(?:{_ENDINGS}){re.escape(SUFFIX)}(?=/|\Z)", re.IGNORECASE)
 #: How often idle documents are looked for: so many times in the time after which a document is idle.
 _LOOKS: Final = 4
+#: A document takes about four file descriptors; half of them stay for what is in documents.
+_DESCRIPTORS: Final = 8
 #: After how many closed documents the cyclic garbage collector runs.  A document is a cycle of objects, half a MiB of
 #: them, and ``mount/daemon`` makes full collections very rare.
 _COLLECTED: Final = 32
@@ -176,8 +179,9 @@ class OpenDocuments:
         """See ``areas.Documents``."""
         entry = entry or self._entries[directory]
         entry.users -= 1
-        if len(self._entries) > self._most:
-            self._close_idle(len(self._entries) - self._most)
+        most = min(self._most, descriptor_limit() // _DESCRIPTORS)
+        if len(self._entries) > most:
+            self._close_idle(len(self._entries) - most)
 
     def note_refusal(self, sentence: str) -> None:
         """See ``areas.Documents``."""

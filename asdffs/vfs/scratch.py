@@ -11,7 +11,8 @@ import re
 
 from asdffs.scheduling import Scheduler, SingleThread
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.storage.scratch_file import Descriptors, ScratchFile
+from asdffs.storage.descriptors import kept_files
+from asdffs.storage.scratch_file import ScratchFile
 from asdffs.views.base import ViewFile
 
 _LONGEST_QUOTED = 200
@@ -25,13 +26,12 @@ class Spool:
         self.path = path
         self.scheduler = scheduler or SingleThread()
         self._count = 0
-        self._descriptors = Descriptors()
 
     def create(self, name: str) -> ScratchFile:
         """Create an empty file.  Its path contains ``name``, so it can be recognized.  Raises ``OSError``."""
         path = self.new_path(name)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        return ScratchFile(path, self._descriptors)
+        kept_files.create(path)
+        return ScratchFile(path)
 
     def new_path(self, name: str) -> str:
         """Return an unused path that contains ``name``, quoted and shortened if necessary."""
@@ -43,7 +43,7 @@ class Spool:
 
     def close(self) -> None:
         """Close all file descriptors.  The files stay."""
-        self._descriptors.close_all()
+        kept_files.close_below(self.path)
 
 
 class SpoolFile(ViewFile):

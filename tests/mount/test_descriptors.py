@@ -83,3 +83,24 @@ def test_a_daemon_keeps_nothing_of_the_program_that_started_it(file: Path, tmp_p
     assert first.umount is not None
     assert first.umount.returncode == 0, first.umount.stderr
     assert asdffs("umount", point, environment=environment_in(tmp_path)).returncode == 0
+
+
+def test_regression_an_archive_with_few_descriptors(file: Path, tmp_path: Path) -> None:
+    """Documents with scratch stay open; of the others fewer stay open than descriptors allow."""
+    folder, point = tmp_path / "archive", tmp_path / "mnt"
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"{number}.asdf").write_bytes(file.read_bytes())
+    pid = mount(folder, point, soft=96, hard=200)
+    try:
+        for number in range(40):
+            inside = point / f"{number}.asdf.d"
+            text = (inside / "tree.yaml").read_bytes()
+            (inside / "tree.yaml").write_bytes(text.replace(b"value: 1\n", b"value: 2\n"))
+            for scratch in range(8 if number % 2 else 0):
+                (inside / f"s{scratch}").write_text("x")
+        assert len(os.listdir(f"/proc/{pid}/fd")) < 200
+    finally:
+        done = asdffs("umount", point, environment=environment_in(tmp_path))
+    assert done.returncode == 7, done.stderr  # scratch was left
+    assert all(b"value: 2\n" in path.read_bytes() for path in folder.glob("*.asdf"))

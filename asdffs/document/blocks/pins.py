@@ -15,6 +15,7 @@ import weakref
 
 from asdffs.errors import InUseError
 from asdffs.storage.backend import Extent
+from asdffs.storage.descriptors import open_fd
 
 _ADVICE = "is mapped into memory by this program (Block.buffer, Array.mapped); delete all references to it first"
 
@@ -33,7 +34,7 @@ class Pins:
         """
         start = extent.offset - extent.offset % mmap.ALLOCATIONGRANULARITY
         length = extent.offset + extent.length - start
-        own = os.open(f"/proc/self/fd/{extent.fd}", os.O_RDONLY)  # a mapping of extent.fd would keep its file lock
+        own = open_fd(f"/proc/self/fd/{extent.fd}", os.O_RDONLY)  # a mapping of extent.fd would keep its file lock
         try:
             pages = mmap.mmap(own, length, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED, offset=start)
         finally:

@@ -9,6 +9,7 @@ import os
 from typing import BinaryIO, Final, Protocol
 
 from asdffs.errors import Remedy, SpoolFullError
+from asdffs.storage.descriptors import is_scarce, open_fd
 
 #: Most blocks that have a spool file at a time.
 _MOST_FILES: Final = 256
@@ -87,16 +88,23 @@ class SpoolRoom:
 
         It is made with ``O_TMPFILE`` if the file system supports that; then it can be given a name later.
         ``in_memory``: create it in memory, because the disk is full.  Only bytes near the reader are kept there.
+        Other blocks are evicted if the process has few file descriptors left.
         """
         if in_memory:
             return open(os.memfd_create("asdffs decoded block", os.MFD_CLOEXEC), "w+b")
+        file = self._unnamed()
+        while is_scarce(file.fileno()) and self._evict(None, 1):
+            file.close()
+            file = self._unnamed()  # with the number that is free now
+        return file
+
+    def _unnamed(self) -> BinaryIO:
         try:
-            fd = os.open(self.directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            return open(open_fd(self.directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), "w+b")
         except (AttributeError, OSError):  # O_TMPFILE is not supported by this system or file system
             from tempfile import TemporaryFile
 
             return TemporaryFile(dir=self.directory)
-        return open(fd, "w+b")
 
     def use(self, block: Occupant) -> None:
         """Note that ``block`` is used now; evict others if there are too many files, or too much memory is used."""
@@ -155,7 +163,7 @@ class SpoolRoom:
                 remedy=Remedy.MORE_SPOOL,
             )
 
-    def _evict(self, block: Occupant, over: int, *, ended: bool = False) -> int:
+    def _evict(self, block: Occupant | None, over: int, *, ended: bool = False) -> int:
         """Evict other blocks until ``over`` bytes are freed, if possible; return how many bytes were freed.
 
         Each evicted block counts as at least one byte.  With ``ended``, evict only blocks that were decoded to their
@@ -168,6 +176,6 @@ class SpoolRoom:
                 other.restart()
         return given
 
-    def _others(self, block: Occupant) -> list[Occupant]:
+    def _others(self, block: Occupant | None) -> list[Occupant]:
         """Return the other blocks that may be evicted, least recently used first."""
         return [other for other in self._used if other is not block and not other.dirty and not other.busy]
