@@ -50,6 +50,7 @@ ADVICE: Final = {
     errno.EACCES: "; a change needs the right to write the file and its directory",
     errno.EPERM: "; it belongs to another user, or must not be changed",
     errno.EBADMSG: "; the mount refuses the tree, and .asdffs/error in it says why",
+    errno.EBUSY: "; it is a mount point, or in use by the system; choose another name",
     errno.EMFILE: "; close some files, or raise the limit with 'ulimit -n'",
 }
 

@@ -174,8 +174,8 @@ class Folder(Protocol):
     def signature(self, name: str) -> Signature:
         """Return the signature of the file that now has this name."""
 
-    def links(self, name: str) -> int:
-        """Return the number of names of this file."""
+    def why_kept(self, name: str) -> str:
+        """Return why no other file can take the place of this one, as "it is a mount point"; '' if one can."""
 
     def lock(self, backend: Backend) -> bool:
         """Lock ``backend`` against other asdffs processes until ``close``; return False if another one holds it."""
@@ -192,8 +192,8 @@ class Folder(Protocol):
         Offsets and lengths are multiples of ``Backend.unit``.
         """
 
-    def free(self, *, after_sync: bool = False) -> int:
-        """Return the bytes that can still be written on this file system.
+    def free(self, of: Backend | None = None, *, after_sync: bool = False) -> int:
+        """Return the bytes that can still be written on the file system of ``of``, else on that of the directory.
 
         ``after_sync``: flush everything first.  A file system with delayed allocation reports too large a
         number before.

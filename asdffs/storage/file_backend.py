@@ -260,9 +260,11 @@ class FileFolder:
         """
         return _signature(self.status(name))
 
-    def links(self, name: str) -> int:
-        """Return the link count of the path; raises ``OSError``."""
-        return self.status(name).st_nlink
+    def why_kept(self, name: str) -> str:
+        """See ``Folder``.  rename(2) over a mount point, as containers make them of single files, is EBUSY."""
+        if self.status(name).st_nlink > 1:
+            return "it has several names (hard links)"
+        return "it is a mount point" if linux_calls.is_mount_point(self.fileno(), name) else ""
 
     def lock(self, backend: Backend) -> bool:
         """Call flock without waiting; False if another process holds the lock; raises other ``OSError``."""
@@ -318,12 +320,12 @@ class FileFolder:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         linux_calls.clone_range(_fd(source), start, _fd(target), to, length)
 
-    def free(self, *, after_sync: bool = False) -> int:
+    def free(self, of: Backend | None = None, *, after_sync: bool = False) -> int:
         """Return the space for ordinary users by statvfs, ``after_sync`` after syncfs; raises ``OSError``."""
         if after_sync:
-            with self.readable() as fd:
+            with contextlib.nullcontext(_fd(of)) if of is not None else self.readable() as fd:
                 linux_calls.syncfs(fd)
-        found = os.statvfs(self.fileno())
+        found = os.statvfs(self.fileno() if of is None else _fd(of))
         return found.f_bavail * found.f_frsize
 
     def set_mode(self, backend: Backend, mode: int) -> None:

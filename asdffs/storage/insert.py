@@ -26,7 +26,7 @@ def insert(file: OpenFile, plan: Plan) -> Backend:
     journal = checked_journal(file)
     unit = file.backend.unit()
     checked_shift(plan, unit)
-    if not journal.can_insert():
+    if not journal.can_insert(file.backend, unknown=True):
         raise Unsuitable("the file system cannot insert")
     file.sync()  # invariant 8
     record, gap = _record(file, plan, plan.checked_move.source // unit * unit)

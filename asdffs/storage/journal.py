@@ -110,11 +110,14 @@ class Journal:
             place += len(piece)
         self._backend.sync()  # invariant 2
 
-    def can_insert(self) -> bool:
-        """Return whether the file system of the sidecar supports insertion.
+    def can_insert(self, file: Backend, *, unknown: bool) -> bool:
+        """Return whether the file system of ``file`` supports insertion.
 
-        The check changes the mtime, so it is not done on the file itself.
+        The check changes the mtime, so it is done on the sidecar.  ``unknown``: the answer if that is on another file
+        system, because the file is a mount point.
         """
+        if self._backend.signature().device != file.signature().device:
+            return unknown
         return self._backend.can_insert()
 
     def reserve(self, size: int) -> None:

@@ -35,12 +35,13 @@ _NO_ADDRESS: Final = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400
 _BATCH: Final = 512
 _WHOLE: Final = (1 << 64) - 1
 
-# linux/stat.h: struct statx, the offset of the birth time in it, and the mask that requests it
-_STATX_BTIME: Final = 0x800
+# linux/stat.h: struct statx; its mask, attributes and time of birth; the request for that; the root of a mount
 _STATX_SIZE: Final = 256
-_STATX_MASK: Final = struct.Struct("=I")
-_STATX_BORN: Final = struct.Struct("=80xqI")
+_STATX: Final = struct.Struct("=I4xQ64xqI")
+_STATX_BTIME: Final = 0x800
+_STATX_MOUNT_ROOT: Final = 0x2000
 _AT_FDCWD: Final = -100
+_AT_SYMLINK_NOFOLLOW: Final = 0x100
 
 
 @functools.cache
@@ -71,16 +72,25 @@ def _errno() -> int:
 
 def birth_ns(path: str) -> int:
     """Return when the file at ``path`` was created, in ns; 0 if the system or the file system does not know."""
+    mask, _, seconds, rest = _statx(_AT_FDCWD, path, 0)
+    return seconds * 10**9 + rest if mask & _STATX_BTIME else 0
+
+
+def is_mount_point(directory: int, name: str) -> bool:
+    """Return whether ``name`` in ``directory`` is a mount point; False if the system does not tell."""
+    return bool(_statx(directory, name, _AT_SYMLINK_NOFOLLOW)[1] & _STATX_MOUNT_ROOT)
+
+
+def _statx(directory: int, name: str, flags: int) -> tuple[int, int, int, int]:
+    """Return the mask, the attributes, and the time of birth in seconds and ns; zeros if they are not known."""
     import ctypes
 
     statx = getattr(_libc(), "statx", None)
     facts = ctypes.create_string_buffer(_STATX_SIZE)
-    if statx is None or statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, facts) != 0:
-        return 0
-    if not _STATX_MASK.unpack_from(facts)[0] & _STATX_BTIME:
-        return 0
-    seconds, rest = _STATX_BORN.unpack_from(facts)
-    return int(seconds) * 10**9 + int(rest)
+    if statx is None or statx(directory, os.fsencode(name), flags, _STATX_BTIME, facts) != 0:
+        return 0, 0, 0, 0
+    mask, attributes, seconds, rest = _STATX.unpack_from(facts)
+    return mask, attributes, seconds, rest
 
 
 def fallocate(fd: int, mode: int, offset: int, length: int) -> None:

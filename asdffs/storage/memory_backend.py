@@ -157,9 +157,10 @@ class MemoryFolder:
         """Return the signature of the file of that name; raises ``OSError``."""
         return MemoryBackend(self, self._file(name), name, writable=False).signature()
 
-    def links(self, name: str) -> int:
-        """Return the number of names of the file."""
-        return sum(file is self._file(name) for file in self.files.values())
+    def why_kept(self, name: str) -> str:
+        """See ``Folder``."""
+        links = sum(file is self._file(name) for file in self.files.values())
+        return "it has several names" if links > 1 else ""
 
     def lock(self, backend: Backend) -> bool:
         """Lock like flock does, among the backends of this folder."""
@@ -186,7 +187,7 @@ class MemoryFolder:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         target.write_at(to, source.read_at(start, stop - start))
 
-    def free(self, *, after_sync: bool = False) -> int:
+    def free(self, of: Backend | None = None, *, after_sync: bool = False) -> int:
         """Return ``room``, which the test sets."""
         return self.room
 

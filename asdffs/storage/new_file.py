@@ -51,11 +51,11 @@ def write_over(
     """Replace the file ``name`` durably, and keep its permissions, owner and attributes; ``fill`` writes its content.
 
     ``check`` may raise at the last moment.  Raises ``LockedError`` while another asdffs writes the old file,
-    ``StorageError`` if it has several names, and the errors of ``fill``.
+    ``StorageError`` if it has several names or is a mount point, and the errors of ``fill``.
     """
-    if folder.links(name) > 1:
-        sentence = "has several names (hard links), and only one would be replaced; write to another file"
-        raise StorageError(sentence, path=folder.path(name))
+    why = folder.why_kept(name)
+    if why:
+        raise StorageError(f"cannot be replaced, because {why}; write to another file", path=folder.path(name))
     old = folder.open(name, writable=True)
     try:
         if not folder.lock(old):

@@ -2,7 +2,7 @@
 
 At every instant the name leads to the old file or to the complete new one (invariant 5).  The new file has the
 same mode, owner, ACL and extended attributes, and holes stay holes.  But it has a new inode, so a file with
-several names is not replaced.  No journal is needed.
+several names is not replaced, nor can one be that is a mount point.  No journal is needed.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ def _replaced(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
 
     Returns the new file.
     """
-    if file.folder.links(file.backend.name) > 1:
-        raise Unsuitable("the file has several names")
+    why = file.folder.why_kept(file.backend.name)
+    if why:
+        raise Unsuitable(why)
     failure = None
     with file.scheduler.waiting():  # readers use the old file until the caller knows the new offsets
         new = _made(file, fill)
@@ -113,11 +114,20 @@ def _made(file: OpenFile, fill: Callable[[Backend], None]) -> Backend:
         if not folder.lock(temporary):
             raise LockedError("another program locked the new copy", path=folder.path(temporary.name))
         file.replacing(folder.path(temporary.name))
-        return folder.replace(temporary, backend.name)
+        return _renamed(folder, temporary, backend.name)
     except BaseException:  # also an interrupt: remove the temporary file, and raise again
         temporary.close()
         with contextlib.suppress(OSError):  # recovery removes what cannot be removed now
             folder.remove(temporary.name)
+        raise
+
+
+def _renamed(folder: Folder, temporary: Backend, name: str) -> Backend:
+    try:
+        return folder.replace(temporary, name)
+    except OSError as err:
+        if err.errno == errno.EBUSY:  # a mount point that is reached by another path than the one that was mounted on
+            raise Unsuitable("it is a mount point") from err
         raise
 
 

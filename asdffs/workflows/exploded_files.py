@@ -30,7 +30,9 @@ from asdffs.errors import (
     NotPermittedError,
     Remedy,
     StaleFileError,
+    StorageError,
 )
+from asdffs.storage import linux_calls
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.new_file import remove_stale
@@ -138,7 +140,7 @@ Fill = Callable[[Backend], None]
 def _check_targets(document: Document, folder: FileFolder, targets: list[str], *, force: bool) -> None:
     """Check existing files: only ``force`` replaces them, but never the source or files in use.
 
-    Raises ``NotPermittedError``, ``NameExistsError``, ``LockedError``.
+    Raises ``NotPermittedError``, ``NameExistsError``, ``LockedError``, ``StorageError``.
     """
     there = [name for name in targets if os.path.lexists(folder.path(name))]
     externals = [
@@ -154,6 +156,9 @@ def _check_targets(document: Document, folder: FileFolder, targets: list[str], *
         sentence = f"already exists{others}; choose another directory"
         raise NameExistsError(sentence, path=folder.path(there[0]), remedy=Remedy.FORCE_REPLACE)
     for name in there:
+        if linux_calls.is_mount_point(folder.fileno(), name):
+            sentence = "is a mount point, so it cannot be replaced; choose another directory"
+            raise StorageError(sentence, path=folder.path(name))
         with closing(folder.open(name, writable=False)) as old:
             if not folder.lock(old):
                 raise LockedError("another asdffs has it open for writing; unmount it first", path=folder.path(name))

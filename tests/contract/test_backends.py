@@ -167,7 +167,7 @@ def test_a_remote_folder_has_one_file(tmp_path: Path, monkeypatch: pytest.Monkey
     with WebServer().running() as server:
         folder = RemoteFolder(server.put("/folder/a", CONTENT), RemoteOptions(), SerialCalls())
         backend = folder.open("a", writable=False)
-        assert (folder.names(), folder.links("a"), folder.free()) == (["a"], 1, 0)
+        assert (folder.names(), folder.why_kept("a"), folder.free()) == (["a"], "", 0)
         assert folder.signature("a") == backend.signature()
         with pytest.raises(FileNotFoundError):
             folder.signature("b")
@@ -240,8 +240,8 @@ def test_copy_range(make: Make) -> None:
     target.close()
 
 
-def test_links(make: Make) -> None:
-    assert make({"a": b""}).links("a") == 1
+def test_a_file_can_be_replaced(make: Make) -> None:
+    assert make({"a": b""}).why_kept("a") == ""
 
 
 def supports(folder: Folder, feature: str) -> bool:

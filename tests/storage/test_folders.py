@@ -31,7 +31,7 @@ def test_regression_everything_goes_through_the_descriptor(swapped: FileFolder, 
     new = swapped.replace(new, "replaced")
     with swapped.exclusive():
         swapped.sync()
-    assert (swapped.has("replaced"), swapped.has("private"), swapped.links("replaced")) == (True, False, 1)
+    assert (swapped.has("replaced"), swapped.has("private"), swapped.why_kept("replaced")) == (True, False, "")
     assert swapped.signature("replaced") == new.signature()
     assert swapped.free() > 0
     assert swapped.below("inner").names() == []

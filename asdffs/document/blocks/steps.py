@@ -69,8 +69,8 @@ def fill(file: OpenFile, plan: Plan, payload: Payload, offset: int, step: Step) 
 
 def _has_room(file: OpenFile, needed: int) -> bool:
     """Return whether the disk has ``needed`` bytes free.  If it is close, sync first to know exactly."""
-    free = file.folder.free()
-    return free >= _PLENTY * needed or (free >= needed and file.folder.free(after_sync=True) >= needed)
+    free = file.folder.free(file.backend)
+    return free >= _PLENTY * needed or (free >= needed and file.folder.free(file.backend, after_sync=True) >= needed)
 
 
 def _pour(file: OpenFile, payload: Payload, filled: Fill, step: Step) -> None:
@@ -81,7 +81,7 @@ def _pour(file: OpenFile, payload: Payload, filled: Fill, step: Step) -> None:
     try:
         pour(payload.backend, file.backend, filled, poured=step)
     except OSError as err:
-        if err.errno != errno.ENOSPC or file.folder.free(after_sync=True) < _MARGIN:
+        if err.errno != errno.ENOSPC or file.folder.free(file.backend, after_sync=True) < _MARGIN:
             raise
         pour(payload.backend, file.backend, filled, poured=step)
 
@@ -135,7 +135,7 @@ def _takes_room(file: OpenFile, fill: Fill) -> bool:
     It does if the file shares the bytes with another file, or if the file system copies on write.  A file system that
     cannot insert ranges is taken for one that copies on write.
     """
-    if file.journal is None or not file.journal.can_insert():
+    if file.journal is None or not file.journal.can_insert(file.backend, unknown=False):
         return True
     try:
         extents = file.backend.extents()

@@ -238,7 +238,9 @@ class Transaction:
         try:
             file.backend = rewrite(file, lambda new: fill(file.folder, new))
         except Unsuitable as err:
-            raise StorageError(f"cannot be replaced ({err}); write another file", path=self._file.path) from err
+            raise StorageError(
+                f"cannot be replaced, because {err}; write to another file", path=self._file.path
+            ) from err
         self._file.note_signature()
         self.changed = True
         before.close()

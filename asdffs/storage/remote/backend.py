@@ -238,11 +238,11 @@ class RemoteFolder:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return self._open.signature()
 
-    def links(self, name: str) -> int:
+    def why_kept(self, name: str) -> str:
         """See ``Folder``."""
-        return 1
+        return ""
 
-    def free(self, *, after_sync: bool = False) -> int:
+    def free(self, of: Backend | None = None, *, after_sync: bool = False) -> int:
         """See ``Folder``: nothing can be written."""
         return 0
 
