@@ -292,6 +292,9 @@ class DecodedBlock:
         self._last = max(0, offset - self._behind), stop
         if self._has(offset, stop):
             return
+        if self._in_memory and self._room.has_again(self.size):
+            self._in_memory = False
+            self.restart()
         self._go_to(offset, stop)
         left = stop - self._position
         with self._progress.over("decoding", left, self.number) if left > _LONG else nullcontext(_untold) as step:
@@ -385,8 +388,7 @@ class DecodedBlock:
         except OSError as err:
             if err.errno not in _FULL or self._in_memory:
                 raise
-        self._room.shrink()
-        self._make_room(len(piece))
+        self._room.admit(self, len(piece), full=True)
         try:
             self._keep(piece)
             return True

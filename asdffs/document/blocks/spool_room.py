@@ -60,13 +60,14 @@ class SpoolRoom:
     """The disk space for decoded blocks: ``most`` bytes in ``directory``.
 
     Without ``directory`` it is in the temporary directory of the system.  Without ``most`` the limit is half of the
-    free space at the time when the first block is decoded.
+    space that these blocks and nobody else have.  Others fill and empty the disk, so that is asked each time.
     """
 
     def __init__(self, directory: str | None, most: int | None = None) -> None:
         self._directory = directory
         self._most = most
         self._used: dict[Occupant, None] = {}  # least recently used first
+        self._free_when_full = 0
 
     @property
     def directory(self) -> str:
@@ -77,11 +78,18 @@ class SpoolRoom:
 
     @property
     def most(self) -> int:
-        """The limit in bytes.  Raises ``OSError``."""
-        if self._most is None:
-            free = os.statvfs(self.directory)
-            self._most = free.f_bavail * free.f_frsize // 2
-        return self._most
+        """The limit in bytes, now.  Raises ``OSError``."""
+        room = self._kept + self._free
+        return room // 2 if self._most is None else min(self._most, room)
+
+    @property
+    def _kept(self) -> int:
+        return sum(used.kept for used in self._used)
+
+    @property
+    def _free(self) -> int:
+        found = os.statvfs(self.directory)
+        return found.f_bavail * found.f_frsize
 
     def create(self, *, in_memory: bool = False) -> BinaryIO:
         """Create a spool file without a name.  Raises ``OSError``.
@@ -122,8 +130,8 @@ class SpoolRoom:
         """Note that ``block`` keeps nothing any more."""
         self._used.pop(block, None)
 
-    def admit(self, block: Occupant, more: int) -> None:
-        """Free room so that ``block`` can keep ``more`` bytes.
+    def admit(self, block: Occupant, more: int, *, full: bool = False) -> None:
+        """Free room so that ``block`` can keep ``more`` bytes; ``full``: the disk has just refused them.
 
         Bytes are freed in this order, until there is enough room:
 
@@ -134,7 +142,9 @@ class SpoolRoom:
 
         What was written and is not committed, and blocks that are being decoded, are never freed.
         """
-        over = sum(used.kept for used in self._used) + more - self.most
+        if full:
+            self._free_when_full = self._free  # not always 0: it may be a quota that is exhausted
+        over = more if full else self._kept + more - self.most
         if over <= 0:
             return
         over -= self._evict(block, over, ended=True)
@@ -146,9 +156,9 @@ class SpoolRoom:
         if over > 0:
             self._evict(block, over)
 
-    def shrink(self) -> None:
-        """Lower the limit to the bytes that are taken now, because the disk is full."""
-        self._most = sum(used.kept for used in self._used)
+    def has_again(self, size: int) -> bool:
+        """Return whether the disk, which refused bytes, has room for ``size`` bytes now."""
+        return self._free - self._free_when_full >= size and self.most >= size
 
     def check_fits(self, block: Occupant, size: int) -> None:
         """Raise ``SpoolFullError`` if ``block`` cannot keep all of ``size`` bytes beside the dirty blocks."""

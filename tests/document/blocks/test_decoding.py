@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -76,6 +77,32 @@ def test_a_block_larger_than_the_disk_of_the_spool_is_read_by_a_window(tmp_path:
                 decoded.write(0, b"x")
             assert read_bytes(decoded.read(0, 10)) == content[:10]
             decoded.restart()
+
+
+@pytest.mark.parametrize("limit", [None, 1 << 30])
+def test_regression_a_disk_that_was_full_for_a_while(tmp_path: Path, limit: int | None) -> None:
+    """The limit was half of what was free at the first use, so it stayed 0."""
+    content = bytes(range(250)) * (48 << 10)
+    parts = Parts(content)
+    with filesystem("tmpfs", tmp_path, 32 << 20) as disk:
+        room, ballast = SpoolRoom(str(disk), limit), disk / "ballast"
+        decoded = DecodedBlock(
+            3, len(content), lambda: (0, parts), room, scheduler=SingleThread(), progress=Progress()
+        )
+        with contextlib.suppress(OSError):
+            ballast.write_bytes(bytes(32 << 20))
+        for _ in range(2):
+            with pytest.raises((SpoolFullError, OSError)):
+                decoded.write(0, b"x")
+            assert read_bytes(decoded.read(500_000, 10)) == content[500_000:500_010]
+            assert "memfd" in os.readlink(f"/proc/self/fd/{decoded.read(0, 10).fd}")
+        ballast.unlink()
+        assert room.most in (16 << 20, 32 << 20)
+        assert "memfd" not in os.readlink(f"/proc/self/fd/{decoded.read(12_000_000, 10).fd}")
+        decoded.write(0, b"x")
+        assert read_bytes(decoded.read(0, len(content))) == b"x" + content[1:]
+        assert room.most in (16 << 20, 32 << 20), "what the blocks themselves take is room"
+        decoded.restart()
 
 
 @pytest.mark.parametrize("error", [ValueError, MemoryError])
