@@ -13,6 +13,7 @@ from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.live import LiveMount, asked
 from asdffs.cli.saying import say
 from asdffs.storage.mount_table import Mount
+from asdffs.workers import lifeline
 
 #: How long a look at the pipe takes, in milliseconds.
 _PATIENCE_MS: Final = 1000
@@ -23,17 +24,21 @@ _STILL = 15.0
 def as_user(found: Mount, work: Callable[[], int]) -> int:
     """Run ``work`` with only the rights of the user who made the mount ``found``; return its value.
 
-    The work runs in a process of its own.  If the mount never answers, that process is left behind.
+    The work runs in a process of its own, which ends with this one, even where the mount never answers.
     """
     user, group = found.owner or 0, found.group or 0
     reader, writer = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child:
         os.close(writer)
+        os.close(read_end)
         return _wait_for(child, reader, found)
     code = 1
     try:
-        for standard in (1, 2):  # who reads what this command prints does not wait for a process that is left behind
+        os.close(write_end)
+        lifeline.end_with(read_end)
+        for standard in (1, 2):  # who reads what this command prints does not wait for this process
             os.dup2(writer, standard)
         os.close(writer)
         _become(user, group)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.logs import told_here
 from asdffs.cli.saying import say
 from asdffs.document.scanning import read_text
-from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError, ValueRefusedError
+from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, StorageError, UsageError, ValueRefusedError
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import format_path
@@ -130,32 +129,17 @@ def _results(files: Sequence[str], wanted: Wanted, jobs: int) -> Iterator[Result
     if jobs == 1 or len(files) == 1:
         yield from (change_file(path, wanted) for path in files)
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from asdffs.workers.pool import worker_processes
 
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(files)), context) as pool:
-        try:
-            with _signals_held():  # map starts all processes
-                results = pool.map(change_file, files, [wanted] * len(files))
-            yield from results
-        except BaseException:  # an interrupt, too: each process completes its file, and begins no other
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Hold signals back inside the block.
-
-    The processes that are started there hold them back for ever, from their first instruction on.  So signals for the
-    whole group, such as Ctrl-C, are left to this process.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with worker_processes(min(jobs, len(files)), complete=True) as pool:
+        waiting = [(path, pool.submit(change_file, path, wanted)) for path in files]
+        for path, future in waiting:
+            try:
+                yield future.result()
+            except StorageError as err:  # its process was killed
+                result = Result(path)
+                result.error, result.code = sentence_and_code(path, err)
+                yield result
 
 
 def change_file(path: str, wanted: Wanted) -> Result:

@@ -17,7 +17,6 @@ own feeds each helper.  All methods may be called from any thread.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -176,10 +175,9 @@ class PageDropper:
 
     def _serve(self, number: int) -> None:
         """Start a helper and feed it until ``stop`` or until it ends.  Raises ``OSError``."""
-        import subprocess  # most mounts need no helper
+        from asdffs.workers.helpers import helper  # most mounts need none
 
-        command = [sys.executable, "-I", "-S", "-c", _HELPER]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", bufsize=0) as process:
+        with helper(_HELPER, flags=["-I", "-S"], cwd="/") as process:
             self._processes[number] = process
             self._pids.add(process.pid)
             try:
@@ -188,7 +186,6 @@ class PageDropper:
                     self._give(number, process, *step)
             finally:
                 self._put_back(number)
-                process.kill()
                 self._pids.discard(process.pid)  # before it is reaped: then another process may get its number
 
     def _give(self, number: int, process: subprocess.Popen[bytes], order: Order, ticket: int) -> None:

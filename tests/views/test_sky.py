@@ -194,7 +194,7 @@ def test_in_a_fits_file_of_jwst(tmp_path: Path) -> None:
 def helper(*options: str, **job: Any) -> dict[str, Any]:
     with open("/dev/null", "rb") as nothing:
         done = subprocess.run(
-            [sys.executable, *options, sky_helper.__file__, json.dumps(job)],
+            [sys.executable, *options, sky_helper.__file__, json.dumps({"file": 0, **job})],
             stdin=nothing,
             capture_output=True,
             check=True,

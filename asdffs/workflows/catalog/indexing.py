@@ -9,17 +9,16 @@ import contextlib
 import fcntl
 import functools
 import logging
-import multiprocessing
 import os
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from asdffs.errors import InUseError, StorageError
+from asdffs.errors import InUseError
+from asdffs.workers.pool import worker_processes
 from asdffs.workflows.catalog.chunks import FILES
 from asdffs.workflows.catalog.compacting import compact
 from asdffs.workflows.catalog.reading import Chunk, read_chunk
@@ -102,12 +101,13 @@ def update(
         todo = [path for path, identity in found.items() if not identity or known.get(path) != identity]
         read = unread = done = 0
         note(0, len(todo))
-        for chunk, asked in _chunks(todo, way):
-            catalog.add(chunk.rows, chunk.columns)
-            read += len(chunk.rows)
-            unread += sum(bool(row.error) for row in chunk.rows)
-            done += asked
-            note(done, len(todo))
+        with contextlib.closing(_chunks(todo, way)) as chunks:
+            for chunk, asked in chunks:
+                catalog.add(chunk.rows, chunk.columns)
+                read += len(chunk.rows)
+                unread += sum(bool(row.error) for row in chunk.rows)
+                done += asked
+                note(done, len(todo))
         missing = known.keys() - found.keys()
         gone = {path for path in missing if walk.is_gone(path, known[path], forget=forget)}
         removed = catalog.remove(gone) if gone else 0
@@ -124,7 +124,7 @@ def _tell_kept(catalog: str, kept: Sequence[bytes]) -> None:
         logger.warning("%s: %s: the directory cannot be read, or is empty, as without a mount", catalog, told)
 
 
-def _chunks(todo: Sequence[bytes], way: Way) -> Iterator[tuple[Chunk, int]]:
+def _chunks(todo: Sequence[bytes], way: Way) -> Generator[tuple[Chunk, int]]:
     """Yield the chunks of the files ``todo``, each with the number of files that were asked for."""
     if way.executor is None and (len(todo) < _FEW or way.jobs < 2):
         for start in range(0, len(todo), FILES):
@@ -134,19 +134,13 @@ def _chunks(todo: Sequence[bytes], way: Way) -> Iterator[tuple[Chunk, int]]:
     size = min(FILES, -(-len(todo) // way.jobs)) or 1
     parts = deque(todo[start : start + size] for start in range(0, len(todo), size))
     waiting: deque[tuple[Future[Chunk], Sequence[bytes]]] = deque()
-    with (way.executor or functools.partial(_processes, way.jobs))() as pool:
-        try:
-            while parts or waiting:
-                while parts and len(waiting) < way.jobs + 1:
-                    part = parts.popleft()
-                    waiting.append((pool.submit(read_chunk, part, way.remote), part))
-                future, part = waiting.popleft()
-                yield _result(pool, future, part, way), len(part)
-        except BrokenProcessPool as err:
-            raise StorageError("a process that read files was killed; start the index again, it goes on") from err
-        except BaseException:  # also an interrupt
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with (way.executor or functools.partial(worker_processes, way.jobs, complete=False))() as pool:
+        while parts or waiting:
+            while parts and len(waiting) < way.jobs + 1:
+                part = parts.popleft()
+                waiting.append((pool.submit(read_chunk, part, way.remote), part))
+            future, part = waiting.popleft()
+            yield _result(pool, future, part, way), len(part)
 
 
 def _result(pool: Executor, future: Future[Chunk], part: Sequence[bytes], way: Way) -> Chunk:
@@ -158,10 +152,6 @@ def _result(pool: Executor, future: Future[Chunk], part: Sequence[bytes], way: W
             logger.warning("%d files are read again: %s", len(part), err or type(err).__name__)
             future = pool.submit(read_chunk, part, way.remote)
     return future.result()
-
-
-def _processes(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from asdffs.tree.lookups import Values
 from asdffs.tree.paths import Path
 from asdffs.views.formats.fits_units import sky_helper
 from asdffs.views.formats.fits_units.data import Card
+from asdffs.workers.helpers import helper, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -132,10 +132,10 @@ def _tell(reason: str) -> None:
 
 def _asked(fd: int, job: dict[str, Any]) -> dict[str, Any]:
     """Run the helper on the file ``fd``, and return its answer."""
-    command = [sys.executable, "-P", sky_helper.__file__, json.dumps(job)]
+    words = json.dumps({"file": fd, **job})
     try:
-        done = subprocess.run(command, stdin=fd, capture_output=True, timeout=_PATIENCE, check=False)
-        answer = json.loads(done.stdout)
+        with helper(text_of(sky_helper), words, flags=["-P"], kept=[fd]) as process:
+            answer = json.loads(process.communicate(timeout=_PATIENCE)[0])
     except subprocess.TimeoutExpired:
         return {"reason": f"gwcs took longer than {_PATIENCE:.0f} s"}
     except (OSError, ValueError) as err:

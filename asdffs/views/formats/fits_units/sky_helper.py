@@ -1,8 +1,8 @@
 """Computes the FITS WCS of a gwcs, in a process of its own: the libraries take seconds to import, and much memory.
 
-The process gets the file as standard input, and one argument of JSON: ``path`` of the gwcs in the tree (keys and
-numbers), ``start`` and ``size`` of the ASDF file in bytes, ``shape`` of the image.  It prints JSON: ``cards``
-(keyword, value, comment), or ``reason``, a sentence.  It imports nothing of asdffs.
+The process gets one argument of JSON: ``file``, the descriptor of the open file, ``path`` of the gwcs in the tree
+(keys and numbers), ``start`` and ``size`` of the ASDF file in bytes, ``shape`` of the image.  It prints JSON:
+``cards`` (keyword, value, comment), or ``reason``, a sentence.  It imports nothing of asdffs.
 
 The WCS is TAN-SIP, by ``gwcs.WCS.to_fits_sip``.  The error is that of pixel to sky on a grid, in pixels.
 """
@@ -60,11 +60,12 @@ def _error(wcs: Any, header: Any, shape: tuple[int, int]) -> float:
 
 
 def _cards(job: dict[str, Any]) -> list[tuple[str, Any, str]]:
-    """Return the cards of the gwcs in the file at standard input, which stays open: lookup tables are in blocks."""
+    """Return the cards of the gwcs in the file, which stays open: lookup tables are in blocks."""
     import asdf
 
-    whole = open("/proc/self/fd/0", "rb")  # noqa: SIM115  # with a position of its own: others share descriptor 0
-    part = io.BytesIO(os.pread(0, job["size"], job["start"])) if job["start"] else whole
+    given = job["file"]  # whose position others share
+    whole = open(f"/proc/self/fd/{given}", "rb")  # noqa: SIM115
+    part = io.BytesIO(os.pread(given, job["size"], job["start"])) if job["start"] else whole
     with whole, asdf.open(part, lazy_load=True, memmap=False, ignore_unrecognized_tag=True) as file:
         found: Any = file.tree
         for key in job["path"]:
