@@ -37,6 +37,7 @@ class Remedy(enum.Enum):
     INSTALL_VIEW = enum.auto()
     LOOK = enum.auto()
     MAKE_LOCAL = enum.auto()
+    MORE_MEMORY = enum.auto()
     MORE_SPOOL = enum.auto()
     OTHER_CATALOG = enum.auto()
     RECOMPRESS = enum.auto()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
+from asdffs.cli.budgets import stated_budget
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.remedies import told
 from asdffs.cli.state_directory import StateDirectory
@@ -85,6 +86,7 @@ def open_for_mount(
         tell=told,
         remote=options.remote,
         others=_others(options),
+        budget=stated_budget(),
     )
     writable = not options.read_only
     if folder is None:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from asdffs.cli.saying import say
 from asdffs.printable import printable
+from asdffs.tree.aliases import check_aliases
 from asdffs.tree.lookups import is_array, short
 from asdffs.tree.values import ValueNode
 
 
 def print_outline(node: ValueNode) -> None:
-    """Print one line for each value below ``node``: with colours on a terminal."""
+    """Print one line for each value below ``node``: with colours on a terminal.  Raises as ``check_aliases``."""
+    check_aliases(node)
     lines = _outline(node, 0)
     if not sys.stdout.isatty():
         say(*("  " * depth + f"{name}: {value}".rstrip() for depth, name, value in lines))
@@ -28,10 +30,10 @@ def print_outline(node: ValueNode) -> None:
 
 def _outline(node: ValueNode, depth: int) -> Iterator[tuple[int, str, str]]:
     """Yield depth, key and value of each line."""
-    pairs = node.value.items() if isinstance(node.value, dict) else enumerate(node.value or ())
     if not isinstance(node.value, (dict, list)):
         yield depth, ".", short(node)
         return
+    pairs = node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
     for name, item in pairs:
         nested = isinstance(item.value, (dict, list)) and bool(item.value) and not is_array(item)
         scalars = isinstance(item.value, list) and not any(isinstance(one.value, (dict, list)) for one in item.value)

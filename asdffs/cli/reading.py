@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from asdffs.cli.bars import shown
+from asdffs.cli.budgets import stated_budget
 from asdffs.cli.file_errors import name_file
 from asdffs.cli.remote import remote_of
 from asdffs.document.document import Document
@@ -29,11 +30,12 @@ def open_to_read(path: str, arguments: argparse.Namespace) -> Document:
 
 def _open(path: str, remote: RemoteOptions) -> Document:
     if not is_remote(path):
-        return open_document(path, writable=False, settings=Settings(remote=remote))
+        return open_document(path, writable=False, settings=Settings(remote=remote, budget=stated_budget()))
     facts: list[dict[str, Any]] = []
 
     def note(done: int, total: int) -> None:
         facts[:] = [{"operation": "downloading", "block": None, "done": done, "total": total, "unit": "bytes"}]
 
     with shown(lambda: list(facts), f"opening {shown_url(path)}"):
-        return open_document(path, writable=False, settings=Settings(remote=remote._replace(downloaded=note)))
+        settings = Settings(remote=remote._replace(downloaded=note), budget=stated_budget())
+        return open_document(path, writable=False, settings=settings)

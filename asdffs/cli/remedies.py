@@ -33,6 +33,7 @@ WORDS: Final = {
     Remedy.INSTALL_VIEW: "install it with: pip install 'asdffs[view]'",
     Remedy.LOOK: "to look at it, mount it with -o ro, or run 'asdffs check {file}'",
     Remedy.MAKE_LOCAL: "'asdffs repack {file} OUT' makes a copy that can be changed",
+    Remedy.MORE_MEMORY: "ASDFFS_MEMORY=4G in the environment allows more",
     Remedy.MORE_SPOOL: "mount with a larger -o spool_max=, or with -o spool= elsewhere",
     Remedy.OTHER_CATALOG: "name another file with --catalog",
     Remedy.RECOMPRESS: "'asdffs block {file} {block} --compression zlib' stores them otherwise",

@@ -34,6 +34,8 @@ _CURVE: Final = 32
 _LARGEST: Final = 8192
 #: The elements of what is not numbers are printed up to so many.
 _MOST: Final = 100
+#: Characters of these that are printed.
+_LONGEST: Final = 10_000
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -131,7 +133,7 @@ def _lines(facts: dict[str, Any], look: Look) -> Iterator[str]:
     if facts["read"] < facts["elements"]:
         yield f"  of {facts['elements']:,} elements, every {look.step}th along each axis: {facts['read']:,}"
     if not look.is_numeric:
-        yield from (f"  {line}" for line in _listed(look).splitlines())
+        yield from (f"  {line}" for line in _listed(look)[:_LONGEST].splitlines())
         return
     if not look.values.ndim:
         yield f"  {look.values[()]}"

@@ -15,6 +15,7 @@ import webbrowser
 from collections.abc import Iterator
 from typing import Final
 
+from asdffs.cli.budgets import stated_budget
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.remote import remote_of
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _session(arguments: argparse.Namespace) -> Iterator[Session]:
     """Open the file, for writing if that is possible and wanted."""
-    settings = Settings(scheduler=SerialCalls(), remote=remote_of(arguments))
+    settings = Settings(scheduler=SerialCalls(), remote=remote_of(arguments), budget=stated_budget())
     if arguments.read_only or is_remote(arguments.file):
         open_to_read(arguments.file, arguments).close()  # says what is wrong, with a bar while it is downloaded
         with contextlib.closing(open_document(arguments.file, writable=False, settings=settings)) as document:

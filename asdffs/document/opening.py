@@ -19,6 +19,7 @@ from asdffs.document.scanning import find_embedded, naming, place_of, resolve, s
 from asdffs.document.state import FileState, Parts, Setup
 from asdffs.errors import NotPermittedError
 from asdffs.format.padding import Padding
+from asdffs.limits import Budget
 from asdffs.scheduling import Scheduler, SerialCalls, SingleThread
 from asdffs.storage.backend import Access, Backend, Folder
 from asdffs.storage.file_backend import FileFolder
@@ -55,6 +56,7 @@ class Settings(NamedTuple):
     ``tell(error)``: returns the text of an error as users read it.
     ``remote``: settings for remote files; None: the defaults.
     ``others``: see ``LinkedFiles``; None if no other users see what the document has.
+    ``budget``: what a request may take, whatever the file says.
     """
 
     spool: str | None = None
@@ -70,6 +72,7 @@ class Settings(NamedTuple):
     tell: Callable[[Exception], str] = str
     remote: RemoteOptions | None = None
     others: int | None = None
+    budget: Budget = Budget()
 
 
 def open_document(path: str, *, writable: bool, settings: Settings | None = None) -> Document:
@@ -139,6 +142,7 @@ def open_in_folder(
             chosen.tell,
             open_to_read,
             chosen.others,
+            chosen.budget,
         ),
         reopen=reopen_parts,
         open_other=lambda path, linked_files: _open_other(path, _beside(chosen), linked_files),
@@ -156,7 +160,7 @@ def _open_other(path: str, settings: Settings, linked_files: LinkedFiles[FileSta
 
 def _beside(settings: Settings) -> Settings:
     """Return the settings of a linked file: it shares scheduler and spool with the file that refers to it."""
-    return Settings(spool=settings.spool, spool_max=settings.spool_max, scheduler=settings.scheduler)
+    return Settings(settings.spool, settings.scheduler, spool_max=settings.spool_max, budget=settings.budget)
 
 
 def _fitting(policy: Padding, backend: Backend) -> Padding:

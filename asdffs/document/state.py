@@ -31,6 +31,7 @@ from asdffs.document.tree_editor import TreeEditor
 from asdffs.errors import StaleFileError
 from asdffs.format.layout import Layout
 from asdffs.format.padding import Padding
+from asdffs.limits import Budget
 from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.backend import Extent, Folder, Signature
 from asdffs.storage.file_mode import FileMode
@@ -68,6 +69,7 @@ class Setup(NamedTuple):
     tell: Callable[[Exception], str] = str
     open_again: Callable[[str], Any] | None = None
     others: int | None = None
+    budget: Budget = Budget()
 
 
 class FileState:
@@ -99,6 +101,7 @@ class FileState:
         self.changes = Changes()
         self.change = RankedLock(setup.scheduler, Rank.FILE)
         self.made = MadeRoom()
+        self.budget = setup.budget
         self._setup = setup
         self._reopen = reopen
         self._generation = 0

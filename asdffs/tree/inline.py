@@ -14,20 +14,23 @@ from typing import Any, Final
 import yaml
 
 from asdffs.errors import InvalidArrayError
+from asdffs.limits import Budget
+from asdffs.tree.aliases import check_aliases
 from asdffs.tree.branch import Branch, Outline
 from asdffs.tree.datatypes import descr_of
 from asdffs.tree.ndarrays import Ndarray
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: The largest size of an array that is written in the tree, in bytes of its elements.
-_LARGEST: Final = 256 << 20
 _COMPLEX: Final = re.compile(r"tag:stsci\.edu:asdf/(?:core/complex-\d+\.\d+\.\d+|0\.1\.0/core/complex)")
 #: Byte order of this machine, because values in a tree have none of their own.
 _NATIVE: Final = sys.byteorder
 
 
-def inline_array(outline: Outline, branch: Branch) -> Any:
-    """Return the inline array of ``branch``; masked values are zeros.  Raises ``InvalidArrayError``."""
+def inline_array(outline: Outline, branch: Branch, budget: Budget) -> Any:
+    """Return the inline array of ``branch``; masked values are zeros.
+
+    Raises ``InvalidArrayError``, ``InvalidTreeError`` if aliases make too much of it.
+    """
     import numpy as np
 
     array = branch.array
@@ -35,7 +38,7 @@ def inline_array(outline: Outline, branch: Branch) -> Any:
         raise InvalidArrayError("it states neither a source nor data", line=branch.line)
     values = read_values(outline, branch.inline, branch.line)
     try:
-        _check_size(np, values, array)
+        budget.check(_size(np, values, array), "its elements")
         found = _as_array(np, values, array)
     except (ValueError, TypeError, OverflowError) as err:
         raise InvalidArrayError(f"its data is not an array: {err}", line=branch.line) from err
@@ -48,11 +51,11 @@ def inline_array(outline: Outline, branch: Branch) -> Any:
     return found
 
 
-def inline_nulls(outline: Outline, branch: Branch) -> Any:
-    """Return an array of bools, true where the values of ``branch`` are null.  Raises ``InvalidArrayError``."""
+def inline_nulls(outline: Outline, branch: Branch, budget: Budget) -> Any:
+    """Return an array of bools, true where the values of ``branch`` are null.  Raises as ``inline_array``."""
     import numpy as np
 
-    shape = inline_array(outline, branch).shape
+    shape = inline_array(outline, branch, budget).shape
     return np.array(_are_null(read_values(outline, branch.inline or (0, 0), branch.line)), bool).reshape(shape)
 
 
@@ -60,17 +63,22 @@ def _are_null(values: Any) -> Any:
     return [_are_null(value) for value in values] if isinstance(values, list) else values is None
 
 
-def _check_size(np: Any, values: Any, array: Ndarray) -> None:
-    """Raise ``ValueError`` for an array that is short in the tree but would take too much memory."""
-    item = (
-        np.dtype(descr_of(array.datatype, array.byteorder or _NATIVE)).itemsize if array.datatype is not None else 0
-    )
-    if item * _count(values) > _LARGEST:
-        raise ValueError(f"its elements would take more than {_LARGEST >> 20} MiB")
+def _size(np: Any, values: Any, array: Ndarray) -> int:
+    """Return the bytes that numpy takes for the values; each element has the size of the largest."""
+    if array.datatype is None:
+        return _count(values) * 4 * max(4, _longest(values))
+    return int(np.dtype(descr_of(array.datatype, array.byteorder or _NATIVE)).itemsize) * _count(values)
 
 
 def _count(values: Any) -> int:
     return sum(map(_count, values)) if isinstance(values, list) else 1
+
+
+def _longest(values: Any) -> int:
+    """Return the characters of the longest text."""
+    if isinstance(values, list):
+        return max(map(_longest, values), default=0)
+    return len(values) if isinstance(values, str) else 0
 
 
 def _as_array(np: Any, values: Any, array: Ndarray) -> Any:
@@ -130,7 +138,9 @@ def read_values(outline: Outline, span: tuple[int, int], line: int) -> Any:
     text = f"{outline.prefix}\n{' ' * column}{outline.text[start:stop]}\n"
     loader = _Loader(text)
     try:
-        return _constructed(loader, loader.get_single_node(), line)
+        root = loader.get_single_node()
+        check_aliases(root)
+        return _constructed(loader, root, line)
     except yaml.YAMLError as err:
         raise InvalidArrayError("its data cannot be read outside of its place in the tree", line=line) from err
     finally:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from asdffs.errors import InvalidTreeError, MissingValueError
+from asdffs.tree.aliases import check_aliases
 from asdffs.tree.locating import locate
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.values import ValueNode, read_values, scalar_node
@@ -136,39 +137,51 @@ def _child(node: ValueNode, step: str | int) -> ValueNode | None:
 def plain(node: ValueNode) -> Any:
     """Return the value without tags: dicts, lists, str, int, float, bool, None, dates.
 
-    An alias shares its value, so the result may share dicts and lists, too.
+    Raises ``InvalidTreeError`` if aliases make too much of it.
     """
-    if isinstance(node.value, dict):
-        return {key: plain(item) for key, item in node.value.items()}
-    if isinstance(node.value, list):
-        return [plain(item) for item in node.value]
-    return node.value
+    return _copy(node, lambda scalar: scalar.value)
 
 
 def for_json(node: ValueNode) -> Any:
-    """Return the value as JSON can hold it: without tags; dates and numbers that are not finite are text."""
+    """Return the value as JSON can hold it: as ``plain``; dates and numbers that are not finite are text."""
+    return _copy(node, _json_scalar)
+
+
+def _copy(node: ValueNode, scalar: Callable[[ValueNode], Any]) -> Any:
+    check_aliases(node)
+
+    def copied(node: ValueNode) -> Any:
+        if isinstance(node.value, dict):
+            return {key: copied(item) for key, item in node.value.items()}
+        return [copied(item) for item in node.value] if isinstance(node.value, list) else scalar(node)
+
+    return copied(node)
+
+
+def _json_scalar(node: ValueNode) -> Any:
     value = node.value
-    if isinstance(value, dict):
-        return {key: for_json(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [for_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return node.text
-    if isinstance(value, (datetime.date, datetime.datetime)):
-        return node.text
-    return value
+    is_text = isinstance(value, datetime.date) or (isinstance(value, float) and not math.isfinite(value))
+    return node.text if is_text else value
 
 
 def cut(node: ValueNode, depth: int) -> ValueNode:
-    """Return the value down to ``depth`` levels; what is deeper is text such as ``{3 keys}`` or ``[10 items]``."""
+    """Return the value down to ``depth`` levels; what is deeper is text such as ``{3 keys}`` or ``[10 items]``.
+
+    Raises as ``plain``.
+    """
+    check_aliases(node)
+    return _cut(node, depth)
+
+
+def _cut(node: ValueNode, depth: int) -> ValueNode:
     value = node.value
     if not isinstance(value, (dict, list)):
         return node
     if not depth:
         return ValueNode("", short(node), text=short(node)) if value else node
     if isinstance(value, dict):
-        return ValueNode(node.tag, {key: cut(item, depth - 1) for key, item in value.items()}, node.line)
-    return ValueNode(node.tag, [cut(item, depth - 1) for item in value], node.line)
+        return ValueNode(node.tag, {key: _cut(item, depth - 1) for key, item in value.items()}, node.line)
+    return ValueNode(node.tag, [_cut(item, depth - 1) for item in value], node.line)
 
 
 def is_array(node: ValueNode) -> bool:
@@ -202,12 +215,20 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
 
 
-def walk(node: ValueNode, path: Path = ()) -> Iterator[tuple[Path, ValueNode]]:
-    """Yield each value below ``node`` with its path, in the order of the text; ``node`` itself first."""
+def walk(node: ValueNode) -> Iterator[tuple[Path, ValueNode]]:
+    """Yield each value below ``node`` with its path, in the order of the text; ``node`` itself first.
+
+    Raises as ``plain``.
+    """
+    check_aliases(node)
+    yield from _walk(node, ())
+
+
+def _walk(node: ValueNode, path: Path) -> Iterator[tuple[Path, ValueNode]]:
     yield path, node
     if isinstance(node.value, dict):
         for key, item in node.value.items():
-            yield from walk(item, (*path, key))
+            yield from _walk(item, (*path, key))
     elif isinstance(node.value, list):
         for number, item in enumerate(node.value):
-            yield from walk(item, (*path, number))
+            yield from _walk(item, (*path, number))

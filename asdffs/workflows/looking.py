@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.document.arrays.array import Array
 from asdffs.errors import NotPermittedError, UsageError
+from asdffs.limits import LOOK
 from asdffs.pictures.colours import coloured
 from asdffs.pictures.curve import curve
 from asdffs.pictures.sampling import Index, coarser, complete, first_plane, lengths
@@ -51,7 +52,8 @@ def look_at(array: Array, index: Sequence[Any], rows: int, columns: int) -> Look
     """Read so many elements of ``array`` that they fit a picture of ``rows`` and ``columns``.
 
     ``index``: integers, slices and ``...``.  Of more than two axes, the first positions of the first axes are taken.
-    Of one axis, ten elements for each column are read.  Raises ``UsageError``, or as ``Array.__getitem__``.
+    Of one axis, ten elements for each column are read; of what is not numbers, at most ``LOOK`` bytes, or one
+    element.  Raises ``UsageError``, or as ``Array.__getitem__``.
     """
     import numpy as np
 
@@ -63,8 +65,15 @@ def look_at(array: Array, index: Sequence[Any], rows: int, columns: int) -> Look
     counts = lengths(whole, shape)
     most = (rows, columns) if len(counts) == 2 else (10 * columns,)
     step = max((-(-count // limit) for count, limit in zip(counts, most, strict=False)), default=1) or 1
+    dtype = array.dtype
+    while dtype.kind not in _NUMBERS and counts and step < max(counts) and _size(counts, step, dtype) > LOOK:
+        step += -(-step // 8)
     drawn = coarser(whole, step)
     return Look(whole, drawn, np.asarray(array[drawn]), math.prod(counts), step)
+
+
+def _size(counts: Sequence[int], step: int, dtype: np.dtype[Any]) -> int:
+    return math.prod(-(-count // step) for count in counts) * dtype.itemsize
 
 
 def picture(look: Look, rows: int, columns: int, stretch: str, cmap: str) -> np.ndarray[Any, Any]:

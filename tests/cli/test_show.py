@@ -93,6 +93,12 @@ def test_without_an_array_the_outline(path: Path) -> None:
     assert show(path, "roman.meta").out == "observer: Ada\n"
 
 
+@pytest.mark.parametrize(("name", "shown"), [("number", "1.5"), ("flag", "true"), ("text", "x")])
+def test_regression_a_single_value(name: str, shown: str, tmp_path: Path) -> None:
+    asdf.AsdfFile({"number": 1.5, "flag": True, "text": "x"}).write_to(tmp_path / "b.asdf")
+    assert show(tmp_path / "b.asdf", name).out == f".: {shown}\n"
+
+
 def test_png(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "a.png"
     assert show(path, "roman.data", "--png", out, "--size", 100).out.endswith(f"{out}: written\n")

@@ -140,6 +140,8 @@ class Array:
         if isinstance(elements, BlockElements) and elements.placement.item:
             region = select(_whole(elements), index)
             if region is not None:
+                needed = math.prod(region.shape) * elements.placement.item
+                self._file.budget.check(needed, "its elements", elements.held)
                 return self._read(elements, region, index)
         if isinstance(elements, ChunkedElements):
             box, rest = enclosing_box(elements.shape, index)
@@ -204,6 +206,7 @@ class Array:
             where = elements.placement
             buffer = Block(self._file, where.number).buffer()
             return np.ndarray(where.shape, dtype, buffer, where.offset, where.strides)
+        self._file.budget.check(elements.size, "its elements", elements.held)
         raw = np.frombuffer(read_bytes(elements.read(0, elements.size)), dtype)
         return raw.reshape(elements.shape, order="F" if elements.fortran else "C")
 
@@ -375,7 +378,7 @@ class Mask(Array):
 
     def _make(self, branch: Branch) -> Elements:
         if "mask" not in branch.scalars:
-            return MadeElements(inline_nulls(self._file.outlines.outline(), branch))
+            return MadeElements(inline_nulls(self._file.outlines.outline(), branch, self._file.budget))
         return ValueMask(super()._make(branch), branch.scalars["mask"], self._file.scheduler)
 
 

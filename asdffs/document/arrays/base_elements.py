@@ -39,6 +39,10 @@ class Elements:
         """
         raise NotImplementedError
 
+    def held(self) -> int:
+        """Return the bytes that the file has for the elements; fewer than ``size`` if elements share them."""
+        return self.size
+
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write ``payload`` within the array.  Raises ``NotPermittedError``, or as ``Block.write_at``."""
         raise NotPermittedError("the elements of this array have no single place; write its block or edit the tree")

@@ -58,6 +58,12 @@ class ChunkedElements(Elements):
         start = offset - first * item
         return b"".join(parts)[start : start + length]
 
+    def held(self) -> int:
+        """Return the bytes of the chunks that were written: the others have one value, which the tree states."""
+        size = self._file.contents.size(self._about.table)
+        table = read_bytes(self._file.contents.read(self._about.table, 0, size))
+        return len({table[at : at + ENTRY] for at in range(0, size, ENTRY)} - {b"\xff" * ENTRY}) * self._chunk_size
+
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Raise ``NotPermittedError``."""
         raise NotPermittedError("an array of asdf-zarr is read-only here; change it by asdf-zarr")
@@ -69,7 +75,9 @@ class ChunkedElements(Elements):
         """
         import numpy as np
 
-        found = np.empty(tuple(stop - start for start, stop in box), self._dtype)
+        shape = tuple(stop - start for start, stop in box)
+        self._file.budget.check(math.prod(shape) * self._dtype.itemsize, "its elements", self.held)
+        found = np.empty(shape, self._dtype)
         for where in _chunks_in(box, self._about.chunk):
             inside, outside = [], []
             for (start, stop), index, step in zip(box, where, self._about.chunk, strict=True):

@@ -81,6 +81,10 @@ class BlockElements(Elements):
         start = offset - first * where.item
         return gathered[start : start + length]
 
+    def held(self) -> int:
+        """See ``Elements``."""
+        return self._file.contents.size(self.placement.number)
+
     def write(self, offset: int, payload: bytes | memoryview) -> None:
         """Write into the block.  See ``Elements``."""
         if not self.writable:
@@ -106,6 +110,10 @@ class OtherElements(Elements):
         """See ``Elements``."""
         return self._inner.read(offset, length)
 
+    def held(self) -> int:
+        """See ``Elements``."""
+        return self._inner.held()
+
 
 def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) -> Elements:
     """Return the elements of the ndarray at ``branch``, by the table above.
@@ -119,7 +127,7 @@ def elements_of(file: FileState, branch: Branch, *, rows_first: bool = False) ->
     if branch.inline is not None or array is None:
         outline = file.outlines.outline()
         with file.scheduler.waiting():
-            return MadeElements(inline_array(outline, branch))
+            return MadeElements(inline_array(outline, branch, file.budget))
     region = file.region(array.source)
     if region is not None:
         return contained_elements(file, array, region)

@@ -242,7 +242,7 @@ class _Units:
 
     def _mask(self, branch: Branch) -> Image | None:
         if branch.nulls:
-            return Image(MadeElements(inline_nulls(self._document.outlines.outline(), branch)))
+            return Image(MadeElements(inline_nulls(self._document.outlines.outline(), branch, self._document.budget)))
         if "mask" in branch.scalars:
             return Image(ValueMask(self._elements(branch), branch.scalars["mask"], self._document.scheduler))
         mask = branch.children.get("mask")

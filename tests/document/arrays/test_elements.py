@@ -19,6 +19,7 @@ import asdffs as library
 from asdffs.document.arrays.gathering import gather
 from asdffs.document.opening import open_document
 from asdffs.errors import InvalidArrayError
+from asdffs.limits import Budget
 from asdffs.storage.backend import read_bytes
 from asdffs.tree.datatypes import descr_of
 from asdffs.tree.inline import inline_array
@@ -195,7 +196,7 @@ def test_inline_needs_data(tmp_path: Path) -> None:
     path.write_bytes(tree_file(f"a: {ARRAY} {{source: 0}}\n", [block_bytes(BLOCK[:10])]))
     document = open_document(str(path), writable=False)
     with pytest.raises(InvalidArrayError, match="neither a source nor data"):
-        inline_array(document.arrays.outline(), document.arrays.branch(("a",)))
+        inline_array(document.arrays.outline(), document.arrays.branch(("a",)), Budget())
     document.close()
 
 

@@ -1,0 +1,157 @@
+"""Limits on foreign bytes: each is hit with a file below 1 MB, and ends in a sentence and in little memory."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support.arrays import tree_file
+from support.commands import command
+from support.mounts import LIMIT, environment_in
+from support.samples import block_bytes
+
+from asdffs import limits
+
+PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
+#: Runs a command, and writes the most memory that it had, in KiB, into a file.
+MEASURED = """
+import sys
+from asdffs.cli.main import main
+try:
+    code = main(sys.argv[2:])
+finally:
+    peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+    open(sys.argv[1], "w").write(peak)
+sys.exit(code)
+"""
+#: Bytes of memory that a command may have, more than any of these should need.
+PEAK = 512 << 20
+ND = "!core/ndarray-1.0.0"
+TAG = "asdf://asdf-format.org/zarr/tags/zarr-1.0.0"
+
+
+class Case(NamedTuple):
+    """``hits``: the name of a limit.  ``says``: a part of what the command ``words`` prints."""
+
+    hits: str
+    content: Callable[[], bytes]
+    words: tuple[str, ...]
+    says: str
+    code: int = 4
+
+
+def overlapping(datatype: str, shape: str, strides: str) -> bytes:
+    facts = f"source: 0, byteorder: little, datatype: {datatype}, shape: {shape}, strides: {strides}"
+    return tree_file(f"a: {ND} {{{facts}}}\n", [block_bytes(bytes(900_000))])
+
+
+def inline(datatype: str, data: str) -> bytes:
+    return tree_file(f"a: {ND} {{data: {data}, datatype: {datatype}}}\n", [])
+
+
+def unwritten() -> bytes:
+    metadata = "zarr_format: 2, shape: [1000000, 1000000], chunks: [10000, 10000], dtype: '|u1'"
+    text = f"a: !<{TAG}> {{.zarray: {{{metadata}}}, chunk_block_map: 0}}\n"
+    return tree_file(text, [block_bytes(b"\xff" * 4 * 10_000)])
+
+
+def bomb(first: str, depth: int = 20) -> str:
+    """Lines of the tree of which each stands for ten times as much as the one before."""
+    lines = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, depth))
+    return f"v: 1\na0: &a0 [{first}]\n{lines}"
+
+
+CHAIN = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 2000))
+TEXTS = f"a: &a {'x' * 500_000}\nb: [{', '.join(['*a'] * 10_000)}]\n"
+BOMB = bomb("x, x")
+INLINE = ["&a0 [1, 1]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 20))]
+CASES = {
+    "texts that overlap": Case(
+        "LOOK", lambda: overlapping("[ucs4, 200000]", "[300, 300]", "[4, 4]"), ("show", "F", "a"), "every", 0
+    ),
+    "one text of the picture": Case(
+        "LOOK", lambda: overlapping("[ascii, 800000]", "[90000]", "[1]"), ("show", "F", "a", "--json"), "a", 0
+    ),
+    "inline texts": Case(
+        "MEMORY", lambda: inline("[ascii, 500000000]", "[a, b]"), ("show", "F", "a"), "more than 256 MiB"
+    ),
+    "inline texts of different lengths": Case(
+        "MEMORY",
+        lambda: tree_file(f"a: {ND} [{'x' * 400_000}{', y' * 100_000}]\n", []),
+        ("show", "F", "a"),
+        "more than 256 MiB",
+    ),
+    "get of aliases": Case("ALIASED", lambda: tree_file(BOMB, []), ("get", "a19", "F"), "its aliases stand for"),
+    "JSON of aliases": Case("ALIASED", lambda: tree_file(BOMB, []), ("get", "--json", ".", "F"), "its aliases"),
+    "search in aliases": Case("ALIASED", lambda: tree_file(BOMB, []), ("grep", "y", "F"), "its aliases stand for"),
+    "outline of aliases": Case("ALIASED", lambda: tree_file(BOMB, []), ("show", "F"), "its aliases stand for"),
+    "levels of aliases": Case("ALIASED", lambda: tree_file(BOMB, []), ("tree", "--depth", "30", "F"), "its aliases"),
+    "aliases of a text": Case("ALIASED", lambda: tree_file(TEXTS, []), ("get", "--json", "b", "F"), "its aliases"),
+    "a chain of aliases": Case("ALIASED", lambda: tree_file(CHAIN, []), ("grep", "y", "F"), "deep"),
+    "inline elements by aliases": Case(
+        "ALIASED", lambda: tree_file(f"a: {ND} [{', '.join(INLINE)}]\n", []), ("show", "F", "a"), "its aliases stand"
+    ),
+    "chunks that were never written": Case("MEMORY", unwritten, ("show", "F", "a"), "more than 256 MiB"),
+}
+
+
+def limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_limit_is_a_sentence_and_little_memory(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    content = case.content()
+    assert len(content) < 1 << 20
+    (tmp_path / "F").write_bytes(content)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, "peak", *case.words],
+        cwd=tmp_path,
+        env=environment_in(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+        preexec_fn=limit,
+    )
+    assert "Traceback" not in done.stderr, done.stderr[-2000:]
+    assert done.returncode == case.code, done.stderr
+    assert case.says in (done.stderr if case.code else done.stdout)
+    peak = int((tmp_path / "peak").read_text()) << 10
+    print(f"{case.hits:8} {name}: {peak >> 20} MiB: {done.stderr.strip()[-100:]}")
+    assert peak < PEAK
+
+
+def shown(value: float) -> str:
+    sizes = {f"{value / (1 << shift):g} {unit}": value % (1 << shift) for shift, unit in ((20, "MiB"), (10, "KiB"))}
+    return next((text for text, rest in sizes.items() if not rest), f"{value:,}")
+
+
+def test_the_page_has_each_limit() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", PAGE.read_text(), re.MULTILINE)
+    stated = {name: shown(value) for name, value in vars(limits).items() if name.isupper()}
+    assert {name: text.strip() for name, text in rows} == stated
+
+
+def test_each_limit_is_hit_by_a_case() -> None:
+    assert {case.hits for case in CASES.values()} == {name for name in vars(limits) if name.isupper()}
+
+
+@pytest.mark.parametrize(
+    ("memory", "code", "says"), [("4", 4, "ASDFFS_MEMORY=4G"), ("1K", 0, ""), ("much", 2, "give bytes such as 4G")]
+)
+def test_the_environment_states_the_memory(memory: str, code: int, says: str, tmp_path: Path) -> None:
+    facts = "source: 0, byteorder: little, datatype: uint8, shape: [100], strides: [0]"
+    (tmp_path / "F").write_bytes(tree_file(f"a: {ND} {{{facts}}}\n", [block_bytes(b"x")]))
+    environment = {**environment_in(tmp_path), "ASDFFS_MEMORY": memory}
+    done = command("show", tmp_path / "F", "a", environment=environment)
+    assert done.code == code
+    assert says in done.err
