@@ -33,6 +33,8 @@ _PREFIX: Final = "fits:"
 _LARGEST_UNIT: Final = 1 << 12
 #: Bytes that are summed at once.
 _PIECE: Final = RECORD * 400
+#: The most columns of a table (FITS 4.0, section 7.2.1).
+_MOST_COLUMNS: Final = 999
 #: The key of the tree with the hash of the FITS headers.
 _HASH: Final = re.compile(rb"^_fits_hash: *([0-9a-f]{64})\s*$", re.MULTILINE)
 #: The sum of an HDU with a right CHECKSUM: all bits are ones (FITS 4.0, section 4.4.2.7).
@@ -178,8 +180,8 @@ def _moved(hdu: Hdu, own: Hdu, growth: int) -> Hdu:
 
 def _is_meant(hdu: Hdu, name: str, version: str) -> bool:
     if name.isdecimal() and not version:
-        return hdu.number == int(name)
-    return hdu.name == name.upper() and (not version or (version.isdecimal() and hdu.version == int(version)))
+        return str(hdu.number) == name
+    return hdu.name == name.upper() and version in ("", str(hdu.version))
 
 
 def _embedded(hdus: tuple[Hdu, ...], own: Hdu, read: Read, size: int) -> EmbeddedInFits:
@@ -204,6 +206,10 @@ def _region(hdu: Hdu, size: int) -> Region:
         what = "has no data" if not axes else "is cut off by the end of the file"
         raise InvalidArrayError(f"its source, the FITS extension {hdu.name or hdu.number}, {what}")
     if header.text("XTENSION") in ("BINTABLE", "TABLE"):
+        if len(axes) != 2 or not 0 <= (header.integer("TFIELDS") or 0) <= _MOST_COLUMNS:
+            raise InvalidArrayError(
+                f"its source, the FITS table {hdu.name or hdu.number}, has no valid NAXIS or TFIELDS"
+            )
         scaled = header.text("XTENSION") == "TABLE" or _is_converted(hdu)
         return Region(hdu.data, axes[0] * axes[1], axes[0], (axes[1],), "", scaled, hdu.number)
     bits = header.integer("BITPIX") or 8

@@ -189,5 +189,9 @@ def _check_sizes(header: BlockHeader, offset: int) -> None:
         )
     if not header.compressed and header.used_size != header.data_size:
         sentence = f"data_size {header.data_size} differs from used_size {header.used_size} without compression"
-        end = offset + header.full_size + header.allocated_size
-        raise DamagedBlockError(sentence, offset=offset).ending(end)
+    elif max(header.allocated_size, header.data_size) >= _END_OF_FILE:
+        sentence = "it states a size of 2^63 bytes or more, which no file can have"
+    else:
+        return
+    end = offset + header.full_size + header.allocated_size
+    raise DamagedBlockError(sentence, offset=offset).ending(end)
