@@ -18,8 +18,6 @@ METADATA: Final = ".zarray"
 TABLE: Final = "chunk_block_map"
 #: Bytes of a number in the table.
 ENTRY: Final = 4
-#: The largest chunk that is decoded, in bytes: as the largest part of a compressed block.
-LARGEST_CHUNK: Final = 256 << 20
 #: Null, as a value or as the text of a plain scalar.
 NULLS: Final = (None, "", "~", "null", "Null", "NULL")
 _MOST_AXES: Final = 64
@@ -74,7 +72,7 @@ def parse_chunked(value: dict[str, Any]) -> Chunked:
     shape, chunk = _lengths(metadata, "shape", 0), _lengths(metadata, "chunks", 1)
     if len(shape) != len(chunk) or len(shape) > _MOST_AXES:
         raise InvalidArrayError(f"it has {len(shape)} axes, and its chunks have {len(chunk)}")
-    if math.prod(shape) > _LARGEST or math.prod(chunk) > LARGEST_CHUNK:
+    if max(math.prod(shape), math.prod(chunk)) > _LARGEST:
         raise InvalidArrayError("its shape or that of its chunks is too large")
     order = metadata.get("order", "C")
     if order not in ("C", "F"):

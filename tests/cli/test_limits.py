@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -61,6 +63,21 @@ def unwritten() -> bytes:
     return tree_file(text, [block_bytes(b"\xff" * 4 * 10_000)])
 
 
+def filtered(*filters: dict[str, object], size: int = 200 << 20) -> bytes:
+    """One chunk of ``size`` bytes with filters, which are few bytes in the file."""
+    packer = zlib.compressobj(9)
+    packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(size >> 20)) + packer.flush()
+    facts = {
+        "shape": [size],
+        "chunks": [size],
+        "dtype": "|u1",
+        "compressor": {"id": "zlib"},
+        "filters": list(filters),
+    }
+    text = f"a: !<{TAG}> {{.zarray: {json.dumps(facts)}, chunk_block_map: 1}}\n"
+    return tree_file(text, [block_bytes(packed), block_bytes(bytes(4))])
+
+
 def bomb(first: str, depth: int = 20) -> str:
     """Lines of the tree of which each stands for ten times as much as the one before."""
     lines = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, depth))
@@ -97,6 +114,22 @@ CASES = {
     "inline elements by aliases": Case(
         "ALIASED", lambda: tree_file(f"a: {ND} [{', '.join(INLINE)}]\n", []), ("show", "F", "a"), "its aliases stand"
     ),
+    "filters of zarr": Case(
+        "MEMORY",
+        lambda: filtered({"id": "astype", "encode_dtype": "|u1", "decode_dtype": "<c16"}, {"id": "packbits"}),
+        ("show", "F", "a"),
+        "a chunk before its filters",
+    ),
+    "filters that compute": Case(
+        "MEMORY",
+        lambda: filtered({"id": "fixedscaleoffset", "offset": 0, "scale": 1, "dtype": "|u1"}),
+        ("show", "F", "a"),
+        "a chunk before its filters",
+    ),
+    "many filters": Case(
+        "FILTERS", lambda: filtered(*[{"id": "shuffle"}] * 10_000, size=1 << 20), ("show", "F", "a"), "at most 16 are"
+    ),
+    "a chunk of zarr": Case("MEMORY", lambda: filtered(size=300 << 20), ("show", "F", "a"), "a chunk would take"),
     "chunks that were never written": Case("MEMORY", unwritten, ("show", "F", "a"), "more than 256 MiB"),
 }
 

@@ -8,7 +8,8 @@
 | lz4                    | the library lz4                                                  |
 
 Filters are decoded by numcodecs, and only those of the list below: numcodecs also knows ``pickle``, which runs code
-that a file contains.  A chunk that decodes to more bytes than it may have is refused before memory is used for it.
+that a file contains.  A chunk that decodes to more bytes than it may have, or than its budget between two filters, is
+refused before memory is used for it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from typing import Any, Final
 from asdffs import registry
 from asdffs.codecs.base import is_installed
 from asdffs.errors import InvalidArrayError
+from asdffs.limits import FILTERS, Budget
 from asdffs.tree.chunked import Chunked
 
-#: Filters change the size of elements.  The most decoded bytes before the filters, for each byte after them.
-_WASTE: Final = 16
 #: Checksums and headers that filters add, in bytes.
 _ADDED: Final = 1 << 12
 #: Filters of numcodecs that compute with numbers and do nothing else.
@@ -35,6 +35,14 @@ _FILTERS: Final = frozenset(
         *("crc32", "adler32", "fletcher32"),
     }
 )
+#: Of filters that change the dtype of elements: what states it before and after decoding, and the bytes of an element
+#: while they compute.
+_CHANGES: Final[Mapping[str, tuple[str, str, int]]] = {
+    "delta": ("astype", "dtype", 1),
+    "fixedscaleoffset": ("astype", "dtype", 8),
+    "quantize": ("astype", "dtype", 1),
+    "astype": ("encode_dtype", "decode_dtype", 1),
+}
 #: Compressors, with the Python packages that decode them.
 _LIBRARIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("zlib", "gzip", "bz2", "lzma"), ""),
@@ -57,6 +65,8 @@ def missing_library(about: Chunked) -> str:
         if name not in _LIBRARIES:
             raise InvalidArrayError(f"its compressor is {name[:40]!r}, which asdffs does not read")
         needed.append(_LIBRARIES[name])
+    if len(about.filters) > FILTERS:
+        raise InvalidArrayError(f"its chunks have {len(about.filters)} filters, and at most {FILTERS} are decoded")
     for one in about.filters:
         if one["id"] not in _FILTERS:
             raise InvalidArrayError(f"its chunks have the filter {one['id'][:40]!r}, which asdffs does not read")
@@ -71,21 +81,35 @@ def check_libraries(about: Chunked) -> None:
         raise InvalidArrayError(f"its chunks need {library}, which is not installed: pip install 'asdffs[zarr]'")
 
 
-def largest_stored(about: Chunked, size: int) -> int:
+def largest_stored(about: Chunked, size: int, budget: Budget) -> int:
     """Return the most bytes that a block with a chunk of ``size`` decoded bytes can have."""
-    return _before_filters(about, size) * 2 + _ADDED
+    return _before_filters(about, size, budget) * 2 + _ADDED
 
 
-def decode_chunk(about: Chunked, stored: bytes, size: int) -> bytes:
-    """Return the elements of a chunk, ``size`` bytes.  Raises ``InvalidArrayError`` if they are not that many."""
+def decode_chunk(about: Chunked, stored: bytes, size: int, budget: Budget) -> bytes:
+    """Return the elements of a chunk, ``size`` bytes.
+
+    Raises ``InvalidArrayError`` if they are not that many, or need more than ``budget`` between the filters.
+    """
     import numpy as np
 
-    limit = _before_filters(about, size)
+    limit = _before_filters(about, size, budget)
     try:
         content: Any = stored if about.compressor is None else _decompress(about.compressor, stored, limit)
         for one in reversed(about.filters):
+            budget.check(_filtered_size(one, content), "a chunk before its filters")
             content = _filter_codec(one).decode(content)
-    except (ValueError, TypeError, RuntimeError, MemoryError, EOFError, lzma.LZMAError, OSError, zlib.error) as err:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        RuntimeError,
+        MemoryError,
+        EOFError,
+        lzma.LZMAError,
+        OSError,
+        zlib.error,
+    ) as err:
         raise InvalidArrayError(f"a chunk cannot be decoded: {str(err)[:100]}") from err
     found = content if isinstance(content, bytes) else bytes(np.asarray(content).tobytes())
     if len(found) != size:
@@ -93,8 +117,24 @@ def decode_chunk(about: Chunked, stored: bytes, size: int) -> bytes:
     return found
 
 
-def _before_filters(about: Chunked, size: int) -> int:
-    return size * _WASTE + _ADDED if about.filters else size
+def _before_filters(about: Chunked, size: int, budget: Budget) -> int:
+    """Return the most bytes that a compressor may decode to; filters change the size of elements."""
+    return max(size, budget.memory) + _ADDED if about.filters else size
+
+
+def _filtered_size(config: dict[str, Any], content: Any) -> int:
+    """Return about the bytes of memory that a filter takes for its result."""
+    import numpy as np
+
+    size = memoryview(content).nbytes
+    if config["id"] not in _CHANGES:
+        return size * 8 if config["id"] == "packbits" else size
+    before, after, least = _CHANGES[config["id"]]
+    decoded = np.dtype(config[after])
+    encoded = np.dtype(config.get(before) or decoded)
+    if decoded.hasobject or encoded.hasobject:
+        raise ValueError("a filter has elements that are no numbers")
+    return int(size // max(1, encoded.itemsize) * max(least, decoded.itemsize))
 
 
 def _decompress(config: dict[str, Any], stored: bytes, limit: int) -> bytes:

@@ -16,7 +16,7 @@ from asdffs.document.changes import content
 from asdffs.document.state import FileState
 from asdffs.errors import InvalidArrayError, NotPermittedError
 from asdffs.storage.backend import read_bytes
-from asdffs.tree.chunked import ENTRY, LARGEST_CHUNK, NULLS, Chunked, boxes
+from asdffs.tree.chunked import ENTRY, NULLS, Chunked, boxes
 
 #: Entries of the table are native integers of the machine that wrote it; asdf-zarr says nothing else.
 _BYTEORDER: Final = "little"
@@ -37,9 +37,8 @@ class ChunkedElements(Elements):
         self._file = file
         self._about = about
         self._dtype = _dtype(about.dtype)
-        self._chunk_size = self._dtype.itemsize * math.prod(about.chunk)
-        if self._chunk_size > LARGEST_CHUNK:
-            raise InvalidArrayError(f"its chunks have {self._chunk_size} bytes; at most {LARGEST_CHUNK} are read")
+        self._chunk_size: int = self._dtype.itemsize * math.prod(about.chunk)
+        file.budget.check(self._chunk_size, "a chunk")
         self._fill = _fill(about.fill, self._dtype)
         self._key = repr(about._replace(table=0))
         self._check_table()
@@ -106,11 +105,12 @@ class ChunkedElements(Elements):
 
         contents, about = self._file.contents, self._about
         size = contents.size(number)
-        if size > largest_stored(about, self._chunk_size):
+        budget = self._file.budget
+        if size > largest_stored(about, self._chunk_size, budget):
             raise InvalidArrayError(f"block {number} has {size} bytes, and a chunk has {self._chunk_size}")
         stored = read_bytes(contents.read(number, 0, size))
         with self._file.scheduler.waiting():
-            raw = decode_chunk(about, stored, self._chunk_size)
+            raw = decode_chunk(about, stored, self._chunk_size, budget)
         return np.frombuffer(raw, self._dtype).reshape(about.chunk, order=about.order)  # type: ignore[call-overload]
 
     def _number(self, where: tuple[int, ...]) -> int:
