@@ -33,6 +33,6 @@ def _read(record: str) -> dict[str, list[Note]]:
                 facts = json.loads(line)
                 notes = [from_facts(edit) for edit in facts["edits"]]
                 found.setdefault(str(facts["file"]), []).extend(notes)
-            except (ValueError, TypeError, KeyError) as err:
+            except (ValueError, TypeError, KeyError, RecursionError) as err:
                 raise UsageError(f"line {number} is not a line that --record writes", path=record) from err
     return {path: notes for path, notes in found.items() if notes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from support.commands import Done, command
 from support.filesystems import filesystem
 from support.mounts import asdffs, environment_in, mounted
 from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, odd_file, opened
+from support.web_server import WebServer
 
 import asdffs as library
 from asdffs.format.block_index import may_be_index
@@ -335,3 +337,21 @@ def test_a_stream_in_the_middle_of_an_append_is_cut_back(tmp_path: Path, call: C
         (tmp_path / "big").write_bytes(os.urandom(4 << 20))
         assert call("block", path, 1, "--append", tmp_path / "big").code == 8
         assert path.read_bytes() == before
+
+
+def test_regression_references_led_to_a_server(tmp_path: Path) -> None:
+    with WebServer().running() as server:
+        url = server.put("/x.asdf", b"#ASDF 1.0.0\n")
+        attributes = json.dumps({"asdffs_files": [{"url": f"{prefix}{url}"} for prefix in ("", "file://")]})
+        (tmp_path / "refs.json").write_text(json.dumps({"refs": {".zattrs": attributes}}))
+        done = command("refs", "--check", tmp_path / "refs.json", environment=environment_in(tmp_path))
+        assert done.code == 1
+        assert done.out.count("is not asked") == 2
+        assert not server.requests
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000])
+@pytest.mark.parametrize(("words", "code"), [(("refs", "--check"), 4), (("undo",), 2)])
+def test_regression_deep_json_was_a_traceback(words: tuple[str, ...], code: int, text: str, tmp_path: Path) -> None:
+    (tmp_path / "deep").write_text(text)
+    assert command(*words, tmp_path / "deep", environment=environment_in(tmp_path)).code == code

@@ -211,8 +211,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert (done.code, done.out) == (1, f"{tmp_path}/z.json: 0 arrays of 1 file; 1 left out\n")
     assert "a is left out: block 0 is compressed (zlib)" in done.err
     assert command("refs", tmp_path / "none.asdf", environment=environment).code == 3
-    (tmp_path / "odd.json").write_text('{"refs": {"zarr.json": "[]"}}')
-    assert command("refs", "--check", tmp_path / "odd.json", environment=environment).code == 4
+    for odd in ('{"refs": {"zarr.json": "[]"}}', "[" * 100_000, "9" * 5000):
+        (tmp_path / "odd.json").write_text(odd)
+        assert command("refs", "--check", tmp_path / "odd.json", environment=environment).code == 4
 
 
 # -- the grid ------------------------------------------------------------------------------

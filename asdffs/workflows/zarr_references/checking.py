@@ -9,19 +9,25 @@ from typing import Any
 
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, NotAsdfError, reason_of
+from asdffs.storage.remote.urls import is_remote
 from asdffs.workflows.zarr_references.making import FILES, LOCAL
 
 
 def changed_files(text: bytes, open_file: Callable[[str], Document]) -> Iterator[tuple[str, str]]:
     """Yield each file of references: its URL, and why the references do not fit any more; empty if they do.
 
+    A file at a URL is not asked for: the text may be a stranger's, and the user's credentials would go along.
     ``text``: the JSON file.  ``open_file(path)`` opens a file.  Raises ``NotAsdfError`` if these are no references
     with files.
     """
     for stated in _files_of(text):
         url = str(stated["url"])
+        path = url.removeprefix(LOCAL)
+        if is_remote(path):
+            yield url, "is not asked: a file of references leads to no server; see it with 'asdffs info'"
+            continue
         try:
-            with closing(open_file(url.removeprefix(LOCAL))) as document:
+            with closing(open_file(path)) as document:
                 now = document.validators()
         except (AsdffsError, OSError) as err:
             yield url, err.sentence if isinstance(err, AsdffsError) else reason_of(err)
@@ -36,7 +42,7 @@ def _files_of(text: bytes) -> list[Mapping[str, Any]]:
         refs = json.loads(text)["refs"]
         attributes = json.loads(refs[".zattrs"]) if ".zattrs" in refs else json.loads(refs["zarr.json"])["attributes"]
         files = attributes[FILES]
-    except (ValueError, KeyError, TypeError) as err:
+    except (ValueError, KeyError, TypeError, RecursionError) as err:
         raise NotAsdfError("is no file of references that asdffs made") from err
     if not isinstance(files, list) or not all(isinstance(one, dict) and "url" in one for one in files):
         raise NotAsdfError("is no file of references that asdffs made")
