@@ -18,6 +18,8 @@ MEMORY: Final = 256 << 20
 ALIASED: Final = 256 << 20
 #: Bytes that are read for a look at elements that are not numbers, of which only some are printed.
 LOOK: Final = 1 << 20
+#: Seconds of the processor that the search for a regular expression in one text may take.
+SEARCH: Final = 1.0
 #: Filters of a chunk of asdf-zarr.
 FILTERS: Final = 16
 

@@ -12,10 +12,10 @@ from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, InvalidTreeError
 from asdffs.tree.lookups import Values, for_json, short, walk
 from asdffs.tree.paths import Path, format_path
-from asdffs.tree.patterns import LONGEST_VALUE, compile_pattern
+from asdffs.tree.patterns import TOO_SLOW, Pattern
 from asdffs.tree.values import ValueNode
 from asdffs.workflows.ahead import texts
 
@@ -23,7 +23,7 @@ from asdffs.workflows.ahead import texts
 def run(arguments: argparse.Namespace) -> int:
     """Print the matches; return 0, 1 without any, or the code of a file that could not be read."""
     text = re.escape(arguments.pattern) if arguments.fixed_strings else arguments.pattern
-    pattern = compile_pattern(text, re.IGNORECASE if arguments.ignore_case else 0)
+    pattern = Pattern(text, re.IGNORECASE if arguments.ignore_case else 0)
     found: list[dict[str, Any]] = []
     code, count = 0, 0
     for file, read in texts(arguments.files, remote_of(arguments)):
@@ -40,13 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
     return code or (0 if count else int(ExitCode.NOT_FOUND))
 
 
-def _matches(text: bytes, pattern: re.Pattern[str]) -> Iterator[tuple[Path, ValueNode]]:
+def _matches(text: bytes, pattern: Pattern) -> Iterator[tuple[Path, ValueNode]]:
     """Yield each scalar that matches, and each value whose key does."""
     for path, node in walk(Values(text).root()):
-        scalar = not isinstance(node.value, (dict, list))
-        if (path and pattern.search(str(path[-1])) and isinstance(path[-1], str)) or (
-            scalar and pattern.search(node.text[:LONGEST_VALUE])
-        ):
+        is_scalar = not isinstance(node.value, (dict, list))
+        texts = [*(step for step in path[-1:] if isinstance(step, str)), *([node.text] if is_scalar else [])]
+        found = [pattern.search(one) for one in texts]
+        if None in found:
+            raise InvalidTreeError(f"{format_path(path)}: {TOO_SLOW}")
+        if True in found:
             yield path, node
 
 

@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from asdffs.errors import UsageError
+from asdffs.errors import InvalidTreeError, UsageError
 from asdffs.tree.paths import IN_CONDITION, Path, parse_prefix
-from asdffs.tree.patterns import LONGEST_VALUE, compile_pattern
+from asdffs.tree.patterns import TOO_SLOW, Pattern
 from asdffs.tree.values import plain_value
 
 #: What a lookup returns for a path that is not in the tree.
@@ -89,8 +89,14 @@ class Condition(Protocol):
 
 
 def holds(condition: Condition, lookup: Lookup) -> bool:
-    """Return whether ``condition`` holds for one tree, whose ``lookup`` knows every value."""
-    return bool(condition.holds_each(lambda path: (lookup(path),))[0])
+    """Return whether ``condition`` holds for one tree, whose ``lookup`` knows every value.
+
+    Raises ``InvalidTreeError`` if a search in one of its texts takes too long.
+    """
+    held = condition.holds_each(lambda path: (lookup(path),))[0]
+    if held is None:
+        raise InvalidTreeError(f"the condition is not decided: {TOO_SLOW}")
+    return held
 
 
 def parse_condition(text: str) -> Condition:
@@ -185,7 +191,8 @@ def _compare_each(name: str, values: Sequence[Any], literal: Any) -> list[bool |
 def compare(name: str, value: Any, literal: Any) -> bool | None:
     """Return the result of the operator ``name`` on a value of the tree and a literal; None if it is not known.
 
-    A number equals a number whatever its type.  A date is an instant, and a pattern sees it in ISO 8601.
+    A number equals a number whatever its type.  A date is an instant, and a pattern sees it in ISO 8601.  A search
+    that takes too long finds nothing out.
     """
     if value in _UNKNOWN:
         return None
@@ -194,7 +201,8 @@ def compare(name: str, value: Any, literal: Any) -> bool | None:
     if isinstance(value, datetime.date):
         value, literal = (value.isoformat(), literal) if name == "=~" else (_instant(value), _as_instant(literal))
     if name == "=~":
-        return isinstance(value, str) and literal.search(value[:LONGEST_VALUE]) is not None
+        found: bool | None = isinstance(value, str) and literal.search(value)
+        return found
     if name == "in":
         return any(_equal(value, item) for item in literal)
     if name in ("==", "!="):
@@ -327,11 +335,11 @@ class _Parser:
             raise self._wrong("',' or ']' is expected here")
         return found
 
-    def _pattern(self, literal: Any, place: int) -> re.Pattern[str]:
+    def _pattern(self, literal: Any, place: int) -> Pattern:
         self._at = place
         if not isinstance(literal, str):
             raise self._wrong("a regular expression in quotes is expected here")
-        found = compile_pattern(literal)
+        found = Pattern(literal)
         self._at = place + len(_LITERAL.match(self._text, place)[0])  # type: ignore[index]  # it matched before
         return found
 

@@ -1,55 +1,57 @@
-"""Regular expressions whose search takes bounded time: for conditions and ``grep``.  Pure functions."""
+"""Regular expressions whose search ends, whatever the text: for conditions and ``grep``.
+
+Python's engine tries all ways to match, which may be 2^n ways for n characters.  It looks for signals meanwhile, so
+a timer on the processor time of the process ends it.  Only the main thread can have that: in the other threads of a
+program, a search takes as long as it takes.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+import signal
+from typing import Final
 
 from asdffs.errors import UsageError
+from asdffs.limits import SEARCH
 
-#: Bounds of a search: one pattern on one value must not take seconds.
-_LONGEST_PATTERN: Final = 200
-LONGEST_VALUE: Final = 1000
-_MOST_REPEATS: Final = 3
-
-
-def compile_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a regular expression whose search takes bounded time.
-
-    Refused (``UsageError``) are patterns that are too long, refer back, repeat a repetition, or repeat too often.
-    """
-    if len(text) > _LONGEST_PATTERN:
-        raise UsageError(f"a regular expression has at most {_LONGEST_PATTERN} characters")
-    try:
-        parsed = re._parser.parse(text, flags)  # type: ignore[attr-defined]  # how re itself reads a pattern
-    except (re.error, OverflowError, RecursionError) as err:
-        raise UsageError(f"{text!r} is not a regular expression: {err}") from err
-    if _repeats(parsed, text, inside=False) > _MOST_REPEATS:
-        raise UsageError(f"the regular expression {text!r} has more than {_MOST_REPEATS} of '*', '+' and '{{'")
-    return re.compile(text, flags)
+#: What is said of a search that took too long.
+TOO_SLOW: Final = f"to search this text takes more than {SEARCH:g} s; write a pattern that repeats less"
+#: Characters without which a pattern matches in one way only.
+_REPEATS: Final = frozenset("*+?{")
 
 
-def _repeats(parsed: Any, text: str, *, inside: bool) -> int:
-    """Count the repetitions of a parsed pattern."""
-    count = 0
-    for name, value in parsed:
-        kind = str(name)
-        if kind in ("GROUPREF", "GROUPREF_EXISTS", "ASSERT", "ASSERT_NOT"):
-            raise UsageError(
-                f"the regular expression {text!r} refers to other parts of the text, which may take for ever"
-            )
-        repeats = kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT") and int(value[1]) > 1
-        if repeats and inside:
-            raise UsageError(f"the regular expression {text!r} repeats a repetition, which may take for ever")
-        count += repeats
-        for part in value if isinstance(value, (list, tuple)) else ():
-            count += _inner(part, text, inside=inside or repeats)
-    return count
+class _LateError(Exception):
+    """The search took too long."""
 
 
-def _inner(part: Any, text: str, *, inside: bool) -> int:
-    if isinstance(part, re._parser.SubPattern):  # type: ignore[attr-defined]
-        return _repeats(part, text, inside=inside)
-    if isinstance(part, list):
-        return sum(_inner(one, text, inside=inside) for one in part)
-    return 0
+def _raise_late(number: int, frame: object) -> None:
+    raise _LateError
+
+
+class Pattern:
+    """A regular expression.  Raises ``UsageError`` if ``text`` is none."""
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        try:
+            self._compiled = re.compile(text, flags)
+        except (re.error, OverflowError, RecursionError) as err:
+            raise UsageError(f"{text!r} is not a regular expression: {err}") from err
+        self._timed = not _REPEATS.isdisjoint(text)
+
+    def search(self, text: str) -> bool | None:
+        """Return whether a part of ``text`` matches; None if that takes more than ``SEARCH`` seconds to find out."""
+        if not self._timed:
+            return self._compiled.search(text) is not None
+        try:
+            before = signal.signal(signal.SIGVTALRM, _raise_late)
+        except ValueError:  # not the main thread
+            return self._compiled.search(text) is not None
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_VIRTUAL, SEARCH)
+                return self._compiled.search(text) is not None
+            finally:
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+                signal.signal(signal.SIGVTALRM, before)
+        except _LateError:
+            return None

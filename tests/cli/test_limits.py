@@ -126,6 +126,15 @@ CASES = {
         ("show", "F", "a"),
         "a chunk before its filters",
     ),
+    "a search by grep": Case(
+        "SEARCH", lambda: tree_file(f"v: {'a' * 900_000}\n", []), ("grep", "(a|aa)*b", "F"), "takes more than 1 s"
+    ),
+    "a search by a condition": Case(
+        "SEARCH",
+        lambda: tree_file(f"v: {'a' * 9000}\n", []),
+        ("get", "--where", "v =~ '(a|aa)*b'", "v", "F"),
+        "than 1 s",
+    ),
     "many filters": Case(
         "FILTERS", lambda: filtered(*[{"id": "shuffle"}] * 10_000, size=1 << 20), ("show", "F", "a"), "at most 16 are"
     ),
@@ -164,6 +173,8 @@ def test_a_limit_is_a_sentence_and_little_memory(name: str, tmp_path: Path) -> N
 
 
 def shown(value: float) -> str:
+    if isinstance(value, float):
+        return f"{value:g} s"
     sizes = {f"{value / (1 << shift):g} {unit}": value % (1 << shift) for shift, unit in ((20, "MiB"), (10, "KiB"))}
     return next((text for text, rest in sizes.items() if not rest), f"{value:,}")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from asdffs.errors import UsageError
+from asdffs.errors import InvalidTreeError, UsageError
 from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
-from asdffs.tree.patterns import compile_pattern
+from asdffs.tree.patterns import Pattern
 
 VALUES = {
     ("a",): 1,
@@ -88,12 +90,37 @@ def test_a_wrong_condition_is_refused_at_its_character(text: str) -> None:
         parse_condition(text)
 
 
-@pytest.mark.parametrize(
-    "pattern", ["(x+)+", "(", "(?=x)x", "(a)\\1", ".*.*.*.*", "x" * 201, "((a|b)*c)*", "(?:(?:a{2})+b)*"]
-)
-def test_a_pattern_that_may_take_for_ever_is_refused(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", ["(", "x{5,2}", "(?P<a>x)(?P<a>y)", "(" * 5000 + ")" * 5000])
+def test_what_is_no_regular_expression_is_refused(pattern: str) -> None:
     with pytest.raises(UsageError, match="regular expression"):
-        compile_pattern(pattern)
+        Pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(?:a|aa)*b", "a" * 1000),
+        ("(x+)+y", "x" * 60),
+        ("a?" * 40 + "a" * 40, "a" * 40),
+        (".*.*.*=x", "a" * 1500),
+    ],
+)
+def test_a_search_that_takes_too_long_finds_nothing_out(pattern: str, text: str) -> None:
+    assert Pattern(pattern).search(text) is None
+    condition = parse_condition(f"x == 2 or x =~ '{pattern}'")
+    assert condition.holds_each(lambda _: [text, 2, "nothing"]) == [None, True, False]
+    with pytest.raises(InvalidTreeError, match="takes more than 1 s"):
+        holds(condition, lambda _: text)
+
+
+def test_a_search_leaves_timers_and_signals_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGVTALRM)
+    assert Pattern("(x)\\1+").search("a" * 100_000 + "xx")
+    assert Pattern("x$").search("a" * 100_000 + "x")
+    assert signal.getsignal(signal.SIGVTALRM) is before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(Pattern("x+").search, "axx").result()
 
 
 def test_regression_a_json_pointer_in_a_condition_was_a_key_that_never_exists() -> None:
