@@ -17,8 +17,9 @@ from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
 from asdffs.errors import UsageError
+from asdffs.tree.paths import parse_paths
 from asdffs.workflows.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
-from asdffs.workflows.catalog.parquet import export
+from asdffs.workflows.catalog.parquet import Choice, export
 from asdffs.workflows.catalog.places import catalog_of, roots_of
 from asdffs.workflows.catalog.sinks import sink_at
 from asdffs.workflows.catalog.store import Catalog, open_catalog
@@ -40,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     places = [*arguments.places, *_listed(arguments.files_from)]
     if not places and not arguments.to:
         raise UsageError("give a directory, or --files-from")
+    if (arguments.columns or arguments.exclude) and not arguments.to:
+        raise UsageError("--columns and --exclude are for --to parquet")
     if arguments.merge:
         return _merge(arguments, path, places)
     if arguments.to:
@@ -75,6 +78,8 @@ def _export(arguments: argparse.Namespace, path: str, places: Sequence[str], par
     kind, target = arguments.to
     if kind != "parquet":
         raise UsageError(f"--to {kind} {target}: only parquet is known")
+    chosen = (tuple(parse_paths(paths) if paths else ()) for paths in (arguments.columns, arguments.exclude))
+    choice = Choice(*chosen)
     roots = roots_of(places, gone=arguments.forget)
     sink = sink_at(target, remote_of(arguments), force=arguments.force)
     kept = 0
@@ -87,11 +92,13 @@ def _export(arguments: argparse.Namespace, path: str, places: Sequence[str], par
         facts.update(done=done, total=total)
 
     with open_catalog(path, writable=False) as catalog, shown(lambda: [facts], "writing Parquet"):
-        count = export(catalog, roots, sink, note)
+        count, values = export(catalog, roots, sink, note, choice)
     if arguments.json:
-        print(json.dumps({"catalog": path, "parquet": target, "written": count}, indent=2))
+        print(json.dumps({"catalog": path, "parquet": target, "written": count, "values": values}, indent=2))
     else:
         say(f"{target}: {count} {'file' if count == 1 else 'files'} of {path}")
+    if values:
+        logger.warning("%s: %d values are in the table 'values': there are more paths than columns", target, values)
     return int(ExitCode.NOT_FOUND if kept else ExitCode.OK)
 
 

@@ -25,19 +25,20 @@ MOST_SCALARS: Final = 50_000
 class Scalars(NamedTuple):
     """``values``: dotted path -> value, as ``format_path`` writes paths.  ``arrays``: the ndarrays.
 
-    ``empty``: dotted paths of empty lists and mappings.  ``left_out``: of lists and texts that are too long; ``.`` if
-    there are too many scalars.
+    ``empty``, ``full``: dotted paths of lists and mappings, without and with content.  ``left_out``: of lists and
+    texts that are too long; ``.`` if there are too many scalars.
     """
 
     values: dict[str, Any]
     arrays: list[Ndarray]
     empty: list[str]
+    full: list[str]
     left_out: list[str]
 
 
 def scalars_of_nodes(text: bytes, dialect: Dialect) -> Scalars:
     """Return the scalars and arrays of a text of header, comments and tree.  Raises ``InvalidTreeError``."""
-    found = Scalars({}, [], [], [])
+    found = Scalars({}, [], [], [], [])
     _Walk(found, dialect).visit(read_values(text, told_apart=False), "", ())
     return found
 
@@ -46,7 +47,7 @@ class _Walk:
     """One walk over the nodes of a tree."""
 
     def __init__(self, found: Scalars, dialect: Dialect) -> None:
-        self._values, self._arrays, self._empty, self._left_out = found
+        self._values, self._arrays, self._empty, self._full, self._left_out = found
         self._dialect = dialect
         self._left = MOST_SCALARS
 
@@ -66,6 +67,7 @@ class _Walk:
             for key, item in value.items():
                 step = step_of(key)
                 self.visit(item, f"{name}.{step}" if name else step, (*path, key))
+            self._full += [name] if name else []
         elif isinstance(value, list):
             self._visit_list(value, name, path)
         elif isinstance(value, str) and len(value) > LONGEST_TEXT:
@@ -79,6 +81,7 @@ class _Walk:
             return
         for number, item in enumerate(items):
             self.visit(item, f"{name}[{number}]", (*path, number))
+        self._full += [name] if name else []
 
     def _add_array(self, node: ValueNode, path: Path) -> None:
         self._arrays.append(array_of(node, path, self._dialect))

@@ -57,7 +57,7 @@ class _Pass:
         self._next = next_event
         self._dialect = dialect
         self._left = MOST_SCALARS
-        self._found = Scalars({}, [], [], [])
+        self._found = Scalars({}, [], [], [], [])
 
     def read(self) -> Scalars:
         """Read the first document."""
@@ -104,8 +104,8 @@ class _Pass:
             seen.add(text)
             step = step_of(text)
             self._visit(following(), f"{name}.{step}" if name else step, (*path, text))
-        if not seen and name:
-            self._found.empty.append(name)
+        if name:
+            (self._found.full if seen else self._found.empty).append(name)
 
     def _visit_list(self, name: str, path: Path) -> None:
         marks = [*map(len, self._found)]
@@ -119,8 +119,8 @@ class _Pass:
                 return
             self._visit(event, f"{name}[{number}]", (*path, number))
             number += 1
-        if not number and name:
-            self._found.empty.append(name)
+        if name:
+            (self._found.full if number else self._found.empty).append(name)
 
     def _skip(self, event: Any) -> None:
         """Read on to the end of the list whose item begins with ``event``."""
@@ -135,9 +135,10 @@ class _Pass:
 
     def _forget(self, marks: list[int]) -> None:
         """Remove what was added since there were so many values, arrays, empty and left out ones."""
-        for name in list(self._found.values)[marks[0] :]:
-            del self._found.values[name]
-        for found, mark in zip((self._found.arrays, self._found.empty, self._found.left_out), marks[1:], strict=True):
+        values, *lists = self._found
+        while len(values) > marks[0]:
+            values.popitem()  # type: ignore[attr-defined]  # the only mapping
+        for found, mark in zip(lists, marks[1:], strict=True):
             del found[mark:]  # type: ignore[attr-defined]  # of a list of lists, of arrays and of names
 
     def _add_array(self, event: Any, name: str, path: Path) -> None:

@@ -67,7 +67,8 @@ ODD = [
 def tree_of(number: int) -> str:
     chance = random.Random(number)
     body = ODD[number] if number < len(ODD) else "\n".join(f"{key}: {random_node(chance, 1)}" for key in KEYS[:7])
-    return f"{HEAD}one: &one 1\nmany: &many {{a: 1, list: [1, 2]}}\n{body}\n...\n"
+    rare = f"only: {{n{number}: {random_node(chance, 1)}}}\npair{number // 2}: {random_node(chance, 1)}"
+    return f"{HEAD}one: &one 1\nmany: &many {{a: 1, list: [1, 2]}}\n{body}\n{rare}\n...\n"
 
 
 def plain(value: Any) -> Any:

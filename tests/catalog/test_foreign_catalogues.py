@@ -15,7 +15,7 @@ from support.mounts import environment_in
 
 from asdffs.document.scanning import read_text
 from asdffs.workflows.catalog import indexing
-from asdffs.workflows.catalog.schema import _SCHEMA
+from asdffs.workflows.catalog.schema import _OLD_SCHEMA, _SCHEMA
 
 Call = Callable[..., Done]
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n"
@@ -77,14 +77,16 @@ def test_regression_the_database_of_another_program_is_never_changed(
         assert (mine.read_bytes(), [path.name for path in mine.parent.iterdir()]) == (before, ["mine.db"])
 
 
-@pytest.mark.parametrize(("mark", "version"), [(0, 2), (0, 1), (0x61736466, 1)])
+@pytest.mark.parametrize(("mark", "version"), [(0, 2), (0, 1), (0x61736466, 1), (0x61736466, 3)])
 def test_an_older_catalogue_is_made_anew(tmp_path: Path, call: Call, folder: Path, mark: int, version: int) -> None:
     """Those of asdffs 0.2 have no mark, but exactly our tables."""
     old = tmp_path / "old.db"
     row = "INSERT INTO files VALUES (1, x'2f67', '', 1, '', '', '', '', '', 1, 0);"
-    sqlite(old, f"{_SCHEMA} {row} PRAGMA user_version = {version}; PRAGMA application_id = {mark}")
+    sqlite(old, f"{_OLD_SCHEMA} {row} PRAGMA user_version = {version}; PRAGMA application_id = {mark}")
     assert "another version; 'asdffs index DIR' makes it" in call("find", "--catalog", old, "exists value").sentence
-    assert call("index", "--catalog", old, folder).code == 0
+    done = call("index", "--catalog", old, folder)
+    assert (done.code, "is made anew: index all its directories again" in done.err) == (0, True), done
+    assert call("index", "--catalog", old, folder).err == ""
     assert len(call("find", "--catalog", old, "not exists nothing").out.splitlines()) == 3
 
 

@@ -29,6 +29,7 @@ from asdffs.tree.conditions import MISSING, Mark, holds, parse_condition
 from asdffs.tree.lookups import Values
 from asdffs.workflows.catalog import chunks
 from asdffs.workflows.catalog.chunks import pack_column, unpack_column
+from asdffs.workflows.catalog.store import open_catalog
 
 Call = Callable[..., Done]
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
@@ -96,8 +97,10 @@ def by_opening(folder: Path, text: str) -> list[str]:
 def test_find_is_equal_to_opening_each_file(
     tmp_path: Path, call: Call, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also after files changed, came and went; with chunks of a few files."""
+    """Also after files changed, came and went; with chunks of a few files, or of few bytes."""
     monkeypatch.setattr("asdffs.workflows.catalog.indexing.FILES", 7)
+    for module in ("reading", "compacting") if seed == 1 else ():
+        monkeypatch.setattr(f"asdffs.workflows.catalog.{module}.WEIGHT", 30_000)
     folder = tmp_path / "archive"
     chance = random.Random(seed)
     for number in range(40):
@@ -142,11 +145,61 @@ def test_columns_keep_the_kinds_of_values() -> None:
         datetime.datetime(2026, 11, 24, 1, 2, 3, 4),
         datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
     ]
-    found = unpack_column(pack_column(values))
+    found = unpack_column(pack_column(values), len(values))
     assert [(type(value), value) for value in found] == [(type(value), value) for value in values]
     for damaged in (b"", b"nonsense", chunks.pack_column([1])[:-3]):
         with pytest.raises(ValueError, match="."):
-            unpack_column(damaged)
+            unpack_column(damaged, 1)
+
+
+def test_regression_each_path_had_a_place_for_each_file(tmp_path: Path, call: Call) -> None:
+    """Files with keys of their own, such as numbers of sources: 200 files of 5,000 keys took 2 GB."""
+    write_own_keys(tmp_path / "a", files=20, keys=300)
+    assert call("index", tmp_path / "a").code == 0
+    with open_catalog(str(tmp_path / "cache/asdffs/catalog.sqlite"), writable=False) as catalog:
+        ((chunk, files),) = catalog.chunks()
+        places = [list(values) for path, values in catalog.columns_of(chunk) if path.startswith("own.")]
+    assert (files, len(places), {len(one) for one in places}) == (20, 6000, {1})
+    names = [f"{tmp_path}/a/{number}.asdf" for number in range(20)]
+    for text, found in (
+        ("own.k7_299 == 299", names[7:8]),
+        ("own.k7_299 > 5 or own.k8_0 == 0", names[7:9]),
+        ("own.k7_1 == 2 or own.none == 3", []),
+        ("exists own and own", sorted(names)),
+        ("not exists own.k3_5 and n < 5", [*names[:3], names[4]]),
+    ):
+        assert call("find", text).out.splitlines() == found, text
+    rows = call("find", "--sql", "SELECT file, value FROM scalar WHERE path = 'own.k7_299'").out.splitlines()
+    assert rows == ["file\tvalue", f"{names[7]}\t299"]
+    assert call("find", "--columns", "own.k7_299,n", "own.k7_298 == 298").out.splitlines()[1:] == [
+        f"{names[7]}\t299\t7"
+    ]
+
+
+def test_a_chunk_ends_before_it_takes_much_memory(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after chunks are joined, and with several processes."""
+    for module in ("reading", "compacting"):
+        monkeypatch.setattr(f"asdffs.workflows.catalog.{module}.WEIGHT", 1 << 20)
+    write_own_keys(tmp_path / "a", files=20, keys=300)
+    for again in ((), (0, 5, 10, 15), (1, 6)):
+        for number in again:
+            os.utime(tmp_path / f"a/{number}.asdf")
+        assert call("index", tmp_path / "a").code == 0
+        with open_catalog(str(tmp_path / "cache/asdffs/catalog.sqlite"), writable=False) as catalog:
+            chunks = catalog.use_of_chunks()
+        assert sum(used for _, _, used, _ in chunks) == 20
+        assert len(chunks) > 1
+        assert max(weight for *_, weight in chunks) < 5 << 18
+    assert call("find", "exists own and n >= 0").out.count("\n") == 20
+
+
+def write_own_keys(folder: Path, *, files: int, keys: int) -> None:
+    folder.mkdir()
+    for number in range(files):
+        own = ", ".join(f"k{number}_{key}: {key}" for key in range(keys))
+        (folder / f"{number}.asdf").write_bytes(HEAD + f"{{n: {number}, own: {{{own}}}}}\n...\n".encode())
 
 
 def test_only_what_changed_is_read(tmp_path: Path, call: Call) -> None:
@@ -523,7 +576,8 @@ def test_kinds_of_columns() -> None:
         ("1", Kinds.TEXT),
         (datetime.date(2026, 1, 1), Kinds.TIME),
         (datetime.datetime(2026, 1, 1), Kinds.TIME),
-        (Mark.LEFT_OUT, Kinds.COLLECTION),
+        (Mark.FULL, Kinds.COLLECTION),
+        (Mark.LEFT_OUT, Kinds.COLLECTION | Kinds.LEFT_OUT),
         (None, Kinds.NONE),
         (MISSING, Kinds.NONE),
     ):

@@ -165,4 +165,42 @@ def test_a_dataset_in_a_bucket(tmp_path: Path, call: Call, folder: Path) -> None
         for key in keys:
             raw = s3.client.get_object(Bucket="bucket", Key=key)["Body"].read()
             assert raw == (tmp_path / "local" / key.removeprefix("set/")).read_bytes()
-        assert len(keys) == 3
+        assert len(keys) == 4
+
+
+def test_what_has_no_column_is_a_row(
+    tmp_path: Path, call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths that most files have get the columns; one file with very many paths does not end the export."""
+    own = ", ".join(f"k{number}: {number}" for number in range(50))
+    (folder / "many.asdf").write_bytes(HEAD + f"{{odd key: 1, own: {{{own}}}}}\n...\n".encode())
+    monkeypatch.setattr("asdffs.workflows.catalog.parquet._MOST", 20)
+    done = call("index", "--json", "--to", "parquet", tmp_path / "out", folder)
+    rows = dataset.dataset(tmp_path / "out/values").to_table().to_pylist()
+    assert (done.json["values"], "are in the table 'values'" in done.err) == (len(rows), True)
+    columns = [name for name in tables(tmp_path / "out")["files"].schema.names if not name.startswith("@")]
+    assert len(columns) == 20
+    assert set(VALUES) - {"deep"} < set(columns)
+    mine = [(row["path"], row["value"]) for row in rows if row["file"].endswith("many.asdf")]
+    there = [name for name in columns if name.startswith("own")]
+    assert {path: int(value) for path, value in mine} == {
+        f"own.k{n}": n for n in range(50) if f"own.k{n}" not in there
+    }
+
+
+def test_which_paths_are_written(tmp_path: Path, call: Call, folder: Path) -> None:
+    def columns(*words: str) -> list[str]:
+        assert call("index", "--force", "--to", "parquet", tmp_path / "out", *words).code == 0
+        found = tables(tmp_path / "out")["files"].schema.names
+        return [name for name in found if not name.startswith("@")]
+
+    assert call("index", folder).code == 0
+    every = columns()
+    assert columns("--columns", '"odd key",time') == ['"odd key"', "time"]
+    deep = [name for name in every if name.startswith("deep")]
+    assert columns("--columns", "deep") == deep != []
+    assert columns("--exclude", "deep,name") == [name for name in every if name not in (*deep, "name")]
+    assert columns("--columns", "deep", "--exclude", "deep.a") == [name for name in deep if name != "deep.a"]
+    assert call("index", "--columns", "name", folder).sentence.endswith(
+        "--columns and --exclude are for --to parquet"
+    )

@@ -17,8 +17,7 @@ from support.mounts import environment_in
 from support.s3_server import CREDENTIALS, S3, s3_server
 from support.samples import odd_file
 
-from asdffs.tree.conditions import MISSING
-from asdffs.workflows.catalog.chunks import unpack_column
+from asdffs.workflows.catalog.store import open_catalog
 
 pytestmark = pytest.mark.long
 
@@ -80,16 +79,12 @@ def folder(tmp_path: Path, objects: dict[str, bytes]) -> Path:
 def rows_of(catalog: Path, root: str) -> dict[str, object]:
     """Everything that a catalogue says of each file, by its path below ``root``; not its identity."""
     found: dict[str, object] = {}
+    with open_catalog(str(catalog), writable=False) as opened:
+        columns = [(path, chunk, values) for chunk, _ in opened.chunks() for path, values in opened.columns_of(chunk)]
     with sqlite3.connect(catalog) as sql:
-        columns = [
-            (path, chunk, unpack_column(packed))
-            for path, chunk, packed in sql.execute(
-                "SELECT p.path, chunk, packed FROM columns c JOIN paths p ON p.id = c.path"
-            )
-        ]
         facts = "id, path, size, standard, format, container, error, left_out, chunk, place"
         for number, path, *rest, chunk, place in sql.execute(f"SELECT {facts} FROM files").fetchall():
-            values = {name: repr(values[place]) for name, at, values in columns if at == chunk}
+            values = {name: repr(values[place]) for name, at, values in columns if at == chunk and place in values}
             arrays = sql.execute(
                 "SELECT path, source, shape, datatype, compression, offset FROM arrays WHERE file = ?", (number,)
             )
@@ -98,8 +93,7 @@ def rows_of(catalog: Path, root: str) -> dict[str, object]:
             )
             name = path.decode().removeprefix(root).replace("%20", " ")
             rest = [str(one).replace(path.decode(), "") for one in rest]
-            known = {key: value for key, value in values.items() if value != repr(MISSING)}
-            found[name] = (rest, known, sorted(map(repr, arrays)), sorted(map(repr, blocks)))
+            found[name] = (rest, values, sorted(map(repr, arrays)), sorted(map(repr, blocks)))
     sql.close()
     return found
 

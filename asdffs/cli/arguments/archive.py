@@ -35,6 +35,12 @@ indexed.
     parser.add_argument("--part", metavar="I/N", help="index only part I of N, as one of N machines")
     parser.add_argument("--merge", action="store_true", help="join the catalogues that are named instead of DIR")
     parser.add_argument("--to", nargs=2, metavar=("parquet", "OUT"), help="write the catalogue, or DIR, to OUT")
+    parser.add_argument(
+        "--columns", metavar="PATH,...", help="write only these values, and what is below them, to OUT"
+    )
+    parser.add_argument(
+        "--exclude", metavar="PATH,...", help="do not write these values, or what is below them, to OUT"
+    )
     parser.add_argument("--force", action="store_true", help="replace the dataset OUT")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--jobs", type=int, metavar="N", help="processes that read (default: one a processor)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from asdffs.workflows.catalog.chunks import FILES
+from asdffs.workflows.catalog.chunks import FILES, WEIGHT
 from asdffs.workflows.catalog.store import Catalog
 
 #: A chunk is packed with others if at most this part of ``FILES`` is in use.
@@ -20,16 +20,17 @@ def compact(catalog: Catalog) -> int:
 
     One that is left over is packed by itself if at most half of its places are in use.  Each join is one transaction.
     """
-    few = [(chunk, places, used) for chunk, places, used in catalog.use_of_chunks() if used <= FILES * _HALF]
+    few = [one for one in catalog.use_of_chunks() if one[2] <= FILES * _HALF]
     groups: list[list[int]] = []
-    count = FILES
-    for chunk, _, used in few:
-        if count + used > FILES:
+    count, heavy = FILES, 0
+    for chunk, _, used, weight in few:
+        if count + used > FILES or heavy + weight > WEIGHT:
             groups.append([])
-            count = 0
+            count = heavy = 0
         groups[-1].append(chunk)
         count += used
-    sparse = {chunk for chunk, places, used in few if used <= places * _HALF}
+        heavy += weight
+    sparse = {chunk for chunk, places, used, _ in few if used <= places * _HALF}
     wanted = [group for group in groups if len(group) > 1 or sparse.issuperset(group)]
     for group in wanted:
         catalog.join(group)

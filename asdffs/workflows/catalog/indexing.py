@@ -102,11 +102,11 @@ def update(
         read = unread = done = 0
         note(0, len(todo))
         with contextlib.closing(_chunks(todo, way)) as chunks:
-            for chunk, asked in chunks:
-                catalog.add(chunk.rows, chunk.columns)
+            for chunk in chunks:
+                catalog.add(chunk.rows, chunk.packed)
                 read += len(chunk.rows)
                 unread += sum(bool(row.error) for row in chunk.rows)
-                done += asked
+                done += chunk.asked
                 note(done, len(todo))
         missing = known.keys() - found.keys()
         gone = {path for path in missing if walk.is_gone(path, known[path], forget=forget)}
@@ -124,15 +124,16 @@ def _tell_kept(catalog: str, kept: Sequence[bytes]) -> None:
         logger.warning("%s: %s: the directory cannot be read, or is empty, as without a mount", catalog, told)
 
 
-def _chunks(todo: Sequence[bytes], way: Way) -> Generator[tuple[Chunk, int]]:
-    """Yield the chunks of the files ``todo``, each with the number of files that were asked for."""
-    if way.executor is None and (len(todo) < _FEW or way.jobs < 2):
-        for start in range(0, len(todo), FILES):
-            part = todo[start : start + FILES]
-            yield read_chunk(part, way.remote), len(part)
-        return
-    size = min(FILES, -(-len(todo) // way.jobs)) or 1
+def _chunks(todo: Sequence[bytes], way: Way) -> Generator[Chunk]:
+    """Yield the chunks of the files ``todo``.  What a chunk had no room for is read for another one."""
+    here = way.executor is None and (len(todo) < _FEW or way.jobs < 2)
+    size = FILES if here else min(FILES, -(-len(todo) // way.jobs)) or 1
     parts = deque(todo[start : start + size] for start in range(0, len(todo), size))
+    if here:
+        while parts:
+            part = parts.popleft()
+            yield _without_rest(read_chunk(part, way.remote), part, parts)
+        return
     waiting: deque[tuple[Future[Chunk], Sequence[bytes]]] = deque()
     with (way.executor or functools.partial(worker_processes, way.jobs, complete=False))() as pool:
         while parts or waiting:
@@ -140,7 +141,14 @@ def _chunks(todo: Sequence[bytes], way: Way) -> Generator[tuple[Chunk, int]]:
                 part = parts.popleft()
                 waiting.append((pool.submit(read_chunk, part, way.remote), part))
             future, part = waiting.popleft()
-            yield _result(pool, future, part, way), len(part)
+            yield _without_rest(_result(pool, future, part, way), part, parts)
+
+
+def _without_rest(chunk: Chunk, part: Sequence[bytes], parts: deque[Sequence[bytes]]) -> Chunk:
+    """Return ``chunk``, and put what it does not have of ``part`` back to the other parts."""
+    if chunk.asked < len(part):
+        parts.appendleft(part[chunk.asked :])
+    return chunk
 
 
 def _result(pool: Executor, future: Future[Chunk], part: Sequence[bytes], way: Way) -> Chunk:

@@ -6,6 +6,7 @@ the catalogue does not know it (``Mark``).  A file is read only if the answer de
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import os
@@ -22,8 +23,6 @@ from asdffs.workflows.catalog.store import Catalog
 
 #: The most steps of a path that may be a key or a number of an item; each of them doubles the names to look up.
 _MOST_NUMBERS: Final = 6
-#: The values at a path: chunk -> one for each place.
-_Column = dict[int, list[Any]]
 
 
 class Match(NamedTuple):
@@ -77,9 +76,9 @@ def candidates(
     catalog: Catalog, condition: Condition | None, roots: Sequence[bytes], wanted: Sequence[Path] = ()
 ) -> Iterator[Match]:
     """Yield the files below ``roots`` for which ``condition`` holds, or may hold; see ``find``."""
-    columns = _Columns(catalog)
+    chunks_with = functools.cache(catalog.chunks_with)
     for chunk, count in catalog.chunks():
-        here = columns.of_chunk(chunk, count)
+        here = functools.cache(_Columns(catalog, chunk, count, chunks_with).at)
         held = condition.holds_each(here) if condition is not None else [True] * count
         places = [place for place in range(count) if held[place] is not False]
         values = [here(path) for path in wanted] if places else []
@@ -98,61 +97,38 @@ def _value(values: Values, path: Path) -> Any:
 
 
 class _Columns:
-    """The values of all files at each path, and what the catalogue does not know of them."""
+    """The values of the ``count`` files of a chunk at each path, and what the catalogue does not know of them.
 
-    def __init__(self, catalog: Catalog) -> None:
+    ``chunks_with``: as of ``Catalog``.
+    """
+
+    def __init__(
+        self, catalog: Catalog, chunk: int, count: int, chunks_with: Callable[[str], dict[int, bool]]
+    ) -> None:
         self._catalog = catalog
-        self._read: dict[str, _Column] = {}
-        self._known: dict[Path, _Column] = {}
+        self._chunk = chunk
+        self._count = count
+        self._chunks_with = chunks_with
 
-    def of_chunk(self, chunk: int, count: int) -> Callable[[Path], Sequence[Any]]:
-        """Return the lookup of a condition for the ``count`` files of a chunk."""
-        nothing = [MISSING] * count
-        return lambda path: self._at(path).get(chunk, nothing)
-
-    def _at(self, path: Path) -> _Column:
-        found = self._known.get(path)
-        if found is None:
-            found = self._known[path] = self._stored(path)
-            self._doubt(path, found)
-        return found
-
-    def _stored(self, path: Path) -> _Column:
-        """Return the values at a path; a mapping or list whose content is in other columns is ``FULL``."""
-        found: _Column = {}
-        for name in _names(path):
-            for chunk, values in self._column(name).items():
-                _fill(found.setdefault(chunk, list(values)), values)
-        below = [one for name in _names(path) for one in self._catalog.names_below(name)]
-        left = {chunk: found.get(chunk, [MISSING] * count).count(MISSING) for chunk, count in self._chunks(below)}
-        for one in below:
-            if not any(left.values()):  # every file has something there: to read the other columns takes long
-                break
-            for chunk, values in self._catalog.columns(one).items():
-                here = found.setdefault(chunk, [MISSING] * len(values))
-                left[chunk] -= _fill(here, [MISSING if value is MISSING else Mark.FULL for value in values])
-        return found
-
-    def _chunks(self, wanted: object) -> list[tuple[int, int]]:
-        return self._catalog.chunks() if wanted else []
-
-    def _doubt(self, path: Path, here: _Column) -> None:
-        """Mark as unknown what is missing at ``path`` and may be there all the same."""
+    def at(self, path: Path) -> list[Any]:
+        """Return the values at ``path``, and ``UNKNOWN`` where there may be one all the same."""
+        found = [MISSING] * self._count
+        for name in names_of(path):
+            if self._chunk in self._chunks_with(name):
+                _fill(found, self._catalog.column(name, self._chunk, self._count))
         for length, step in enumerate(path):
-            for name in _names(path[:length]):
-                _mark(here, self._column(name), Mark.LEFT_OUT)
+            for name in names_of(path[:length]):
+                if self._chunks_with(name).get(self._chunk):
+                    _mark(found, self._catalog.column(name, self._chunk, self._count), Mark.LEFT_OUT)
             if (item_number(step) or 0) < 0:  # only the file knows how long the list is
-                _mark(here, self._at(path[:length]), Mark.FULL)
-        if not path or not _names(path):
-            _mark(here, {chunk: [MISSING] * count for chunk, count in self._catalog.chunks()}, MISSING)
-
-    def _column(self, name: str) -> _Column:
-        if name not in self._read:
-            self._read[name] = self._catalog.columns(name)
-        return self._read[name]
+                _mark(found, self.at(path[:length]), Mark.FULL)
+        if not path or not names_of(path):
+            _mark(found, [MISSING] * self._count, MISSING)
+        return found
 
 
-def _names(path: Path) -> list[str]:
+@functools.lru_cache(maxsize=1 << 8)
+def names_of(path: Path) -> list[str]:
     """Return how the catalogue may call ``path``, whose numbers are items or keys; none if these are too many."""
     numbers = list(map(item_number, path))
     ways = [(step,) if number is None else (number, str(step)) for step, number in zip(path, numbers, strict=True)]
@@ -161,20 +137,13 @@ def _names(path: Path) -> list[str]:
     return [format_path(steps) for steps in itertools.product(*ways)]
 
 
-def _fill(here: list[Any], values: Sequence[Any]) -> int:
-    """Add ``values`` to ``here`` where nothing is, and return how many these are."""
-    if MISSING not in here:
-        return 0
-    new = [n for n, value in enumerate(values) if value is not MISSING and here[n] is MISSING]
-    for number in new:
-        here[number] = values[number]
-    return len(new)
+def _fill(here: list[Any], values: Sequence[Any]) -> None:
+    """Add ``values`` to ``here`` where nothing is."""
+    here[:] = [other if one is MISSING else one for one, other in zip(here, values, strict=True)]
 
 
-def _mark(here: _Column, others: _Column, sign: object) -> None:
+def _mark(here: list[Any], others: Sequence[Any], sign: object) -> None:
     """Mark as unknown what is missing in ``here`` where ``others`` have ``sign``."""
-    for chunk, values in others.items():
-        if sign in values:
-            known = here.get(chunk, [MISSING] * len(values))
-            pairs = zip(known, values, strict=True)
-            here[chunk] = [Mark.UNKNOWN if one is MISSING and other is sign else one for one, other in pairs]
+    here[:] = [
+        Mark.UNKNOWN if one is MISSING and other is sign else one for one, other in zip(here, others, strict=True)
+    ]

@@ -5,10 +5,8 @@ A file that cannot be read has a row with the reason, never an error: an archive
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.codecs.base import name_of
@@ -24,7 +22,8 @@ from asdffs.tree.conditions import Mark
 from asdffs.tree.ndarrays import Ndarray
 from asdffs.tree.paths import format_path
 from asdffs.tree.scalars import Scalars, read_scalars
-from asdffs.workflows.catalog.chunks import Column, pack_columns
+from asdffs.workflows.ahead import read_ahead
+from asdffs.workflows.catalog.chunks import WEIGHT, Packed, Packer
 from asdffs.workflows.catalog.store import FileRow
 
 if TYPE_CHECKING:
@@ -34,16 +33,17 @@ if TYPE_CHECKING:
 #: The most block headers that are read of one file.
 _MOST_BLOCKS: Final = 10_000
 _MOST_SENTENCE: Final = 500
-#: How many remote files are read at a time, and bytes of the header of a block.
-_AT_ONCE: Final = 16
+#: Bytes of the header of a block, and bytes of memory that the row of an array or of a block takes.
 _HEADER: Final = 64
+_ROW: Final = 400
 
 
 class Chunk(NamedTuple):
-    """Rows of files, and their columns."""
+    """Rows of files, and their scalars.  ``asked``: how many files were looked at."""
 
     rows: list[FileRow]
-    columns: dict[str, Column]
+    packed: Packed
+    asked: int
 
 
 def identity_of(status: os.stat_result) -> str:
@@ -57,17 +57,20 @@ def version_of(found: Validator) -> str:
 
 
 def read_chunk(paths: Sequence[bytes], remote: RemoteOptions | None = None) -> Chunk:
-    """Read files, and return their rows and columns.  Files that are gone have no row.
+    """Read the first files, as many as one chunk takes, and return them.  Files that are gone have no row.
 
     ``remote``: settings for remote files.  Several of these are read at a time, because each waits for its server.
     """
-    if any(is_remote(os.fsdecode(path)) for path in paths):
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            found = list(threads.map(functools.partial(read_file, remote=remote), paths))
-    else:
-        found = list(map(read_file, paths))
-    read = [one for one in found if one is not None]
-    return Chunk([row for row, _ in read], pack_columns([scalars for _, scalars in read]))
+    rows, packer, asked, more = list[FileRow](), Packer(), 0, 0
+    for _, read in read_ahead(list(map(os.fsdecode, paths)), lambda name: read_file(os.fsencode(name), remote)):
+        asked += 1
+        if (found := read()) is not None:
+            rows.append(found[0])
+            packer.add(found[1])
+            more += _ROW * (len(found[0].arrays) + len(found[0].blocks))
+        if packer.weight + more > WEIGHT:
+            break
+    return Chunk(rows, packer.packed(), asked)
 
 
 def read_file(path: bytes, remote: RemoteOptions | None = None) -> tuple[FileRow, dict[str, Any]] | None:
@@ -139,9 +142,10 @@ def _read(path: bytes, identity: str, size: int, backend: Backend) -> tuple[File
 
 
 def _marks(found: Scalars) -> dict[str, Mark]:
-    """Return what is there and has no scalars in the catalogue."""
+    """Return what is there and is no scalar."""
     left_out = [*found.left_out, *(format_path(array.path) for array in found.arrays)]
-    return dict.fromkeys(found.empty, Mark.EMPTY) | dict.fromkeys(left_out, Mark.LEFT_OUT)
+    full = dict.fromkeys(found.empty, Mark.EMPTY) | dict.fromkeys(found.full, Mark.FULL)
+    return full | dict.fromkeys(left_out, Mark.LEFT_OUT)
 
 
 def _blocks(part: Backend, layout: Layout) -> list[tuple[Any, ...]]:

@@ -8,6 +8,7 @@ views.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
 import sqlite3
@@ -17,12 +18,15 @@ from typing import Any, Final
 from asdffs.errors import Remedy, StorageError
 from asdffs.workflows.catalog.sql import prepare
 
+logger = logging.getLogger(__name__)
+
 #: What ``application_id`` is in the header of a catalogue: "asdf".  Catalogues of asdffs 0.2 have 0.
 _APPLICATION: Final = 0x61736466
 _APPLICATION_AT: Final = slice(68, 72)
 #: Changes whenever the tables do, or what they say; an older catalogue is made anew.
-_VERSION: Final = 3
-_SCHEMA: Final = """
+_VERSION: Final = 4
+#: The tables of versions 1 to 3, and those that version 4 has as well.
+_OLD_SCHEMA: Final = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, identity TEXT NOT NULL, size INTEGER NOT NULL,
     standard TEXT, format TEXT, container TEXT, error TEXT, left_out TEXT,
@@ -43,6 +47,13 @@ CREATE TABLE blocks (
     compression TEXT, error TEXT);
 CREATE INDEX blocks_by_file ON blocks (file);
 """
+_SCHEMA: Final = f"""{_OLD_SCHEMA}
+CREATE TABLE weights (chunk INTEGER PRIMARY KEY, weight INTEGER NOT NULL);
+CREATE TABLE rare (
+    path INTEGER NOT NULL, chunk INTEGER NOT NULL, place INTEGER NOT NULL, kinds INTEGER NOT NULL,
+    value TEXT NOT NULL, PRIMARY KEY (path, chunk, place)) WITHOUT ROWID;
+CREATE INDEX rare_by_chunk ON rare (chunk, path);
+"""
 #: Seconds to wait for another process that writes.
 _WAIT: Final = 60.0
 
@@ -56,7 +67,7 @@ def connect(path: str, *, writable: bool) -> sqlite3.Connection:
     try:
         if mark not in (None, _APPLICATION):
             with closing(_connected(path, "mode=ro&immutable=1")) as found:  # changes nothing, whosever it is
-                if _tables_of(found) != _our_tables() or mark:
+                if mark or _tables_of(found) not in _our_tables():
                     raise _foreign(path)
         connection = _connected(path, "mode=rwc" if writable else "mode=ro")
         try:
@@ -102,6 +113,8 @@ def _bring_up(connection: sqlite3.Connection, path: str, *, writable: bool) -> N
         raise StorageError("is empty or of another version", path=path, remedy=Remedy.INDEX)
     connection.execute("BEGIN IMMEDIATE")
     if not _is_current(connection, path):  # another process may just have made them
+        if _tables_of(connection):
+            logger.warning("%s: is of another version, and is made anew: index all its directories again", path)
         for name in re.findall(r"CREATE TABLE (\w+)", _SCHEMA):
             connection.execute(f"DROP TABLE IF EXISTS {name}")
         for statement in _SCHEMA.split(";"):
@@ -114,7 +127,7 @@ def _bring_up(connection: sqlite3.Connection, path: str, *, writable: bool) -> N
 def _is_current(connection: sqlite3.Connection, path: str) -> bool:
     """Return whether the catalogue has our tables of this version; raise ``StorageError`` if it has any others."""
     tables = _tables_of(connection)
-    if tables and tables != _our_tables():
+    if tables and tables not in _our_tables():
         raise _foreign(path)
     marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
     return bool(tables) and marks == [_APPLICATION, _VERSION]
@@ -131,7 +144,11 @@ def _tables_of(connection: sqlite3.Connection) -> list[Any]:
 
 
 @functools.cache
-def _our_tables() -> list[Any]:
-    with closing(sqlite3.connect(":memory:")) as empty:
-        empty.executescript(_SCHEMA)
-        return _tables_of(empty)
+def _our_tables() -> list[list[Any]]:
+    """Return what catalogues of each version define."""
+    found = []
+    for schema in (_SCHEMA, _OLD_SCHEMA):
+        with closing(sqlite3.connect(":memory:")) as empty:
+            empty.executescript(schema)
+            found.append(_tables_of(empty))
+    return found

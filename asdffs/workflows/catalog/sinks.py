@@ -16,7 +16,7 @@ from asdffs.storage.remote.urls import is_remote
 logger = logging.getLogger(__name__)
 
 #: The tables of a dataset: the names of their directories.
-TABLES: Final = ("files", "arrays", "blocks")
+TABLES: Final = ("files", "values", "arrays", "blocks")
 _PART: Final = re.compile(rf"(?:{'|'.join(TABLES)})/part-\d{{6,}}\.parquet\Z")
 
 

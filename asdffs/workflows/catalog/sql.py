@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from asdffs.errors import StorageError
-from asdffs.workflows.catalog.chunks import unpack_json
+from asdffs.workflows.catalog.chunks import unpack_json, unpack_value_json
 
 #: What ``--sql`` may read; made for each connection.
 _VIEWS: Final = """
@@ -18,14 +18,19 @@ CREATE TEMP VIEW array AS SELECT shown(f.path) AS file, a.path, a.source, a.shap
 CREATE TEMP VIEW block AS SELECT shown(f.path) AS file, b.number, b.offset, b.size, b.stored, b.compression, b.error
     FROM main.blocks b JOIN main.files f ON f.id = b.file;
 CREATE TEMP VIEW scalar AS SELECT shown(f.path) AS file, p.path AS path, v.value AS value
-    FROM main.paths p JOIN main.columns c ON c.path = p.id JOIN json_each(unpacked(c.packed)) v
-    JOIN main.files f ON f.chunk = c.chunk AND f.place = v.key WHERE v.type != 'array';
+    FROM main.paths p JOIN main.columns c ON c.path = p.id JOIN main.chunks k ON k.chunk = c.chunk
+    JOIN json_each(unpacked(c.packed, k.places)) v
+    JOIN main.files f ON f.chunk = c.chunk AND f.place = v.key WHERE v.type != 'array'
+    UNION ALL SELECT shown(f.path), p.path, v.value
+    FROM main.paths p JOIN main.rare r ON r.path = p.id JOIN json_each(unpacked(r.value)) v
+    JOIN main.files f ON f.chunk = r.chunk AND f.place = r.place WHERE v.type != 'array';
 """
 
 
 def prepare(connection: sqlite3.Connection) -> None:
     """Define the functions that the views use."""
-    connection.create_function("unpacked", 1, unpack_json, deterministic=True)
+    connection.create_function("unpacked", 1, unpack_value_json, deterministic=True)
+    connection.create_function("unpacked", 2, unpack_json, deterministic=True)
     connection.create_function("shown", 1, shown, deterministic=True)
 
 

@@ -1,28 +1,34 @@
 """The file of a catalogue: SQLite.  One process writes; any number read meanwhile.
 
 Tables ``files``, ``arrays`` and ``blocks`` have rows that SQL may read (docs/catalog.md).  Scalars are in ``columns``
-(``chunks``).  A file belongs to one place of one chunk.  A file that changed gets a place in a new chunk, and nobody
-looks at the old one.  Each chunk is one transaction, so a kill loses one chunk at most.
+and ``rare`` (``chunks``).  A file belongs to one place of one chunk.  A file that changed gets a place in a new one,
+and nobody looks at the old place.  Each chunk is one transaction, so a kill loses one chunk at most.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import operator
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from asdffs.errors import MissingFileError, Remedy, StorageError
 from asdffs.tree.conditions import MISSING
-from asdffs.workflows.catalog.chunks import FILES, Column, Kinds, column_of, unpack_column
+from asdffs.workflows.catalog.chunks import FILES, Kinds, Packed, Packer, dense, unpack, unpack_column
 from asdffs.workflows.catalog.schema import connect, uri_of
 from asdffs.workflows.catalog.sql import select
 
 _COPY_COLUMNS: Final = """
 INSERT INTO columns SELECT mine.id, c.chunk + ?, c.kinds, c.packed
     FROM part.columns c JOIN part.paths its ON its.id = c.path JOIN main.paths mine ON mine.path = its.path
+"""
+_COPY_RARE: Final = """
+INSERT INTO rare SELECT mine.id, r.chunk + ?, r.place, r.kinds, r.value
+    FROM part.rare r JOIN part.paths its ON its.id = r.path JOIN main.paths mine ON mine.path = its.path
 """
 _COPY_ARRAYS: Final = """
 INSERT INTO arrays SELECT file + ?, path, source, shape, datatype, compression, offset FROM part.arrays
@@ -63,7 +69,6 @@ class Catalog:
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self.path = path
         self._sql = connection
-        self._paths: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -86,39 +91,47 @@ class Catalog:
         rows = self._sql.execute("SELECT path, identity FROM files WHERE " + _BELOW, _below(root))
         return dict(rows.fetchall())
 
-    def add(self, files: Sequence[FileRow], columns: Mapping[str, Column]) -> None:
-        """Add a chunk of files with their columns; what was known of these files is replaced."""
+    def add(self, files: Sequence[FileRow], packed: Packed) -> None:
+        """Add a chunk of files with their scalars; what was known of these files is replaced."""
         with self._sql:
             self._sql.execute("BEGIN IMMEDIATE")
-            chunk = self._sql.execute("INSERT INTO chunks VALUES (NULL, ?)", (len(files),)).lastrowid
-            assert chunk is not None
+            chunk = self._insert_chunk(len(files), packed)
             for place, row in enumerate(files):
                 self._remove(row.path)
                 self._insert(row, chunk, place)
-            self._insert_columns(chunk, columns)
             self._drop_unused()
 
-    def _insert_columns(self, chunk: int, columns: Mapping[str, Column]) -> None:
-        rows = [(self._path_id(path), chunk, one.kinds.value, one.packed) for path, one in columns.items()]
-        self._sql.executemany("INSERT INTO columns VALUES (?, ?, ?, ?)", rows)
+    def _insert_chunk(self, places: int, packed: Packed) -> int:
+        """Add a chunk, and return its number."""
+        chunk = self._sql.execute("INSERT INTO chunks VALUES (NULL, ?)", (places,)).lastrowid
+        assert chunk is not None
+        self._sql.execute("INSERT INTO weights VALUES (?, ?)", (chunk, packed.weight))
+        paths = dict.fromkeys(itertools.chain(packed.columns, (one.path for one in packed.rare)))
+        self._sql.executemany("INSERT OR IGNORE INTO paths (path) VALUES (?)", ((path,) for path in paths))
+        self._sql.executemany(
+            "INSERT INTO columns SELECT id, ?, ?, ? FROM paths WHERE path = ?",
+            ((chunk, one.kinds.value, one.packed, path) for path, one in packed.columns.items()),
+        )
+        self._sql.executemany(
+            "INSERT INTO rare SELECT id, ?, ?, ?, ? FROM paths WHERE path = ?",
+            ((chunk, one.place, one.kinds.value, one.value, one.path) for one in packed.rare),
+        )
+        return chunk
 
     def join(self, chunks: Sequence[int]) -> None:
         """Put the files of some chunks into one new chunk, without the places that are not in use."""
         with self._sql, _damage(self.path):
             self._sql.execute("BEGIN IMMEDIATE")
-            files = [row for chunk in chunks for row in self._places_of(chunk)]
-            new = self._sql.execute("INSERT INTO chunks VALUES (NULL, ?)", (len(files),)).lastrowid
-            assert new is not None
-            values: dict[str, list[Any]] = {}
-            start = 0
+            files, packer = list[int](), Packer()
             for chunk in chunks:
-                kept = [place for _, place in self._places_of(chunk)]
-                for path, column in self.columns_of(chunk):
-                    here = values.setdefault(path, [MISSING] * len(files))
-                    here[start : start + len(kept)] = [column[place] for place in kept]
-                start += len(kept)
-            self._insert_columns(new, {path: column_of(column) for path, column in values.items()})
-            moved = [(new, place, number) for place, (number, _) in enumerate(files)]
+                kept = self._places_of(chunk)
+                places = {place: packer.files + number for number, (_, place) in enumerate(kept)}
+                for path, values in self.columns_of(chunk):
+                    packer.join(path, {places[place]: value for place, value in values.items() if place in places})
+                files += (number for number, _ in kept)
+                packer.files = len(files)
+            new = self._insert_chunk(len(files), packer.packed())
+            moved = [(new, place, number) for place, number in enumerate(files)]
             self._sql.executemany("UPDATE files SET chunk = ?, place = ? WHERE id = ?", moved)
             self._drop_unused()
 
@@ -160,7 +173,9 @@ class Catalog:
         for statement, arguments in (
             ("INSERT OR IGNORE INTO paths (path) SELECT path FROM part.paths", ()),
             ("INSERT INTO chunks SELECT chunk + ?, places FROM part.chunks", (chunk,)),
+            ("INSERT INTO weights SELECT chunk + ?, weight FROM part.weights", (chunk,)),
             (_COPY_COLUMNS, (chunk,)),
+            (_COPY_RARE, (chunk,)),
             (_COPY_FILES, (file, chunk)),
             (_COPY_ARRAYS, (file,)),
             (_COPY_BLOCKS, (file,)),
@@ -173,8 +188,8 @@ class Catalog:
         """Remove chunks of which no place is in use."""
         unused = self._sql.execute("SELECT chunk FROM chunks WHERE chunk NOT IN (SELECT chunk FROM files)").fetchall()
         for chunk in unused:
-            self._sql.execute("DELETE FROM columns WHERE chunk = ?", chunk)
-            self._sql.execute("DELETE FROM chunks WHERE chunk = ?", chunk)
+            for table in ("columns", "rare", "weights", "chunks"):
+                self._sql.execute(f"DELETE FROM {table} WHERE chunk = ?", chunk)
 
     def _insert(self, row: FileRow, chunk: int, place: int) -> None:
         done = self._sql.execute(
@@ -196,14 +211,6 @@ class Catalog:
         for table, column in (("arrays", "file"), ("blocks", "file"), ("files", "id")):
             self._sql.execute(f"DELETE FROM {table} WHERE {column} = ?", found)
         return 1
-
-    def _path_id(self, path: str) -> int:
-        known = self._paths.get(path)
-        if known is None:
-            self._sql.execute("INSERT OR IGNORE INTO paths (path) VALUES (?)", (path,))
-            (known,) = self._sql.execute("SELECT id FROM paths WHERE path = ?", (path,)).fetchone()
-            self._paths[path] = known
-        return known
 
     # -- reading ------------------------------------------------------------
 
@@ -233,40 +240,64 @@ class Catalog:
         query = f"SELECT count(*) FROM files WHERE error != '' AND ({below})"
         return int(self._sql.execute(query, [one for root in roots for one in _below(root)]).fetchone()[0])
 
-    def columns(self, path: str) -> dict[int, list[Any]]:
-        """Return the values at a dotted path: chunk -> one value for each place.  Raises ``StorageError``."""
-        rows = self._sql.execute(
-            "SELECT chunk, places, packed FROM columns JOIN chunks USING (chunk) "
-            "WHERE path = (SELECT id FROM paths WHERE path = ?)",
-            (path,),
-        )
-        with _damage(self.path):
-            return {chunk: _checked(unpack_column(packed), places) for chunk, places, packed in rows}
+    def chunks_with(self, path: str) -> dict[int, bool]:
+        """Return the chunks that have something at a dotted path, and whether it is left out in any file."""
+        each = "SELECT chunk, kinds FROM {} WHERE path = (SELECT id FROM paths WHERE path = ?1)"
+        query = f"{each.format('columns')} UNION ALL {each.format('rare')}"
+        left_out = f"SELECT chunk, max(kinds & {Kinds.LEFT_OUT.value}) FROM ({query}) GROUP BY chunk"
+        return {chunk: bool(sign) for chunk, sign in self._sql.execute(left_out, (path,))}
 
-    def columns_of(self, chunk: int) -> Iterator[tuple[str, list[Any]]]:
-        """Yield dotted path and values of each column of a chunk.  Raises ``ValueError`` if one is damaged."""
-        rows = self._sql.execute(
+    def column(self, path: str, chunk: int, places: int) -> list[Any]:
+        """Return the values at a dotted path for the ``places`` of a chunk.  Raises ``StorageError``."""
+        here = "WHERE path = (SELECT id FROM paths WHERE path = ?) AND chunk = ?"
+        with _damage(self.path):
+            found = self._sql.execute(f"SELECT packed FROM columns {here}", (path, chunk)).fetchone()
+            if found is not None:
+                return unpack_column(found[0], places)
+            rows = self._sql.execute(f"SELECT place, value FROM rare {here}", (path, chunk))
+            return dense({place: unpack(value) for place, value in rows}, places)
+
+    def columns_of(self, chunk: int) -> Iterator[tuple[str, dict[int, Any]]]:
+        """Yield each dotted path of a chunk, and what the files at some places of it have there.
+
+        Raises ``ValueError`` if it is damaged.
+        """
+        columns = self._sql.execute(
             "SELECT p.path, places, packed FROM columns c JOIN paths p ON p.id = c.path JOIN chunks USING (chunk) "
             "WHERE c.chunk = ?",
             (chunk,),
         )
-        for path, places, packed in rows:
-            yield path, _checked(unpack_column(packed), places)
+        for path, places, packed in columns:
+            values = enumerate(unpack_column(packed, places))
+            yield path, {place: value for place, value in values if value is not MISSING}
+        rows = self._sql.execute(
+            "SELECT p.path, place, value FROM rare r JOIN paths p ON p.id = r.path WHERE chunk = ? "
+            "ORDER BY r.path, place",
+            (chunk,),
+        )
+        for path, found in itertools.groupby(rows, operator.itemgetter(0)):
+            yield path, {place: unpack(value) for _, place, value in found}
 
-    def kinds(self) -> dict[str, Kinds]:
-        """Return the kinds of values at each dotted path, in all files."""
-        found: dict[str, Kinds] = {}
-        for path, kinds in self._sql.execute(
-            "SELECT DISTINCT p.path, c.kinds FROM columns c JOIN paths p ON p.id = c.path"
-        ):
-            found[path] = found.get(path, Kinds.NONE) | Kinds(kinds)
-        return found
+    def kinds(self, most: int, wanted: Callable[[str], bool]) -> dict[str, Kinds]:
+        """Return the kinds of the scalars at ``wanted`` paths: at most so many, those that most files have."""
+        self._sql.create_function("wanted", 1, wanted, deterministic=True)
+        kinds = " | ".join(f"max(kinds & {kind.value})" for kind in Kinds)
+        rows = self._sql.execute(
+            f"SELECT p.path, {kinds} AS found FROM ("
+            "SELECT path, kinds, places AS files FROM columns JOIN chunks USING (chunk) "
+            "UNION ALL SELECT path, kinds, 1 FROM rare) f JOIN paths p ON p.id = f.path "
+            f"WHERE wanted(p.path) GROUP BY f.path HAVING found & {(~Kinds.NONE).scalars.value} "
+            "ORDER BY sum(files) DESC, p.path LIMIT ?",
+            (most,),
+        )
+        return {path: Kinds(found).scalars for path, found in rows}
 
-    def use_of_chunks(self) -> list[tuple[int, int, int]]:
-        """Return each chunk with the number of its places, and how many of these are in use."""
+    def use_of_chunks(self) -> list[tuple[int, int, int, int]]:
+        """Return each chunk with the number of its places, how many of these are in use, and its weight."""
         return self._sql.execute(
-            "SELECT c.chunk, CAST(c.places AS INTEGER), count(f.id) "
-            "FROM chunks c LEFT JOIN files f ON f.chunk = c.chunk GROUP BY c.chunk ORDER BY c.chunk"
+            "SELECT c.chunk, CAST(c.places AS INTEGER), count(f.id), coalesce(CAST(w.weight AS INTEGER), 0) "
+            "FROM chunks c LEFT JOIN weights w ON w.chunk = c.chunk LEFT JOIN files f ON f.chunk = c.chunk "
+            "GROUP BY c.chunk ORDER BY c.chunk"
         ).fetchall()
 
     def rows_of(self, table: str, chunk: int, roots: Sequence[bytes]) -> list[tuple[Any, ...]]:
@@ -275,7 +306,7 @@ class Catalog:
         Of ``files``: path, place, and what a ``FileRow`` has from ``size`` to ``left_out``.  Of ``arrays`` and
         ``blocks``: the path of the file, and the columns of the table.
         """
-        below = " OR ".join("(f." + _BELOW[1:].replace("substr(path", "substr(f.path") for _ in roots) or "1"
+        below = " OR ".join(_BELOW.replace("path", "f.path") for _ in roots) or "1"
         queries = {
             "files": "SELECT f.path, place, size, standard, format, container, error, left_out FROM files f",
             "arrays": "SELECT f.path, a.path, source, shape, datatype, compression, offset "
@@ -287,13 +318,6 @@ class Catalog:
         return self._sql.execute(
             f"{queries[table]} WHERE f.chunk = ? AND ({below}) ORDER BY place", arguments
         ).fetchall()
-
-    def names_below(self, path: str) -> list[str]:
-        """Return the dotted paths below ``path``, which is a mapping or a list in some files."""
-        rows = self._sql.execute(
-            "SELECT path FROM paths WHERE substr(path, 1, ?) IN (?, ?)", (len(path) + 1, f"{path}.", f"{path}[")
-        )
-        return [name for (name,) in rows]
 
     def counts(self) -> tuple[int, int]:
         """Return how many files there are, and how many of them could not be read."""
@@ -324,20 +348,13 @@ def open_catalog(path: str, *, writable: bool) -> Catalog:
     return Catalog(path, connect(path, writable=writable))
 
 
-_BELOW: Final = "(path = ? OR substr(path, 1, ?) = ?)"
+_BELOW: Final = "(path = ? OR (path > ? AND path < ?))"
 
 
-def _below(root: bytes) -> tuple[bytes, int, bytes]:
-    """Return the arguments of ``_BELOW`` for a directory or file."""
-    start = root if root.endswith(b"/") else root + b"/"
-    return root, len(start), start
-
-
-def _checked(values: list[Any], places: int) -> list[Any]:
-    """Return the values of a column.  Raises ``ValueError`` if they are not as many as the places of its chunk."""
-    if len(values) != places:
-        raise ValueError(f"a column has {len(values)} values for {places} places")
-    return values
+def _below(root: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the arguments of ``_BELOW`` for a directory or file: all from ``ROOT/`` up to ``ROOT0`` is below it."""
+    start = root.removesuffix(b"/")
+    return root, start + b"/", start + b"0"
 
 
 @contextlib.contextmanager
