@@ -176,6 +176,10 @@ class StorageError(AsdffsError):
     """Base class of errors between the document and the disk."""
 
 
+class NotCatalogError(StorageError):
+    """The file is no catalogue of many files, or a damaged one."""
+
+
 class RemoteError(StorageError):
     """A remote file cannot be read: the server refuses, does not answer, or cannot be reached."""
 

@@ -124,7 +124,7 @@ def _export_chunk(
     more = list[tuple[str, str, str | None]]()
     for path, values in catalog.columns_of(chunk):
         if path in types:
-            table[path] = _array([values.get(place, MISSING) for place in names], types[path])
+            table[path] = _array([values.get(place, MISSING) for _, place, *_ in files], types[path])
         elif wanted(path):
             told = ((names[place], path, _text(value)) for place, value in values.items() if place in names)
             more += (row for row in told if row[2] is not None)

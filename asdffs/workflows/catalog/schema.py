@@ -15,8 +15,9 @@ import sqlite3
 from contextlib import closing
 from typing import Any, Final
 
-from asdffs.errors import Remedy, StorageError
+from asdffs.errors import NotCatalogError, Remedy, StorageError
 from asdffs.workflows.catalog.sql import prepare
+from asdffs.workflows.catalog.sqlite_errors import error_of
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +76,11 @@ def connect(path: str, *, writable: bool) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    except sqlite3.DatabaseError as err:
-        remedy = Remedy.INDEX_ANEW if mark == _APPLICATION else Remedy.OTHER_CATALOG
-        raise StorageError(f"is no catalogue ({err})", path=path, remedy=remedy) from err
+    except sqlite3.Error as err:
+        error = error_of(err, path)
+        if isinstance(error, NotCatalogError) and mark != _APPLICATION:
+            error = NotCatalogError(f"is no catalogue ({err})", path=path, remedy=Remedy.OTHER_CATALOG)
+        raise error from err
     return connection
 
 
@@ -133,9 +136,9 @@ def _is_current(connection: sqlite3.Connection, path: str) -> bool:
     return bool(tables) and marks == [_APPLICATION, _VERSION]
 
 
-def _foreign(path: str) -> StorageError:
+def _foreign(path: str) -> NotCatalogError:
     sentence = "is no catalogue: it has tables, views or triggers that asdffs did not make"
-    return StorageError(sentence, path=path, remedy=Remedy.OTHER_CATALOG)
+    return NotCatalogError(sentence, path=path, remedy=Remedy.OTHER_CATALOG)
 
 
 def _tables_of(connection: sqlite3.Connection) -> list[Any]:

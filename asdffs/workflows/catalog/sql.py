@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final
 
-from asdffs.errors import StorageError
 from asdffs.workflows.catalog.chunks import unpack_json, unpack_value_json
+from asdffs.workflows.catalog.sqlite_errors import sqlite_errors
 
 #: What ``--sql`` may read; made for each connection.
 _VIEWS: Final = """
@@ -34,19 +34,17 @@ def prepare(connection: sqlite3.Connection) -> None:
     connection.create_function("shown", 1, shown, deterministic=True)
 
 
-def select(connection: sqlite3.Connection, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """Return the names of the columns and the rows of a SELECT.
+def select(connection: sqlite3.Connection, query: str, path: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """Return the names of the columns and the rows of a SELECT over the catalogue at ``path``.
 
-    ``connection`` can do nothing else from now on.  Raises ``StorageError`` with what SQLite says.
+    ``connection`` can do nothing else from now on.  Raises ``UsageError`` with what SQLite says, and as ``error_of``.
     """
     connection.executescript(_VIEWS)
     connection.execute("PRAGMA query_only = 1")
     connection.set_authorizer(_authorize)
-    try:
+    with sqlite_errors(path, typed=True):
         done = connection.execute(query)
-    except (sqlite3.Error, sqlite3.Warning) as err:
-        raise StorageError(f"SQLite says: {err}") from err
-    return [name for name, *_ in done.description or ()], _rows(done)
+    return [name for name, *_ in done.description or ()], _rows(done, path)
 
 
 def shown(path: bytes) -> str:
@@ -54,11 +52,9 @@ def shown(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
 
 
-def _rows(done: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
-    try:
+def _rows(done: sqlite3.Cursor, path: str) -> Iterator[tuple[Any, ...]]:
+    with sqlite_errors(path, typed=True):
         yield from done
-    except sqlite3.Error as err:
-        raise StorageError(f"SQLite says: {err}") from err
 
 
 def _authorize(action: int, *_: Any) -> int:

@@ -16,11 +16,12 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from asdffs.errors import MissingFileError, Remedy, StorageError
+from asdffs.errors import MissingFileError, NotCatalogError, Remedy
 from asdffs.tree.conditions import MISSING
-from asdffs.workflows.catalog.chunks import FILES, Kinds, Packed, Packer, dense, unpack, unpack_column
+from asdffs.workflows.catalog.chunks import FILES, WEIGHT, Kinds, Packed, Packer, dense, unpack, unpack_column
 from asdffs.workflows.catalog.schema import connect, uri_of
 from asdffs.workflows.catalog.sql import select
+from asdffs.workflows.catalog.sqlite_errors import error_of
 
 _COPY_COLUMNS: Final = """
 INSERT INTO columns SELECT mine.id, c.chunk + ?, c.kinds, c.packed
@@ -41,6 +42,16 @@ INSERT INTO files
     SELECT id + ?, path, identity, size, standard, format, container, error, left_out, chunk + ?, place
     FROM part.files
 """
+#: Types are asked for: a file that is damaged, or that others wrote, may have any.
+_PLACES: Final = "SELECT CAST(path AS BLOB), CAST(place AS INTEGER) FROM files"
+#: The columns of a table that are exported behind the path of the file, and where they are.
+_EXPORTED: Final = {
+    "files": ("place size standard format container error left_out", "files f"),
+    "arrays": ("a.path source shape datatype compression offset", "files f JOIN arrays a ON a.file = f.id"),
+    "blocks": ("number offset b.size stored compression b.error", "files f JOIN blocks b ON b.file = f.id"),
+}
+#: Bytes of memory from which on chunks are not joined.
+_HEAVY: Final = 4 * WEIGHT
 #: Up to so many places of a chunk are looked up one by one.
 _FEW: Final = 100
 
@@ -63,7 +74,7 @@ class FileRow(NamedTuple):
 class Catalog:
     """One open catalogue at ``path``.  For one thread.
 
-    As a context manager, it closes the file, and raises ``StorageError`` for what SQLite finds wrong with it.
+    As a context manager, it closes the file, and turns errors of SQLite into ours (``sqlite_errors``).
     """
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
@@ -75,10 +86,8 @@ class Catalog:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
-        if isinstance(error, sqlite3.OperationalError):  # the disk is full, or another process writes
-            raise StorageError(f"SQLite says: {error}", path=self.path) from error
-        if isinstance(error, sqlite3.DatabaseError):
-            raise StorageError(f"is damaged ({error})", path=self.path, remedy=Remedy.INDEX_ANEW) from error
+        if isinstance(error, sqlite3.Error):
+            raise error_of(error, self.path) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -88,7 +97,7 @@ class Catalog:
 
     def known(self, root: bytes) -> dict[bytes, str]:
         """Return the identity of each file below the directory ``root``, or of the file ``root``, by its path."""
-        rows = self._sql.execute("SELECT path, identity FROM files WHERE " + _BELOW, _below(root))
+        rows = self._sql.execute("SELECT CAST(path AS BLOB), identity FROM files WHERE " + _BELOW, _below(root))
         return dict(rows.fetchall())
 
     def add(self, files: Sequence[FileRow], packed: Packed) -> None:
@@ -119,8 +128,11 @@ class Catalog:
         return chunk
 
     def join(self, chunks: Sequence[int]) -> None:
-        """Put the files of some chunks into one new chunk, without the places that are not in use."""
-        with self._sql, _damage(self.path):
+        """Put the files of some chunks into one new chunk, without the places that are not in use.
+
+        Chunks that say that they are small, and are not, stay.
+        """
+        with self._sql:
             self._sql.execute("BEGIN IMMEDIATE")
             files, packer = list[int](), Packer()
             for chunk in chunks:
@@ -128,6 +140,8 @@ class Catalog:
                 places = {place: packer.files + number for number, (_, place) in enumerate(kept)}
                 for path, values in self.columns_of(chunk):
                     packer.join(path, {places[place]: value for place, value in values.items() if place in places})
+                    if packer.weight > _HEAVY:
+                        return
                 files += (number for number, _ in kept)
                 packer.files = len(files)
             new = self._insert_chunk(len(files), packer.packed())
@@ -137,7 +151,8 @@ class Catalog:
 
     def _places_of(self, chunk: int) -> list[tuple[int, int]]:
         """Return number and place of each file of a chunk, in the order of their places."""
-        return self._sql.execute("SELECT id, place FROM files WHERE chunk = ? ORDER BY place", (chunk,)).fetchall()
+        query = "SELECT id, CAST(place AS INTEGER) FROM files WHERE chunk = ? ORDER BY place"
+        return self._sql.execute(query, (chunk,)).fetchall()
 
     def remove(self, paths: Iterable[bytes]) -> int:
         """Remove files that are gone, and return how many there were."""
@@ -150,7 +165,8 @@ class Catalog:
     def merge(self, path: str) -> int:
         """Take over all files of the catalogue at ``path``, and return how many these are.
 
-        What was known of the same files is replaced.  Raises ``MissingFileError``, ``StorageError``.
+        What was known of the same files is replaced.  Raises ``MissingFileError``, ``NotCatalogError``, and as
+        ``error_of``.
         """
         open_catalog(path, writable=False).close()  # it is there, and of this version
         self._sql.execute("ATTACH DATABASE ? AS part", (uri_of(path, "mode=ro"),))
@@ -158,8 +174,9 @@ class Catalog:
             with self._sql:
                 self._sql.execute("BEGIN IMMEDIATE")
                 return self._take_over()
-        except sqlite3.DatabaseError as err:
-            raise StorageError(f"cannot be merged ({err})", path=path) from err
+        except sqlite3.Error as err:
+            found = error_of(err, path)
+            raise found if isinstance(found, NotCatalogError) else error_of(err, self.path) from err
         finally:
             self._sql.execute("DETACH DATABASE part")
 
@@ -227,7 +244,7 @@ class Catalog:
         """
         below = " OR ".join(_BELOW for _ in roots) or "1"
         few = f"AND place IN ({','.join('?' * len(places))})" if len(places) <= _FEW else ""
-        query = f"SELECT path, place FROM files WHERE chunk = ? AND error = '' AND ({below}) {few}"
+        query = f"{_PLACES} WHERE chunk = ? AND error = '' AND ({below}) {few}"
         wanted = set(places)
         arguments = [chunk, *(one for root in roots for one in _below(root)), *(places if few else ())]
         for path, place in self._sql.execute(query, arguments):
@@ -248,7 +265,7 @@ class Catalog:
         return {chunk: bool(sign) for chunk, sign in self._sql.execute(left_out, (path,))}
 
     def column(self, path: str, chunk: int, places: int) -> list[Any]:
-        """Return the values at a dotted path for the ``places`` of a chunk.  Raises ``StorageError``."""
+        """Return the values at a dotted path for the ``places`` of a chunk.  Raises ``NotCatalogError``."""
         here = "WHERE path = (SELECT id FROM paths WHERE path = ?) AND chunk = ?"
         with _damage(self.path):
             found = self._sql.execute(f"SELECT packed FROM columns {here}", (path, chunk)).fetchone()
@@ -260,33 +277,34 @@ class Catalog:
     def columns_of(self, chunk: int) -> Iterator[tuple[str, dict[int, Any]]]:
         """Yield each dotted path of a chunk, and what the files at some places of it have there.
 
-        Raises ``ValueError`` if it is damaged.
+        Raises ``NotCatalogError`` if it is damaged.
         """
         columns = self._sql.execute(
-            "SELECT p.path, places, packed FROM columns c JOIN paths p ON p.id = c.path JOIN chunks USING (chunk) "
-            "WHERE c.chunk = ?",
+            "SELECT CAST(p.path AS TEXT), places, packed FROM columns c JOIN paths p ON p.id = c.path "
+            "JOIN chunks USING (chunk) WHERE c.chunk = ?",
             (chunk,),
         )
-        for path, places, packed in columns:
-            values = enumerate(unpack_column(packed, places))
-            yield path, {place: value for place, value in values if value is not MISSING}
         rows = self._sql.execute(
-            "SELECT p.path, place, value FROM rare r JOIN paths p ON p.id = r.path WHERE chunk = ? "
+            "SELECT CAST(p.path AS TEXT), place, value FROM rare r JOIN paths p ON p.id = r.path WHERE chunk = ? "
             "ORDER BY r.path, place",
             (chunk,),
         )
-        for path, found in itertools.groupby(rows, operator.itemgetter(0)):
-            yield path, {place: unpack(value) for _, place, value in found}
+        with _damage(self.path):
+            for path, places, packed in columns:
+                values = enumerate(unpack_column(packed, places))
+                yield path, {place: value for place, value in values if value is not MISSING}
+            for path, found in itertools.groupby(rows, operator.itemgetter(0)):
+                yield path, {place: unpack(value) for _, place, value in found}
 
     def kinds(self, most: int, wanted: Callable[[str], bool]) -> dict[str, Kinds]:
         """Return the kinds of the scalars at ``wanted`` paths: at most so many, those that most files have."""
         self._sql.create_function("wanted", 1, wanted, deterministic=True)
         kinds = " | ".join(f"max(kinds & {kind.value})" for kind in Kinds)
         rows = self._sql.execute(
-            f"SELECT p.path, {kinds} AS found FROM ("
+            f"SELECT CAST(p.path AS TEXT), {kinds} AS found FROM ("
             "SELECT path, kinds, places AS files FROM columns JOIN chunks USING (chunk) "
             "UNION ALL SELECT path, kinds, 1 FROM rare) f JOIN paths p ON p.id = f.path "
-            f"WHERE wanted(p.path) GROUP BY f.path HAVING found & {(~Kinds.NONE).scalars.value} "
+            f"WHERE wanted(CAST(p.path AS TEXT)) GROUP BY f.path HAVING found & {(~Kinds.NONE).scalars.value} "
             "ORDER BY sum(files) DESC, p.path LIMIT ?",
             (most,),
         )
@@ -307,17 +325,11 @@ class Catalog:
         ``blocks``: the path of the file, and the columns of the table.
         """
         below = " OR ".join(_BELOW.replace("path", "f.path") for _ in roots) or "1"
-        queries = {
-            "files": "SELECT f.path, place, size, standard, format, container, error, left_out FROM files f",
-            "arrays": "SELECT f.path, a.path, source, shape, datatype, compression, offset "
-            "FROM files f JOIN arrays a ON a.file = f.id",
-            "blocks": "SELECT f.path, number, offset, b.size, stored, compression, b.error "
-            "FROM files f JOIN blocks b ON b.file = f.id",
-        }
-        arguments = [chunk, *(one for root in roots for one in _below(root))]
-        return self._sql.execute(
-            f"{queries[table]} WHERE f.chunk = ? AND ({below}) ORDER BY place", arguments
-        ).fetchall()
+        names, source = _EXPORTED[table]
+        kinds = dict.fromkeys(("place", "size", "offset", "number", "b.size", "stored"), "INTEGER")
+        each = ", ".join(f"CAST({name} AS {kinds.get(name, 'TEXT')})" for name in names.split())
+        query = f"SELECT CAST(f.path AS BLOB), {each} FROM {source} WHERE f.chunk = ? AND ({below}) ORDER BY place"
+        return self._sql.execute(query, [chunk, *(one for root in roots for one in _below(root))]).fetchall()
 
     def counts(self) -> tuple[int, int]:
         """Return how many files there are, and how many of them could not be read."""
@@ -329,9 +341,9 @@ class Catalog:
     def select(self, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Return the names of the columns and the rows of a SELECT over the documented views (``sql``).
 
-        Raises ``StorageError`` with what SQLite says.
+        Raises ``UsageError`` with what SQLite says.
         """
-        return select(self._sql, query)
+        return select(self._sql, query, self.path)
 
 
 def open_catalog(path: str, *, writable: bool) -> Catalog:
@@ -362,4 +374,4 @@ def _damage(path: str) -> Iterator[None]:
     try:
         yield
     except ValueError as err:
-        raise StorageError("is damaged", path=path, remedy=Remedy.INDEX_ANEW) from err
+        raise NotCatalogError("is damaged", path=path, remedy=Remedy.INDEX_ANEW) from err
