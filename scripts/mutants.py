@@ -61,17 +61,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         "https-to-http",
-        "asdffs/storage/remote/web_head.py",
+        "asdffs/storage/remote/web_transport.py",
         ' or (before.scheme == "https" and after.scheme != "https")',
         "",
         ("tests/storage/remote/test_refused_answers.py",),
     ),
     Mutant(
         "answer-at-another-offset",
-        "asdffs/storage/remote/transport.py",
-        "    if fetched.start != start or ",
+        "asdffs/storage/remote/answers.py",
+        "    if first != start or ",
         "    if ",
-        ("tests/storage/remote/test_refused_answers.py",),
+        ("tests/storage/remote/test_answers.py",),
     ),
     Mutant(
         "torn-line-of-the-log",

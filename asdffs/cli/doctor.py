@@ -51,7 +51,7 @@ _EXTRAS: Final = {
     "blosc": ("blocks in blsc", "blosc"),
     "fits": ("arrays as .fits files", "astropy"),
     "wcs": ("sky coordinates in .fits files", "gwcs"),
-    "remote": ("files at https://, s3://, gs://, az://", "obstore"),
+    "remote": ("files at s3://, gs://, az://", "obstore"),
     "zarr": ("filtered chunks of asdf-zarr", "numcodecs"),
     "schema": ("-o schema, check --schema", "asdf"),
 }

@@ -32,7 +32,8 @@ class Answer:
     """What is sent instead of the right answer.
 
     ``status``: e.g. 503; ``headers``; ``body``; ``cut``: bytes of the body that are sent before the connection ends;
-    ``wait``: an event to wait for before anything is sent; ``ranges``: False ignores the range.
+    ``wait``: an event to wait for before anything is sent; ``ranges``: False ignores the range; ``closed``: the
+    connection ends after it, and it does not say so; ``framing``: ``chunked`` or ``closed``, instead of a length.
     """
 
     status: int | None = None
@@ -41,6 +42,8 @@ class Answer:
     cut: int | None = None
     wait: threading.Event | None = None
     ranges: bool = True
+    closed: bool = False
+    framing: str = "length"
 
 
 Fault = Callable[[Request], Answer | None]
@@ -134,23 +137,34 @@ def _answer(server: WebServer, handler: BaseHTTPRequestHandler) -> None:
     if answer.wait is not None:
         answer.wait.wait()
     if answer.status is not None:
-        return _send(server, handler, answer.status, answer.headers, answer.body or b"", None)
+        body = answer.body or b""
+        return _send(server, handler, answer.status, {**_of(body), **answer.headers}, body, None)
     if raw is None:
-        return _send(server, handler, 404, {}, b"", None)
+        return _send(server, handler, 404, _of(b""), b"", None)
     headers = {"ETag": server.tag(raw), "Accept-Ranges": "bytes"}
     if server.dated:
         headers["Last-Modified"] = formatdate(server.changed, usegmt=True)
     wanted = request.headers.get("if-match")
     if wanted is not None and wanted != server.tag(raw):
-        return _send(server, handler, 412, {}, b"", None)
+        return _send(server, handler, 412, _of(b""), b"", None)
     status, body = 200, raw
     if found is not None and answer.ranges:
         first, last = found
         if first >= len(raw):
-            return _send(server, handler, 416, {"Content-Range": f"bytes */{len(raw)}"}, b"", None)
+            return _send(server, handler, 416, {**_of(b""), "Content-Range": f"bytes */{len(raw)}"}, b"", None)
         status, body = 206, raw[first : last + 1]
         headers["Content-Range"] = f"bytes {first}-{min(last, len(raw) - 1)}/{len(raw)}"
-    return _send(server, handler, status, {**headers, **answer.headers}, answer.body or body, answer.cut)
+    body = answer.body or body
+    told = {"length": {"Content-Length": str(len(body))}, "chunked": {"Transfer-Encoding": "chunked"}, "closed": {}}
+    headers = {**told[answer.framing], **headers, **answer.headers}
+    handler.close_connection |= answer.closed or answer.framing == "closed"
+    if answer.framing == "chunked":
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    return _send(server, handler, status, headers, body, answer.cut)
+
+
+def _of(body: bytes) -> dict[str, str]:
+    return {"Content-Length": str(len(body))}
 
 
 def _range(request: Request, size: int) -> tuple[int, int] | None:
@@ -174,7 +188,7 @@ def _send(
     cut: int | None,
 ) -> None:
     handler.send_response(status)
-    for name, value in {"Content-Length": str(len(body)), **headers}.items():
+    for name, value in headers.items():
         handler.send_header(name, value)
     handler.end_headers()
     if handler.command == "HEAD":

@@ -21,18 +21,17 @@ from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Sign
 from asdffs.storage.remote.cache import PAGE, CacheFile, Trimmer
 from asdffs.storage.remote.fetching import Counters, Fetcher, is_same_version
 from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.stores import check_installed, identity_of
+from asdffs.storage.remote.stores import identity_of
 from asdffs.storage.remote.transport import (
+    ONE_REQUEST,
+    Head,
+    Patience,
     RequestError,
-    StoreTransport,
     Transport,
-    Trouble,
     Validator,
-    checked,
 )
 from asdffs.storage.remote.urls import Url, parse_url
-from asdffs.storage.remote.web_head import Head
-from asdffs.storage.remote.web_transport import open_web
+from asdffs.storage.remote.web_transport import WebTransport
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +41,8 @@ T = TypeVar("T")
 _HEAD: Final = 1 << 16
 _UNIT: Final = 4096
 _GONE: Final = (404, 410)
-#: Seconds before the first repetition of a request, and the longest time between two.
-_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 5.0
-#: Seconds that one request may take; then it is made again.
-_ONE_REQUEST: Final = 30.0
+#: Errors if the cache cannot hold a file as large as the server says that it is.
+_TOO_LARGE: Final = (errno.EFBIG, errno.ENOMEM)
 
 #: It belongs to the process, as the cache belongs to the user.
 _TRIMMER: Final = Trimmer()
@@ -81,7 +77,7 @@ class RemoteBackend:
         self._cache = cache
         self._fetcher = fetcher
         self._scheduler = scheduler
-        self._whole = not cache.missing(0, validator.size)
+        self._whole = cache.has(0, validator.size)
         mark = hashlib.sha256(repr((identity, validator)).encode()).digest()
         stamp = int((validator.modified or 0) * 1_000_000_000)
         self._signature = Signature(
@@ -259,62 +255,85 @@ class RemoteFolder:
 
 def _opened(url: Url, options: RemoteOptions, scheduler: Scheduler) -> RemoteBackend:
     """Open a remote file.  Raises as ``RemoteFolder.open``."""
-    head, transport = _patiently(lambda seconds: _first_request(url, options, seconds), url, options)
-    validator, identity = head.fetched.validator, identity_of(url, options)
-    cache = CacheFile.open(identity, url.shown, validator, kept=options.cache and validator.is_lasting(time.time()))
+    transport, head = _patiently(functools.partial(_first_request, url, options), url, options)
+    counters = Counters(requests=1, received=len(head.fetched.content))
+    validator = head.fetched.validator
+    lasting = head.sized and validator.is_lasting(time.time())
+    if not head.sized:
+        validator = validator._replace(size=options.whole_max)  # until the end of the download tells
+    identity = identity_of(url, options)
+    cache = _cache(identity, url, validator, kept=options.cache and lasting)
     try:
         stored = functools.partial(_TRIMMER.note, most=options.cache_max)
         cache.store(0, head.fetched.content)
         stored(len(head.fetched.content))
-        counters = Counters(requests=1, received=len(head.fetched.content))
-        if not head.ranges:
-            _bring_all(url, options, transport, validator, cache, counters)
-            return RemoteBackend(url, validator, cache, None, scheduler, counters, identity)
-        fetcher = Fetcher(
-            url.shown, transport, cache, validator, timeout=options.timeout, counters=counters, stored=stored
-        )
+        fetcher = None
+        if head.ranges:
+            fetcher = Fetcher(
+                url.shown, transport, cache, validator, timeout=options.timeout, counters=counters, stored=stored
+            )
+        elif not cache.has(0, validator.size):
+            assert isinstance(transport, WebTransport)
+            validator = _download(url, options, transport, validator, cache, counters, sized=head.sized)
         return RemoteBackend(url, validator, cache, fetcher, scheduler, counters, identity)
     except BaseException:
         cache.close()
         raise
 
 
-def _first_request(url: Url, options: RemoteOptions, seconds: float) -> tuple[Head, Transport]:
+def _first_request(url: Url, options: RemoteOptions, seconds: float) -> tuple[Transport, Head]:
     """Return the head of the file, and the transport for the rest.  Raises ``RequestError``, ``AsdffsError``."""
-    check_installed(url)
-    transport: Transport
+    longest = min(options.timeout, ONE_REQUEST)
     if url.is_web:
-        head, transport = open_web(url, _HEAD, options, seconds)
-    else:
-        transport = StoreTransport(url, options, seconds)
-        head = Head(transport.get(0, _HEAD, None), url.text, None, ranges=True)
-    checked(head.fetched, 0, len(head.fetched.content))  # some servers send fewer bytes than they are asked for
-    return head, transport
+        web = WebTransport(url, longest)
+        return web, web.head(_HEAD, seconds)
+    from asdffs.storage.remote.store_transport import StoreTransport  # obstore is slow to import
+
+    store = StoreTransport(url, options, longest)
+    return store, Head(store.first(0, _HEAD))  # some servers send fewer bytes than they are asked for
 
 
-def _bring_all(
+def _cache(identity: str, url: Url, validator: Validator, *, kept: bool) -> CacheFile:
+    """Open the cache of a file.  Raises ``RemoteError`` if it cannot hold a file as large, ``OSError``."""
+    try:
+        return CacheFile.open(identity, url.shown, validator, kept=kept)
+    except OSError as err:
+        if err.errno not in _TOO_LARGE:
+            raise
+        sentence = f"has {validator.size} bytes, as the server says, which the cache cannot hold"
+        raise RemoteError(sentence, path=url.shown) from err
+
+
+def _download(
     url: Url,
     options: RemoteOptions,
-    transport: Transport,
+    transport: WebTransport,
     validator: Validator,
     cache: CacheFile,
     counters: Counters,
-) -> None:
-    """Download the whole file into the cache, from a server that cannot send parts.  Raises ``RemoteError``."""
-    if not cache.missing(0, validator.size):
-        return
-    if not 0 < validator.size <= options.whole_max:
-        size = f"it has {validator.size} bytes" if validator.size else "it does not tell the size"
-        raise RemoteError(
-            f"the server cannot send parts of the file, and {size}, so the file is not downloaded as a whole",
-            path=url.shown,
-            remedy=Remedy.WHOLE_MAX,
-        )
+    *,
+    sized: bool,
+) -> Validator:
+    """Download the whole file into the cache, from a server that cannot send parts; return its version.
+
+    ``sized``: whether the server told the size; if not, the end of its answer tells.  Raises ``RemoteError``.
+    """
+    if validator.size > options.whole_max:
+        sentence = f"the server cannot send parts of the file, and it has {validator.size} bytes, so the file is not"
+        raise RemoteError(f"{sentence} downloaded as a whole", path=url.shown, remedy=Remedy.WHOLE_MAX)
     counters.requests += 1
-    found = _patiently(lambda _: transport.get_whole(_Writer(cache, options.downloaded).write), url, options)
-    counters.received += validator.size
-    if not is_same_version(found, validator) or cache.missing(0, validator.size):
-        raise RemoteError("the server sent another number of bytes than it said", path=url.shown)
+
+    def bring(seconds: float) -> Validator:
+        writer = _Writer(cache, options.downloaded if sized else None)
+        found = transport.whole(writer.write, validator.size)
+        writer.end()
+        return found
+
+    found = _patiently(bring, url, options)
+    counters.received += found.size
+    if not is_same_version(found, validator if sized else validator._replace(size=found.size)):
+        raise RemoteError("the file was changed on the server while it was downloaded", path=url.shown)
+    return found
 
 
 class _Writer:
@@ -329,13 +348,16 @@ class _Writer:
     def write(self, piece: memoryview) -> None:
         """Write ``piece``; what is less than a page waits for the next one."""
         whole = self._rest + bytes(piece)
-        full = len(whole) if self._place + len(whole) == self._cache.size else len(whole) // PAGE * PAGE
-        if self._place + len(whole) > self._cache.size:
-            raise RequestError(Trouble.REFUSED, "the server sent more bytes than it said")
+        full = len(whole) // PAGE * PAGE
         self._cache.store(self._place, memoryview(whole)[:full])
         self._place, self._rest = self._place + full, whole[full:]
         if self._downloaded is not None:
-            self._downloaded(self._place, self._cache.size)
+            self._downloaded(self._place + len(self._rest), self._cache.size)
+
+    def end(self) -> None:
+        """Write what waits, and make the cache as long as the file is."""
+        self._cache.shorten(self._place + len(self._rest))
+        self._cache.store(self._place, memoryview(self._rest))
 
 
 def _patiently(request: Callable[[float], T], url: Url, options: RemoteOptions) -> T:
@@ -343,16 +365,16 @@ def _patiently(request: Callable[[float], T], url: Url, options: RemoteOptions) 
 
     Raises ``MissingFileError``, ``RemoteError``.
     """
-    deadline, pause = time.monotonic() + options.timeout, _PAUSE
+    patience, told = Patience(options.timeout), False
     while True:
         try:
-            return request(min(options.timeout, _ONE_REQUEST))
+            return request(patience.for_one())
         except RequestError as err:
-            wait = pause if err.wait is None else err.wait
-            if err.trouble is not Trouble.BUSY or time.monotonic() + wait > deadline:
+            wait = patience.pause_after(err)
+            if wait is None:
                 kind = MissingFileError if err.status in _GONE else RemoteError
                 raise kind(err.sentence, path=url.shown) from err
-            if pause == _PAUSE:
+            if not told:
                 logger.warning("%s: %s; it is asked again for %g seconds", url.shown, err.sentence, options.timeout)
+            told = True
         time.sleep(wait)
-        pause = min(2 * pause, _LONGEST_PAUSE)

@@ -42,6 +42,8 @@ _ENDING: Final = ".cache"
 PLACES_ENDING: Final = ".places"
 #: Bytes that are stored between two looks at the size of the cache.
 _TRIMMED_EACH: Final = 64 << 20
+#: Bytes of the map that are read at a time.
+_READ: Final = 1 << 20
 _HERE: Final = 1
 _KEPT: Final = 2
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
@@ -85,20 +87,12 @@ class CacheFile:
         """Return the runs of pages, as offsets, that are not here among those that overlap ``start`` to ``stop``."""
         first, last = start // PAGE, -(-min(stop, self.size) // PAGE)
         row = self._pages[first:last]
-        if b"\0" not in row:
-            return []
-        runs, place = list[tuple[int, int]](), 0
-        while (place := row.find(b"\0", place)) >= 0:
-            end = place
-            while end < len(row) and not row[end]:
-                end += 1
-            runs.append(((first + place) * PAGE, min((first + end) * PAGE, self.size)))
-            place = end
-        return runs
+        runs = (run.span() for run in re.finditer(rb"\0+", row))
+        return [((first + low) * PAGE, min((first + high) * PAGE, self.size)) for low, high in runs]
 
     def has(self, start: int, stop: int) -> bool:
         """Return whether all bytes from ``start`` to ``stop`` are here."""
-        return 0 not in self._pages[start // PAGE : -(-min(stop, self.size) // PAGE)]
+        return self._pages.find(b"\0", start // PAGE, -(-min(stop, self.size) // PAGE)) < 0
 
     def store(self, start: int, content: memoryview) -> None:
         """Keep ``content``, bytes of the file from ``start``.  Partial pages at its ends are not kept.
@@ -126,17 +120,18 @@ class CacheFile:
                 return
             fd = os.dup(self.fd)  # ``close`` does not wait for the disk
         try:
-            held = bytes(self._pages)
+            held = list(_stated_pages(fd, self.size, bytes([_HERE])))
             os.fdatasync(fd)
         finally:
             os.close(fd)
-        for run in re.finditer(bytes([_HERE]) + b"+", held):  # the bytes of pages that came meanwhile stay
-            self._pages[run.start() : run.end()] = bytes([_KEPT]) * len(run[0])
+        for first, last in held:  # the bytes of pages that came meanwhile stay
+            self._pages[first:last] = bytes([_KEPT]) * (last - first)
 
-    @property
-    def held(self) -> int:
-        """Number of bytes that are here."""
-        return PAGE * (len(self._pages) - self._pages[:].count(0))
+    def shorten(self, size: int) -> None:
+        """Make the file have ``size`` bytes, if that is less; only what vanishes when it is closed is shortened."""
+        if size < self.size:
+            os.ftruncate(self.fd, self.base + size)
+            self.size = size
 
     def close(self) -> None:
         """Close the file.  May be called twice."""
@@ -234,14 +229,28 @@ def _open_file(path: str, shown: str, size: int) -> int:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             os.ftruncate(fd, _base(size) + size)
         elif before != header:  # no process of another boot is alive
-            row = os.pread(fd, _count(size), _ALIGNMENT)
-            os.pwrite(fd, bytes(byte if byte == _KEPT else 0 for byte in row), _ALIGNMENT)
+            for first, last in _stated_pages(fd, size, bytes([_HERE])):
+                os.pwrite(fd, bytes(last - first), _ALIGNMENT + first)
         os.pwrite(fd, header, 0)
         fcntl.flock(fd, fcntl.LOCK_SH)  # ``trim`` leaves files alone that are in use
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def _stated_pages(fd: int, size: int, state: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the runs of pages whose byte in the map is ``state``.  Holes of the map are not read."""
+    place, stop = _ALIGNMENT, _ALIGNMENT + _count(size)
+    while place < stop:
+        try:
+            place = os.lseek(fd, place, os.SEEK_DATA)
+        except OSError:  # ENXIO: nothing follows
+            return
+        row = os.pread(fd, min(_READ, stop - place), place) if place < stop else b""
+        for run in re.finditer(re.escape(state) + b"+", row):
+            yield place - _ALIGNMENT + run.start(), place - _ALIGNMENT + run.end()
+        place += len(row) or _READ
 
 
 @contextlib.contextmanager

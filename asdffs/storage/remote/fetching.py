@@ -23,7 +23,15 @@ from typing import Final
 
 from asdffs.errors import AbandonedError, RemoteError, StaleFileError
 from asdffs.storage.remote.cache import CacheFile
-from asdffs.storage.remote.transport import Fetched, RequestError, Transport, Trouble, Validator, checked
+from asdffs.storage.remote.transport import (
+    NO_ANSWER,
+    Fetched,
+    Patience,
+    RequestError,
+    Transport,
+    Trouble,
+    Validator,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +50,6 @@ _TOLERANCE: Final = 512 << 10
 _DENSE: Final = 5
 _STREAMS: Final = 8
 _WORKERS: Final = 32
-#: Seconds before the first repetition of a request, and the longest time between two.
-_FIRST_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 5.0
 #: For so many seconds after a server was silent for the whole time, nothing is asked: the kernel tries a failed read
 #: again at once, and its program would wait twice as long.
 _SILENCE: Final = 0.5
@@ -147,7 +152,7 @@ class Fetcher:
                 if not wanted() or self._closed:
                     raise AbandonedError("the read was abandoned", path=self._shown)
                 if time.monotonic() > deadline:
-                    raise RemoteError("the server does not answer", path=self._shown)
+                    raise RemoteError(NO_ANSWER, path=self._shown)
             if job.failure is not None:
                 raise job.failure
 
@@ -263,38 +268,35 @@ class Fetcher:
 
     def _fetch(self, job: _Job) -> None:
         """Make the request until it works.  Raises as ``ensure``."""
-        deadline, pause = time.monotonic() + self._timeout, _FIRST_PAUSE
-        get = self._transport.get
+        patience = Patience(self._timeout)
         while True:
             try:
-                fetched = self._request(job, get)
+                fetched = self._request(job)
                 break
             except RequestError as err:
                 self._check(err.trouble is not Trouble.CHANGED)
-                wait = pause if err.wait is None else err.wait
-                if err.trouble is not Trouble.BUSY or time.monotonic() + wait > deadline or self._closed:
+                wait = patience.pause_after(err)
+                if wait is None or self._closed:
                     if err.is_silence:
                         self._last_failure, self._silent_until = err.sentence, time.monotonic() + _SILENCE
                     raise RemoteError(err.sentence, path=self._shown) from err
                 logger.info("%s: %s; asked again in %.1f s", self._shown, err.sentence, wait)
                 time.sleep(wait)
-                pause = min(2 * pause, _LONGEST_PAUSE)
                 self.counters.retries += 1
-                get = self._transport.get_again
         self._silent_until = 0.0
         self._cache.store(fetched.start, fetched.content)
         self._unkept = True
         self._stored(len(fetched.content))
 
-    def _request(self, job: _Job, get: Callable[[int, int, Validator], Fetched]) -> Fetched:
-        """Return the answer to one request by ``get``.  Raises ``RequestError``, ``StaleFileError``."""
+    def _request(self, job: _Job) -> Fetched:
+        """Return the answer to one request.  Raises ``RequestError``, ``StaleFileError``."""
         began = time.monotonic()
         self.counters.requests += 1
-        fetched = get(job.start, job.stop, self._validator)
+        fetched = self._transport.get(job.start, job.stop, self._validator)
         self.counters.seconds += time.monotonic() - began
         self.counters.received += len(fetched.content)
         self._check(is_same_version(fetched.validator, self._validator))
-        return checked(fetched, job.start, job.stop)
+        return fetched
 
     def _check(self, same: bool) -> None:  # noqa: FBT001
         """Raise ``StaleFileError``, now and for good, unless it is the ``same`` version."""

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from asdffs.errors import MissingFileError, RemoteError, UsageError
 from asdffs.storage.remote.options import RemoteOptions
+from asdffs.storage.remote.store_transport import failures, validator_of
 from asdffs.storage.remote.stores import open_store
-from asdffs.storage.remote.transport import Validator, as_request_error, validator_of
+from asdffs.storage.remote.transport import RequestError, Validator
 from asdffs.storage.remote.urls import Url, parse_url
 
 #: A bucket without a path.
@@ -83,8 +84,8 @@ class Prefix:
     @contextlib.contextmanager
     def _failures(self, what: str) -> Iterator[None]:
         try:
-            yield
-        except Exception as err:  # obstore has an exception of its own for each kind of failure
-            known = as_request_error(err)
-            kind: Any = MissingFileError if known.status in _GONE else RemoteError
-            raise kind(f"{what}: {known.sentence}", path=self.shown) from err
+            with failures():
+                yield
+        except RequestError as err:
+            kind: Any = MissingFileError if err.status in _GONE else RemoteError
+            raise kind(f"{what}: {err.sentence}", path=self.shown) from err

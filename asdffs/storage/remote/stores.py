@@ -1,4 +1,4 @@
-"""Opens the object store, or the web server, of a URL by obstore.
+"""Opens the object store of a URL by obstore, and tells which file a URL is.
 
 obstore does not survive a fork, so it is imported, and a store made, in the process that uses it.
 """
@@ -16,15 +16,13 @@ from asdffs.errors import NotSupportedError, RemoteError
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.urls import Url
 
-#: The largest number of buckets and servers whose stores are kept.
+#: The largest number of buckets whose stores are kept.
 _MOST: Final = 16
 #: Variables of the environment that tell endpoints and credentials begin with these.
 _STATED: Final = ("AWS_", "GOOGLE_", "AZURE_")
 #: ... and those of credentials that pass have these in their names.
 _PASSING: Final = re.compile("ACCESS_KEY|TOKEN|EXPIRATION")
-#: Paths on a web server that mean the same when a store puts them together from their parts.
-_PLAIN: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+)+")
-#: The stores of this process, by process, scheme, bucket or server, and settings.
+#: The stores of this process, by process, scheme, bucket and settings.
 _stores: Final[dict[Any, Any]] = {}
 
 
@@ -54,60 +52,43 @@ def check_installed(url: Url) -> None:
     """Raise ``NotSupportedError`` if obstore is not installed, which makes the requests.  ``url``: for the error."""
     if importlib.util.find_spec("obstore") is None:
         raise NotSupportedError(
-            "remote files need obstore, which is not installed: pip install 'asdffs[remote]'", path=url.shown
+            "object stores need obstore, which is not installed: pip install 'asdffs[remote]'", path=url.shown
         )
 
 
-def open_store(url: Url, options: RemoteOptions, seconds: float, *, login: str | None = None) -> tuple[Any, str]:
+def open_store(url: Url, options: RemoteOptions, seconds: float) -> tuple[Any, str]:
     """Return the obstore store of ``url``, and the path of the file in it.
 
-    ``seconds``: the longest time that one request may take.  ``login``: the header with user and password for a web
-    server, or None.  Files of one bucket, or of one web server, share a store, and so its connections.
+    ``seconds``: the longest time that one request may take.  Files of one bucket share a store, and so its
+    connections.
 
     Raises ``NotSupportedError`` if obstore is not installed, ``RemoteError`` if the settings do not fit.
     """
     check_installed(url)
     path = unquote(url.path).lstrip("/")
-    if url.is_web:
-        origin = shared_origin(url)
-        if origin is None:
-            return _made(url, options, seconds, login), ""
-        url = url._replace(text=origin)
-    key = os.getpid(), url.scheme, url.text if url.is_web else url.host, options, round(seconds), login, *_stated()
-    store = _stores.get(key) or _made(url, options, seconds, login)
+    key = os.getpid(), url.scheme, url.host, options, round(seconds), *_stated()
+    store = _stores.get(key) or _made(url, options, seconds)
     _stores[key] = store
     while len(_stores) > _MOST:
         _stores.pop(next(iter(_stores)), None)
     return store, path
 
 
-def shared_origin(url: Url) -> str | None:
-    """Return the server of ``url``, whose files share a store; None for a URL with a query, a user or an odd path."""
-    origin = url.text.removesuffix(url.path)
-    plain = _PLAIN.fullmatch(url.path) and len(origin) < len(url.text) and url.text == url.shown
-    return origin if plain else None
-
-
-def _made(url: Url, options: RemoteOptions, seconds: float, login: str | None) -> Any:
+def _made(url: Url, options: RemoteOptions, seconds: float) -> Any:
     try:
-        return _made_store(url, options, seconds, login)
+        return _made_store(url, options, seconds)
     except Exception as err:  # obstore has an exception of its own for each kind of store
         raise RemoteError(f"the object store cannot be used: {_first_line(err)}", path=url.shown) from err
 
 
-def _made_store(url: Url, options: RemoteOptions, seconds: float, login: str | None) -> Any:
+def _made_store(url: Url, options: RemoteOptions, seconds: float) -> Any:
     from obstore import store
 
     client: dict[str, Any] = {"timeout": f"{max(1, round(seconds * 1000))}ms", "connect_timeout": "10s"}
-    if login is not None:
-        client["default_headers"] = {"authorization": login}
-    common: dict[str, Any] = {"retry_config": {"max_retries": 0}}
-    endpoint = None if url.is_web else options.endpoint or _stated_endpoint(url.scheme)
-    if (endpoint or url.text).lower().startswith("http:"):  # else obstore follows no redirect to http
+    common: dict[str, Any] = {"retry_config": {"max_retries": 0}, "client_options": client}
+    endpoint = options.endpoint or _stated_endpoint(url.scheme)
+    if (endpoint or "").lower().startswith("http:"):  # else obstore follows no redirect to http
         client["allow_http"] = True
-    common["client_options"] = client
-    if url.is_web:
-        return store.HTTPStore.from_url(url.text, **common)
     if endpoint is not None:
         common["base_url" if url.scheme == "gs" else "endpoint"] = endpoint
     if options.anonymous:

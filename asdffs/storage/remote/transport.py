@@ -1,26 +1,30 @@
-"""One request to the server of a remote file, by obstore; and the errors that it may end with.
+"""What a transport of a remote file does, and what its requests may end with.
 
-A ``Transport`` makes no second try and keeps nothing: ``fetching`` does.  It may be used by several threads.  obstore
-does not survive a fork, so it is imported, and the transport made, in the process that uses it.
+A transport makes one request at a time and keeps nothing: ``fetching`` asks again and stores.  ``web_transport`` asks
+web servers, ``store_transport`` object stores.
 """
 
 from __future__ import annotations
 
-import datetime
 import enum
-import re
-from typing import Any, Final, NamedTuple, Protocol
-
-from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.stores import check_installed, open_store
-from asdffs.storage.remote.urls import Url
+import time
+from typing import Final, NamedTuple, Protocol
 
 NO_ANSWER: Final = "the server does not answer"
 NOT_REACHED: Final = "the server cannot be reached"
-_STATUS: Final = re.compile(r"status code: (\d{3})")
+CUT: Final = "the connection ended before all bytes were sent"
+OTHER_BYTES: Final = "the server sends other bytes than it was asked for"
+NO_PARTS: Final = "the server cannot send parts of the file"
 _BUSY: Final = (408, 425, 429, 500, 502, 503, 504)
 #: A date of a version is new for so many seconds.
 _NEW: Final = 60.0
+#: Seconds before the first repetition of a request, and the longest time between two.
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 5.0
+#: Seconds that one request may take without a byte of an answer; then it is made again.
+ONE_REQUEST: Final = 30.0
+#: Seconds that the last repetition may take, however little time is left.
+_LAST_REQUEST: Final = 1.0
 #: What a refusal means, by status.
 _MEANINGS: Final = {
     400: "the server does not accept the request (400)",
@@ -63,14 +67,16 @@ class Fetched(NamedTuple):
     validator: Validator
 
 
-def checked(fetched: Fetched, start: int, stop: int) -> Fetched:
-    """Return ``fetched`` if it has the bytes from ``start`` to ``stop``, fewer at the end of the file.
+class Head(NamedTuple):
+    """The answer to the first request.
 
-    Raises ``RequestError`` otherwise: every answer passes here before its bytes are used.
+    ``ranges``: whether the server sends parts of the file.  If not, ``fetched`` may have no bytes.
+    ``sized``: whether the server tells the size; if not, ``fetched.validator.size`` is 0.
     """
-    if fetched.start != start or len(fetched.content) != min(stop, fetched.validator.size) - start:
-        raise RequestError(Trouble.BUSY, "the server sends other bytes than it was asked for")
-    return fetched
+
+    fetched: Fetched
+    ranges: bool = True
+    sized: bool = True
 
 
 class Trouble(enum.Enum):
@@ -101,7 +107,7 @@ class RequestError(Exception):
 
 
 class Transport(Protocol):
-    """Requests of one remote file."""
+    """Requests of one remote file.  Several threads may use it."""
 
     def get(self, start: int, stop: int, known: Validator | None) -> Fetched:
         """Return the bytes from ``start`` to ``stop``, fewer at the end of the file.  Raises ``RequestError``.
@@ -109,94 +115,25 @@ class Transport(Protocol):
         ``known``: the version that is wanted; the answer may still be of another one.
         """
 
-    def get_again(self, start: int, stop: int, known: Validator | None) -> Fetched:
-        """Do as ``get``, after it failed.  May take longer, and knows when the server wants to be asked again."""
 
-    def get_whole(self, write: Any) -> Validator:
-        """Call ``write(bytes)`` for all bytes in order; return the version."""
+class Patience:
+    """When a request that failed is made again: later and later, until ``seconds`` are over."""
 
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._pause = _FIRST_PAUSE
 
-class StoreTransport:
-    """A ``Transport`` by obstore.  ``url``: the file; ``seconds``: the longest time that one request may take.
+    def for_one(self) -> float:
+        """Return the seconds that the next request may take."""
+        return min(ONE_REQUEST, max(_LAST_REQUEST, self._deadline - time.monotonic()))
 
-    ``login``: the header with user and password for a web server, or None.
-
-    Raises ``NotSupportedError`` if obstore is not installed, ``RemoteError`` if the settings do not fit.
-    """
-
-    def __init__(self, url: Url, options: RemoteOptions, seconds: float, *, login: str | None = None) -> None:
-        check_installed(url)
-        import obstore
-
-        self._library: Any = obstore
-        self._store, self._path = open_store(url, options, seconds, login=login)
-
-    def get(self, start: int, stop: int, known: Validator | None) -> Fetched:
-        """See ``Transport``."""
-        options: dict[str, Any] = {"range": (start, stop)}
-        if known is not None and known.is_strong:
-            options["if_match"] = known.tag
-        elif known is not None and known.modified is not None:
-            options["if_unmodified_since"] = datetime.datetime.fromtimestamp(known.modified, datetime.UTC)
-        return self._fetch(options)
-
-    #: obstore does not tell the headers of a refusal, so this knows no more.
-    get_again = get
-
-    def get_whole(self, write: Any) -> Validator:
-        """See ``Transport``."""
-        try:
-            found = self._library.get(self._store, self._path)
-            pieces = iter(found.stream(min_chunk_size=1 << 20))
-        except Exception as err:  # as in _fetch
-            raise as_request_error(err) from err
-        while (piece := _next(pieces)) is not None:
-            write(memoryview(piece))
-        return validator_of(found.meta)
-
-    def _fetch(self, options: dict[str, Any]) -> Fetched:
-        try:
-            found = self._library.get(self._store, self._path, options=options)
-            return Fetched(found.range[0], memoryview(found.bytes()), validator_of(found.meta))
-        except Exception as err:  # obstore raises classes of its own; all become RequestError
-            raise as_request_error(err) from err
-
-
-def _next(pieces: Any) -> Any:
-    """Return the next piece of a download; None at its end.  Raises ``RequestError``."""
-    try:
-        return next(pieces, None)
-    except Exception as err:
-        raise as_request_error(err) from err
-
-
-def validator_of(meta: Any) -> Validator:
-    """Return the version that obstore tells of an object."""
-    modified = meta.get("last_modified")
-    stamp = modified.timestamp() if modified is not None and modified.year > 1970 else None
-    return Validator(int(meta["size"]), meta.get("e_tag") or None, stamp)
-
-
-def as_request_error(error: Exception) -> RequestError:
-    """Return what an error of obstore means.  Its own text has the whole URL, so it is never shown."""
-    kind, text = type(error).__name__, str(error)
-    found = _STATUS.search(text)
-    status = int(found.group(1)) if found else None
-    if kind == "NotSupportedError":
-        return RequestError(Trouble.NO_RANGES, "the server cannot send parts of the file")
-    if kind in ("PreconditionError", "NotModifiedError"):
-        return RequestError(Trouble.CHANGED, "the file was changed on the server", status=412)
-    if "kind: Timeout" in text:
-        return RequestError(Trouble.BUSY, NO_ANSWER)
-    if status is not None:
-        return refusal_of(status)
-    if "UnexpectedRange" in text or "ContentRange" in text:
-        return RequestError(Trouble.BUSY, "the server sends other bytes than it was asked for")
-    if "IncompleteBody" in text or "kind: Body" in text or "Interrupted" in text:
-        return RequestError(Trouble.BUSY, "the connection ended before all bytes were sent")
-    if "kind: Connect" in text or "dns error" in text:
-        return RequestError(Trouble.BUSY, NOT_REACHED)
-    return RequestError(Trouble.BUSY, f"the request failed ({kind})")
+    def pause_after(self, error: RequestError) -> float | None:
+        """Return the seconds until the request is made again; None if it is not."""
+        wait = self._pause if error.wait is None else error.wait
+        if error.trouble is not Trouble.BUSY or time.monotonic() + wait > self._deadline:
+            return None
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return wait
 
 
 def refusal_of(status: int, wait: float | None = None) -> RequestError:

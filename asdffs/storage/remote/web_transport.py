@@ -1,99 +1,168 @@
-"""Requests of a file on a web server, at the place to which its redirects led.
+"""Requests of a file on a web server: redirects, logins, and what each answer must have.
 
-That place may be a URL that expires.  So a refusal makes this module follow the redirects once more.
+The first request follows redirects; later ones go to where they led.  That place may be a URL that expires, so a
+refusal makes this module follow the redirects once more.  User and password of a URL go only to the server that the
+URL names, and no header tells a server the URL of another one.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from typing import Any, Final
+import contextlib
+import string
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from typing import Final
+from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
-from asdffs.storage.remote.options import RemoteOptions
-from asdffs.storage.remote.stores import check_installed, shared_origin
-from asdffs.storage.remote.transport import Fetched, RequestError, StoreTransport, Trouble, Validator, checked
-from asdffs.storage.remote.urls import Url
-from asdffs.storage.remote.web_head import Head, fetch_head, fetch_part
+from asdffs.storage.remote.answers import (
+    Stated,
+    check_whole,
+    checked,
+    seconds_of,
+    stated,
+    wanted_of,
+)
+from asdffs.storage.remote.connections import Answer, Deadline, answered, login_of
+from asdffs.storage.remote.transport import (
+    CUT,
+    OTHER_BYTES,
+    Fetched,
+    Head,
+    RequestError,
+    Trouble,
+    Validator,
+    refusal_of,
+)
+from asdffs.storage.remote.urls import WEB, Url
 
 _EXPIRED: Final = (400, 401, 403, 404, 410)
-#: The most servers that are known.
-_MOST: Final = 64
-#: Servers, by process, that sent a file from the place that was named, without redirects.
-_direct: Final[dict[tuple[int, str], None]] = {}
-
-
-def open_web(url: Url, length: int, options: RemoteOptions, seconds: float) -> tuple[Head, WebTransport]:
-    """Return the first ``length`` bytes of a file on a web server, and what makes the other requests of it.
-
-    The first file of a server is asked for by ``fetch_head``, which follows redirects.  If there were none, the next
-    files are asked for on the connections that are open already, which spares a round trip or more.  Raises
-    ``RequestError``, ``NotSupportedError``.
-    """
-    check_installed(url)
-    shared = shared_origin(url)
-    known = shared is not None and (os.getpid(), shared) in _direct
-    head = (_head_by_store(url, length, options, seconds) if known else None) or fetch_head(url, length, seconds)
-    if shared is not None and not known and head.ranges and head.url == url.text:
-        _direct[os.getpid(), shared] = None
-        while len(_direct) > _MOST:
-            _direct.pop(next(iter(_direct)), None)
-    return head, WebTransport(url, options, seconds, head)
-
-
-def _head_by_store(url: Url, length: int, options: RemoteOptions, seconds: float) -> Head | None:
-    """Return the head by the shared store; None if that fails, because ``fetch_head`` knows better why."""
-    try:
-        fetched = checked(StoreTransport(url, options, seconds).get(0, length, None), 0, length)
-    except RequestError:
-        return None
-    return Head(fetched, url.text, None, ranges=True)
+_MOVED: Final = (301, 302, 303, 307, 308)
+#: The most redirects that are followed, one after the other.
+_REDIRECTS: Final = 10
+#: Bytes of a whole file that are read at a time.
+_PIECE: Final = 1 << 20
 
 
 class WebTransport:
-    """A ``Transport`` of the file at ``url``, a web server.  ``head``: what the first request brought.
+    """A ``Transport`` of the file at ``url``, a web server.
 
-    ``seconds``: the longest time that one request may take.
+    ``seconds``: the longest silence of an answer; answers that go on take longer (``connections``).
     """
 
-    def __init__(self, url: Url, options: RemoteOptions, seconds: float, head: Head) -> None:
-        self._url = url
-        self._options = options
+    def __init__(self, url: Url, seconds: float) -> None:
+        self._named = _Place(_plain(url.text), login_of(url.text))
+        self._place = self._named
         self._seconds = seconds
-        self._lock = threading.Lock()
-        self._head = head
-        self._made: StoreTransport | None = None
+
+    def head(self, length: int, seconds: float) -> Head:
+        """Return the first ``length`` bytes of the file, or fewer, within ``seconds``.  Raises ``RequestError``."""
+        with self._asked(self._named, _range(0, length), Deadline(seconds, length)) as (answer, found):
+            validator = found.validator()
+            if found.size is None:
+                return Head(Fetched(0, memoryview(b""), validator), ranges=False, sized=False)
+            if not found.part and found.size > length:
+                return Head(Fetched(0, memoryview(b""), validator), ranges=False)
+            count = min(length, found.size, found.size if found.stop is None else found.stop)
+            return Head(Fetched(0, _content(answer, found, count), validator), ranges=found.part)
 
     def get(self, start: int, stop: int, known: Validator | None) -> Fetched:
         """See ``Transport``."""
-        store = self._store()
+        place = self._place
         try:
-            return store.get(start, stop, known)
+            return self._part(place, start, stop, known)
         except RequestError as err:
-            same = self._head.url == self._url.text
-            if err.trouble is not Trouble.REFUSED or err.status not in _EXPIRED or same:
+            if err.trouble is not Trouble.REFUSED or err.status not in _EXPIRED or place == self._named:
                 raise
-        return self._again(store).get(start, stop, known)
+        return self._part(self._named, start, stop, known)
 
-    def get_again(self, start: int, stop: int, known: Validator | None) -> Fetched:
-        """See ``Transport``."""
-        head = self._head
-        return fetch_part(head.url, head.login, (start, stop), known, self._seconds)
+    def whole(self, write: Callable[[memoryview], None], most: int) -> Validator:
+        """Call ``write`` for all bytes of the file in order, at most ``most``; return the version.
 
-    def get_whole(self, write: Any) -> Validator:
-        """See ``Transport``."""
-        return self._store().get_whole(write)
+        Raises ``RequestError``.
+        """
+        with self._asked(self._place, {}, Deadline(self._seconds, most)) as (answer, found):
+            done, buffer = 0, memoryview(bytearray(_PIECE))
+            while count := answer.read_into(buffer):
+                check_whole(found, done + count, most, ended=False)
+                write(buffer[:count])
+                done += count
+            check_whole(found, done, most, ended=True)
+            return found.validator()._replace(size=done)
 
-    def _store(self) -> StoreTransport:
-        """Return the requests to where the redirects led; they take a while to prepare, and the head may be all."""
-        with self._lock:
-            if self._made is None:
-                place = self._url._replace(text=self._head.url, scheme=self._head.url.partition(":")[0].lower())
-                self._made = StoreTransport(place, self._options, self._seconds, login=self._head.login)
-            return self._made
+    def _part(self, place: _Place, start: int, stop: int, known: Validator | None) -> Fetched:
+        headers = {**_range(start, stop), **_condition(known)}
+        with self._asked(place, headers, Deadline(self._seconds, stop - start), start) as (answer, found):
+            count = wanted_of(found, start, stop, known)
+            return checked(Fetched(start, _content(answer, found, count), found.validator(known)), start, stop)
 
-    def _again(self, refused: StoreTransport) -> StoreTransport:
-        """Follow the redirects again, unless another thread has done so.  Raises ``RequestError``."""
-        with self._lock:
-            if self._made is refused:
-                self._head, self._made = fetch_head(self._url, 1, self._seconds), None
-        return self._store()
+    @contextlib.contextmanager
+    def _asked(
+        self, place: _Place, headers: dict[str, str], deadline: Deadline, start: int = 0
+    ) -> Iterator[tuple[Answer, Stated]]:
+        """Return an answer with bytes, wherever redirects lead, and what it says.  Raises ``RequestError``."""
+        for _ in range(_REDIRECTS + 1):
+            with answered(place.text, place.headers(headers), deadline) as answer:
+                if answer.status not in _MOVED:
+                    if answer.status not in (200, 206):
+                        raise refusal_of(answer.status, seconds_of(answer.headers.get("Retry-After")))
+                    found = stated(answer.status, answer.headers, start)
+                    self._place = place
+                    yield answer, found
+                    return
+                place = place.moved(answer.headers.get("Location", ""))
+        raise RequestError(Trouble.REFUSED, f"the server redirects more than {_REDIRECTS} times")
+
+
+class _Place:
+    """Where a file is asked for: a URL without user and password, and the header that states these, or None."""
+
+    def __init__(self, text: str, login: str | None) -> None:
+        self.text = text
+        self._login = login
+
+    def headers(self, others: dict[str, str]) -> dict[str, str]:
+        """Return the headers for a request."""
+        return others if self._login is None else {**others, "Authorization": self._login}
+
+    def moved(self, location: str) -> _Place:
+        """Return where a redirect leads: never from https to http.  Raises ``RequestError``."""
+        try:
+            after, before = urlsplit(urljoin(self.text, location)), urlsplit(self.text)
+            text = _plain(urlunsplit(after))
+        except ValueError as err:
+            raise RequestError(Trouble.REFUSED, "the server redirects to a URL that is not valid") from err
+        if after.scheme not in WEB or not after.hostname or (before.scheme == "https" and after.scheme != "https"):
+            sentence = "the server redirects to a URL that is not https, which is not followed"
+            raise RequestError(Trouble.REFUSED, sentence)
+        return _Place(text, self._login if after[:2] == before[:2] else None)
+
+
+def _plain(text: str) -> str:
+    """Return a URL without user, password and fragment, in ASCII.  Raises ``ValueError``."""
+    parts = urlsplit(text)
+    _ = parts.port  # raises if it is none
+    plain = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+    return quote(plain, safe=string.punctuation)
+
+
+def _range(start: int, stop: int) -> dict[str, str]:
+    return {"Range": f"bytes={start}-{stop - 1}"}
+
+
+def _condition(known: Validator | None) -> dict[str, str]:
+    """Return the header by which a server refuses to send another version than ``known``."""
+    if known is not None and known.is_strong:
+        return {"If-Match": known.tag or ""}
+    if known is not None and known.modified is not None:
+        return {"If-Unmodified-Since": formatdate(known.modified, usegmt=True)}
+    return {}
+
+
+def _content(answer: Answer, found: Stated, count: int) -> memoryview:
+    """Return the first ``count`` bytes of an answer.  Raises ``RequestError`` if it is longer or shorter."""
+    content = memoryview(bytearray(count))
+    if answer.read_into(content) != count:
+        raise RequestError(Trouble.BUSY, CUT)
+    if found.stop == found.start + count and answer.read_into(memoryview(bytearray(1))):
+        raise RequestError(Trouble.BUSY, OTHER_BYTES)
+    return content

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import io
 import ipaddress
 import ssl
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import AsdffsError
 from asdffs.scheduling import SerialCalls
-from asdffs.storage.remote import web_head
+from asdffs.storage.remote import connections, web_transport
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.transport import RequestError
 from asdffs.workflows.external import find_externals
@@ -48,10 +46,10 @@ def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServe
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate(tmp_path / "host.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "host.pem"))
-    web_head._opener.cache_clear()
+    connections.certificates.cache_clear()
     with WebServer(context=context).running() as found:
         yield found
-    web_head._opener.cache_clear()
+    connections.certificates.cache_clear()
 
 
 def certificate(path: Path) -> Path:
@@ -82,13 +80,15 @@ def opened(url: str, remote: RemoteOptions = QUICK) -> Document:
 @pytest.mark.parametrize("place", ["http://host/a", "ftp://host/a", "file:///a"])
 def test_a_redirect_to_what_is_not_https_is_not_followed(place: str) -> None:
     """Without a server that speaks TLS, so without a certificate."""
-    request = urllib.request.Request("https://host/a")
-    follows = web_head._Redirects(None)
+    secure = web_transport._Place("https://host/a?secret", "login")
     with pytest.raises(RequestError, match="not https, which is not followed"):
-        follows.redirect_request(request, io.BytesIO(), 302, "", {}, place)
-    assert (
-        follows.redirect_request(request, io.BytesIO(), 302, "", {}, "https://other/a").full_url == "https://other/a"
-    )
+        secure.moved(place)
+    for location, text, login in (
+        ("https://me:word@other/a#part", "https://other/a", {}),
+        ("b c", "https://host/b%20c", {"Authorization": "login"}),
+    ):
+        assert secure.moved(location).text == text
+        assert secure.moved(location).headers({}) == login
 
 
 @pytest.mark.long  # a certificate
