@@ -12,12 +12,14 @@ from asdffs.errors import MissingFileError, RemoteError, UsageError
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.store_transport import failures, validator_of
 from asdffs.storage.remote.stores import open_store
-from asdffs.storage.remote.transport import RequestError, Validator
+from asdffs.storage.remote.transport import NO_ANSWER, RequestError, Trouble, Validator
 from asdffs.storage.remote.urls import Url, parse_url
 
 #: A bucket without a path.
 _BUCKET: Final = re.compile(r"(?:s3|gs|az)://[^/?#]+/*\Z", re.IGNORECASE)
-#: Seconds that one request may take.
+#: The most objects of a prefix that are listed.
+MOST_OBJECTS: Final = 1 << 22
+#: Seconds that one request may take, and to wait for the next objects of a listing.
 _SECONDS: Final = 60.0
 _GONE: Final = (404, 410)
 
@@ -35,6 +37,26 @@ def prefix_of(text: str) -> str:
     return url.shown.rstrip("/")
 
 
+def _in_time(pages: Any, seconds: float) -> Iterator[Any]:
+    """Yield the objects of a listing, some at a time.  Raises ``RequestError`` if none come for ``seconds``.
+
+    A server may send pages without objects for ever, each of them in time.
+    """
+    import asyncio  # slow to import, and only a listing has no other end
+
+    async def following() -> Any:
+        return await asyncio.wait_for(anext(pages, None), seconds)
+
+    loop = asyncio.new_event_loop()
+    try:
+        while (found := loop.run_until_complete(following())) is not None:
+            yield found
+    except TimeoutError as err:
+        raise RequestError(Trouble.BUSY, NO_ANSWER) from err
+    finally:
+        loop.close()
+
+
 class Prefix:
     """The objects below the URL ``text``.  ``shown``: the URL for messages.
 
@@ -48,15 +70,18 @@ class Prefix:
         scheme, _, rest = self.shown.partition("://")
         bucket, _, path = rest.partition("/")
         url = Url(scheme.lower(), self.shown, self.shown, bucket, f"/{path}")
-        self._store, self._path = open_store(url, options, min(options.timeout, _SECONDS))
+        self._seconds = min(options.timeout, _SECONDS)
+        self._store, self._path = open_store(url, options, self._seconds)
 
     def objects(self) -> Iterator[tuple[str, Validator]]:
         """Yield the name of each object, relative to the prefix, and its version."""
         import obstore
 
-        start = f"{self._path}/" if self._path else ""
+        start, count = f"{self._path}/" if self._path else "", 0
         with self._failures("the files cannot be listed"):
-            for page in obstore.list(self._store, prefix=self._path or None):
+            for page in _in_time(obstore.list(self._store, prefix=self._path or None), self._seconds):
+                if (count := count + len(page)) > MOST_OBJECTS:
+                    raise RequestError(Trouble.REFUSED, f"there are more than {MOST_OBJECTS}; give a longer prefix")
                 for found in page:
                     yield str(found["path"]).removeprefix(start), validator_of(found)
 
