@@ -17,6 +17,9 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command of this process; return its exit code."""
+    from asdffs.cli.secrets import hide_secrets
+
+    hide_secrets()  # before anything that takes a while
     gc.disable()  # until the command is imported (``cli.main``): imports leave nothing to collect
     from asdffs.cli.main import main as run
 

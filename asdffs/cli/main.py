@@ -14,7 +14,7 @@ from asdffs.allocator import COLLECTIONS
 from asdffs.cli.file_errors import failed
 from asdffs.cli.parser import COMMANDS, parse_arguments
 from asdffs.cli.saying import CommandFormatter
-from asdffs.cli.secrets import hidden_words
+from asdffs.cli.secrets import stated_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
 from asdffs.cli.standard import forget_output, open_standard_streams, protect_children
 from asdffs.errors import AsdffsError
@@ -38,8 +38,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _main(argv: list[str] | None) -> int:
     open_standard_streams()
-    words = _with_command(hidden_words() if argv is None else argv)
-    arguments = parse_arguments(words)
+    try:
+        words = stated_words(sys.argv[1:] if argv is None else argv)
+    except AsdffsError as err:
+        return failed(None, err)
+    arguments = parse_arguments(_with_command(words))
     level = logging.INFO if arguments.verbose else logging.WARNING
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(CommandFormatter())

@@ -121,8 +121,8 @@ def _asked(place: str, headers: dict[str, str], deadline: Deadline) -> Answer:
             return Answer(place, connection, connection.ask(place, headers, deadline))
         except BaseException as err:
             connection.close()
-            if not kept or not isinstance(err, ConnectionError):  # else the server closed it meanwhile
-                raise
+            if not kept or isinstance(err, TimeoutError) or not isinstance(err, OSError):
+                raise  # else the server closed it meanwhile
 
 
 class _Connection(http.client.HTTPConnection):
