@@ -64,7 +64,8 @@ def _unpack(arguments: argparse.Namespace) -> int:
             logger.warning("%s: %s: %s; left out", arguments.file, fault.path, fault.sentence)
         progress, total = document.report.progress, sum(content.size for content in store.files.contents.values())
         with shown(progress.facts, f"unpacking {arguments.file}"), progress.over("unpacking", total) as step:
-            unpack(document, store.files, arguments.out, step, mode=mode_like(document.path), durable=arguments.sync)
+            mode = mode_like(document.path, into=os.path.dirname(os.path.realpath(arguments.out)))
+            unpack(document, store.files, arguments.out, step, mode=mode, durable=arguments.sync)
     facts = {"store": os.path.realpath(arguments.out), "files": len(store.files.contents)}
     return _say(arguments, facts, f"{arguments.out}: {facts['files']} files")
 
@@ -107,7 +108,7 @@ def _init(arguments: argparse.Namespace) -> int:
     from asdffs.cli.writing import opened_to_write
     from asdffs.daf.initial import add_store, new_store
     from asdffs.storage.file_backend import FileFolder
-    from asdffs.storage.new_file import default_mode, write_new
+    from asdffs.storage.new_file import mode_of_copy, write_new
 
     major, minor = map(int, arguments.format.split("."))
     path = os.path.realpath(arguments.file)
@@ -116,7 +117,8 @@ def _init(arguments: argparse.Namespace) -> int:
             add_store(document, (major, minor))
             document.finish()
     else:
-        folder, mode = FileFolder(os.path.dirname(path)), default_mode()
+        folder = FileFolder(os.path.dirname(path))
+        mode = mode_of_copy((), folder.directory)
         write_new(folder, os.path.basename(path), new_store((major, minor)), durable=True, mode=mode)
     return _say(arguments, {"file": path}, f"{arguments.file}: an empty store")
 

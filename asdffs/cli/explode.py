@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder = FileFolder(os.path.realpath(arguments.directory))
         stem = stem_of(document.path)
         with shown(document.report.progress.facts, f"exploding {arguments.file}"):
-            mode = mode_like(document.path)
+            mode = mode_like(document.path, into=folder.directory)
             names = explode(document, folder, stem, mode=mode, force=arguments.force, durable=arguments.sync)
         if not document.is_remote:
             _remember(document, folder, names)

@@ -22,9 +22,10 @@ _TEXT: Final[dict[str, Any]] = {"encoding": "utf-8", "errors": "backslashreplace
 
 
 class _Log(logging.FileHandler):
-    """A log file.  SIGUSR1 adds what each thread is doing."""
+    """A log file, for the user alone if it is new.  SIGUSR1 adds what each thread is doing."""
 
     def _open(self) -> Any:
+        os.close(_made(self.baseFilename))
         stream = super()._open()
         faulthandler.register(signal.SIGUSR1, stream)
         return stream
@@ -53,6 +54,14 @@ class _BoundedLog(_Log):
         super().emit(record)
 
 
+def _made(place: str) -> int:
+    """Open the log at ``place``, for the user alone if it is new: it has names and words of private files.
+
+    Raises ``OSError``.
+    """
+    return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
 def told_here(*modules: str) -> None:
     """What these modules log as warnings the command itself tells: it is not to be told twice."""
     for module in modules:
@@ -66,7 +75,7 @@ def check_log(place: str) -> None:
             raise MountError(f"log=syslog: there is no {_SYSLOG_SOCKET}; start a system log, or give a file")
         return
     try:
-        open(place, "a").close()
+        os.close(_made(place))
     except OSError as err:
         raise MountError(f"log={place}: cannot be written: {err.strerror}") from err
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
-import operator
 import os
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -18,14 +16,12 @@ from asdffs.format.padding import Padding, parse_padding, parse_size
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import filesystem_of
-from asdffs.storage.new_file import default_mode, write_new, write_over
+from asdffs.storage.new_file import mode_of_copy, write_new, write_over
 from asdffs.storage.remote.urls import is_remote
 
 _LARGEST_ALIGNMENT: Final = 64 << 20
 #: Bounds of ``--piece-size``: smaller pieces compress badly, larger ones need much memory.
 _LEAST_PIECE, _LARGEST_PIECE = 4096, 64 << 20
-#: The mode of a new file that is made of a remote file, before the umask.
-_ANYBODY: Final = 0o666
 #: Compressions that the asdf library does not know by itself.
 _OF_A_PACKAGE: Final = ("blsc", "lz4f", "zstd")
 
@@ -76,13 +72,9 @@ def check_whole(path: str) -> None:
         raise NotPermittedError(sentence, path=path)
 
 
-def mode_like(*paths: str) -> int:
-    """The permissions of a new file that is made of the files at ``paths``, which may be URLs.  Raises ``OSError``.
-
-    Only who may read all of them may read it.
-    """
-    modes = (os.stat(path).st_mode for path in paths if not is_remote(path))
-    return default_mode(functools.reduce(operator.and_, modes, _ANYBODY))
+def mode_like(*paths: str, into: str) -> int:
+    """Return ``mode_of_copy`` in the directory ``into`` for files that may be URLs.  Raises ``OSError``."""
+    return mode_of_copy((path for path in paths if not is_remote(path)), into)
 
 
 def check_alone(document: Document, command: str) -> None:
@@ -122,7 +114,7 @@ def _write(
         raise MissingFileError("is no directory; create it first", path=directory)
     folder = FileFolder(directory)
     if not os.path.lexists(path):
-        mode = mode_like(arguments.file, *others)
+        mode = mode_like(arguments.file, *others, into=directory)
         write_new(folder, name, lambda backend: fill(folder, backend), durable=arguments.sync, mode=mode)
     elif not os.path.isfile(path):
         raise MissingFileError("is no regular file; nothing is written over it", path=path)

@@ -33,7 +33,7 @@ from asdffs.document.saves.keeping import keep_beside
 from asdffs.document.scanning import resolve
 from asdffs.errors import AsdffsError, MissingFileError, StaleFileError, UsageError
 from asdffs.storage.backend import Signature
-from asdffs.storage.new_file import default_mode
+from asdffs.storage.new_file import mode_of_copy
 from asdffs.storage.watch import DirectoryWatch, Watch
 from asdffs.workflows.exploded_files import explode, numbered
 from asdffs.workflows.exploded_names import stem_of
@@ -165,7 +165,7 @@ class _Watching:
         if others:
             sentence = f"holds other ASDF files ({others[0]}), and not the exploded form of {mirror.main}; "
             raise UsageError(f"{sentence}give an empty directory", path=mirror.folder.directory)
-        mode = default_mode(os.stat(document.path).st_mode)
+        mode = mode_of_copy([document.path], mirror.folder.directory)
         explode(document, mirror.folder, mirror.stem, mode=mode)
         mirror.seen = mirror.signatures()
         self._remember()

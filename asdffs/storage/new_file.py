@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from asdffs import interrupts
@@ -113,9 +114,28 @@ def remove_stale(folder: Folder, name: str) -> None:
                 backend.close()
 
 
-def default_mode(of: int = 0o666) -> int:
-    """Return the permissions for a new file made from a file with mode ``of``, after the user's umask."""
-    return of & 0o666 & ~current_umask()
+def mode_of_copy(paths: Iterable[str], directory: str) -> int:
+    """Return the permissions of a new file in ``directory`` that has content of the files at ``paths``.
+
+    Only who may read all of them may read it, after the user's umask.  A new file may get another group than they
+    have; then its group may do what the group and all others may do.  Raises ``OSError``.
+    """
+    group = _group_in(directory)
+    mode = 0o666 & ~current_umask()
+    for path in paths:
+        status = os.stat(path)
+        both = status.st_mode >> 3 & status.st_mode & 0o006
+        mode &= status.st_mode if status.st_gid == group else status.st_mode & 0o600 | both << 3 | both
+    return mode
+
+
+def _group_in(directory: str) -> int:
+    """Return the group that a new file in ``directory`` gets."""
+    with contextlib.suppress(OSError):  # whoever creates the file tells that the directory is missing
+        status = os.stat(directory)
+        if status.st_mode & stat.S_ISGID:
+            return status.st_gid
+    return os.getegid()
 
 
 def current_umask() -> int:

@@ -41,7 +41,7 @@ from asdffs.errors import (
 from asdffs.format.tree_extent import ends_with_tree
 from asdffs.storage.backend import Access, Backend, Signature
 from asdffs.storage.file_backend import FileFolder
-from asdffs.storage.new_file import default_mode, write_new, write_over
+from asdffs.storage.new_file import mode_of_copy, write_new, write_over
 from asdffs.tree.validation import MISSING_END
 from asdffs.workflows.block_files import BlockFiles
 from asdffs.workflows.exploded_files import Fill, main_name, numbered, write_block_file, write_tree_file
@@ -296,7 +296,8 @@ class Mirror:
                 written.append(new.signature())  # before it has its name: a later save differs
 
             if before is None:
-                write_new(self.folder, name, filled, durable=False, mode=default_mode())
+                mode = mode_of_copy([self._document.path], self.folder.directory)
+                write_new(self.folder, name, filled, durable=False, mode=mode)
             else:
                 write_over(self.folder, name, filled, check=check)
 

@@ -31,12 +31,8 @@ def asdffs(folder: Path, *words: object, code: int = 0) -> str:
 
 
 def readable_for_others(path: Path) -> list[str]:
-    """The files at or below ``path`` that others could read."""
-    if not path.stat().st_mode & 0o005:
-        return []
-    if path.is_dir():
-        return [name for inner in path.iterdir() for name in readable_for_others(inner)]
-    return [str(path)]
+    """The files at or below ``path`` that others could read, if they could enter its directories."""
+    return [str(inner) for inner in path.rglob("*") if inner.is_file() and inner.stat().st_mode & 0o044]
 
 
 @pytest.mark.long  # Parquet
@@ -69,6 +65,28 @@ def test_a_file_of_several_files_is_as_open_as_all_of_them(tmp_path: Path) -> No
     (tmp_path / "d/f0001.asdf").chmod(0o600)
     asdffs(tmp_path, "implode", tmp_path / "d/f.asdf", tmp_path / "new.asdf")
     assert stat.S_IMODE((tmp_path / "new.asdf").stat().st_mode) == 0o600
+
+
+def test_regression_the_group_of_a_copy_reads_only_what_it_could_read(file: Path, tmp_path: Path) -> None:
+    """A new file has the group of the user, or of a directory with the set-group-ID bit."""
+    other = (set(range(1, 9)) - {os.getegid()}).pop()
+    try:
+        os.chown(file, -1, other)
+    except PermissionError:
+        pytest.skip("needs the right to give a file another group")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    os.chown(shared, -1, other)
+    shared.chmod(0o2755)
+    before = os.umask(0o002)
+    try:
+        for number, (mode, elsewhere) in enumerate({0o640: 0o600, 0o644: 0o644, 0o664: 0o644, 0o604: 0o600}.items()):
+            file.chmod(mode)
+            for folder, expected in ((tmp_path, elsewhere), (shared, mode)):
+                asdffs(tmp_path, "repack", file, folder / f"{number}.asdf")
+                assert stat.S_IMODE((folder / f"{number}.asdf").stat().st_mode) == expected
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.parametrize(

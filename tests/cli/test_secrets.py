@@ -60,6 +60,5 @@ def test_a_url_of_the_environment(tmp_path: Path) -> None:
             done = command("get", "v", f"env://{name}", environment=environment)
             assert (done.code, done.out) == (2, "")
             assert (
-                done.err
-                == f"asdffs: env://{name}: the environment variable {name} has no URL; set and export it\n"
+                done.err == f"asdffs: env://{name}: the environment variable {name} has no URL; set and export it\n"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,7 @@ def test_log_in_the_foreground(file: Path) -> None:
         assert asdffs("umount", point, environment=environment_in(file.parent)).returncode == 0
         assert process.stderr.read() == ""
     assert "was unmounted and finished" in log.read_text()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600  # it may have words of private files
 
 
 @pytest.mark.mount

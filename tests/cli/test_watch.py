@@ -59,6 +59,23 @@ def kept(file: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted(file.parent.glob("data.asdf.*"))]
 
 
+def test_regression_the_files_of_a_private_file_are_private(file: Path) -> None:
+    """Also one that is written again because it was removed."""
+    file.chmod(0o600)
+    before = os.umask(0o022)
+    try:
+        with watched(file) as watch:
+            watch.block(0).unlink()
+            save(watch, b"value: 7\n")
+            watch.until(has(file, b"value: 7\n"))
+        with watched(file) as watch:
+            modes = {name: (watch.point / name).stat().st_mode & 0o777 for name in os.listdir(watch.point)}
+    finally:
+        os.umask(before)
+    assert set(modes.values()) <= {0o600, 0o700}, modes
+    assert watch.block(0).name in modes
+
+
 @pytest.mark.long
 def test_every_program_saves(file: Path) -> None:
     """One after the other: the file has each text, and at the end no text is left over."""

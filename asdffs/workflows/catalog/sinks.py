@@ -63,7 +63,7 @@ class _Directory:
     def put(self, name: str, content: bytes) -> None:
         """See ``Sink``."""
         self._make_tables()
-        with open(os.path.join(self._new, name), "wb") as file:
+        with open(os.path.join(self._new, name), "wb", opener=_for_the_user_alone) as file:
             file.write(content)
 
     def complete(self) -> None:
@@ -82,7 +82,11 @@ class _Directory:
     def _make_tables(self) -> None:
         os.makedirs(self._new, mode=0o700, exist_ok=True)  # for the user alone, as the catalogue
         for table in TABLES:
-            os.makedirs(os.path.join(self._new, table), exist_ok=True)
+            os.makedirs(os.path.join(self._new, table), mode=0o700, exist_ok=True)
+
+
+def _for_the_user_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _files_in(place: str) -> Iterator[str]:
