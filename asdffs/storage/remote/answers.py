@@ -128,8 +128,8 @@ def check_whole(found: Stated, count: int, most: int, *, ended: bool) -> None:
     if found.stop is not None and ended and count < found.stop:
         raise RequestError(Trouble.BUSY, CUT)
     if count > (most if found.stop is None else found.stop):
-        what = f"at most {most}" if found.stop is None else f"{found.stop}, as it said"
-        raise RequestError(Trouble.REFUSED, f"the server sends more bytes than {what}")
+        end = "and does not say how many; allow more by whole_max" if found.stop is None else "as it said"
+        raise RequestError(Trouble.REFUSED, f"the server sends more than {found.stop or most} bytes, {end}")
 
 
 def _length(headers: Message) -> int | None:

@@ -2,7 +2,8 @@
 
 * An answer has one end in all: ``seconds`` from its request on, and a second more for each ``SLOWEST`` bytes that
   arrive, up to the bytes that were asked for; but never more than ``seconds`` from now on.  Connection, proxy, TLS,
-  headers and body count together, also if they come byte by byte.
+  headers and body count together, also if they come byte by byte.  Only the system, which looks up names, has a time
+  of its own.
 * An answer never holds more bytes than were asked for, and headers as ``http.client`` bounds them.
 * A connection is used again only if its last answer was read to its end.  One that the server closed meanwhile is
   replaced by a new one.

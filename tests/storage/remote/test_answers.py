@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from email.message import Message
 
 import pytest
 
-from asdffs.storage.remote.answers import LARGEST, checked, date_of, stated, tag_of, wanted_of
+from asdffs.storage.remote.answers import LARGEST, checked, date_of, seconds_of, stated, tag_of, wanted_of
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.store_transport import StoreTransport
 from asdffs.storage.remote.transport import Fetched, RequestError, Trouble, Validator
@@ -61,6 +63,42 @@ def test_what_is_read_of_an_answer(status: int, lines: list[str], wanted: int | 
         assert wanted in err.sentence
     else:
         assert found == wanted
+
+
+@pytest.mark.parametrize("count", [2000, pytest.param(200_000, marks=pytest.mark.long)])
+def test_any_headers_are_understood_or_refused(count: int) -> None:
+    rng = random.Random(5)
+    words = [
+        *"bytes -/*,;:=+\x1b\xff\t0123456789",
+        " ",
+        "bytes ",
+        "100",
+        "199",
+        "-",
+        "/",
+        "1000",
+        LONG,
+        "",
+        "GMT",
+        "Jan",
+        "W/",
+    ]
+    names = ("Content-Range", "Content-Length", "Transfer-Encoding", "ETag", "Last-Modified", "Retry-After")
+    for _ in range(count):
+        start = rng.choice([0, 100])
+        lines = {
+            name: "".join(rng.choices(words, k=rng.randrange(9))) for name in rng.sample(names, rng.randrange(7))
+        }
+        if rng.random() < 0.5:
+            lines["Content-Range"] = (
+                f"bytes {start}-{rng.choice([99, 100, 199, 999])}/{rng.choice(['*', 150, 1000, LARGEST])}"
+            )
+        found = headers(*(f"{name}: {text}" for name, text in lines.items()))
+        assert (seconds_of(found["Retry-After"]) or 0) >= 0
+        with contextlib.suppress(RequestError):
+            answer = stated(rng.choice([200, 206]), found, start)
+            assert 0 <= wanted_of(answer, start, start + 100, KNOWN) <= 100
+            assert answer.start == start < (answer.stop or 0) <= LARGEST
 
 
 def test_only_what_was_asked_for_is_used() -> None:

@@ -324,7 +324,7 @@ def test_regression_a_whole_file_without_a_length(server: WebServer, url: str, f
             for name, array in arrays().items():
                 assert np.array_equal(document.arrays[name], array)
     assert (len(server.requests), used()) == (4, (0, 0))
-    with pytest.raises(RemoteError, match="sends more bytes than at most 100000"):
+    with pytest.raises(RemoteError, match="more than 100000 bytes, and does not say how many"):
         opened(url, PATIENT._replace(whole_max=100_000))
 
 

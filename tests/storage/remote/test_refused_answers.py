@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
+import socket
+import socketserver
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -109,6 +114,53 @@ def test_https_never_falls_to_http(
     secure.fault = lambda request: None
     with opened(url) as document:
         assert np.array_equal(document.arrays["a"][...], arrays()["a"])
+
+
+class Tunnel(socketserver.StreamRequestHandler):
+    """A proxy for https: connects to where it is told, and passes bytes on."""
+
+    asked: ClassVar[list[bytes]] = []
+
+    def handle(self) -> None:
+        line = self.rfile.readline()
+        self.asked.append(line)
+        while self.rfile.readline().strip():
+            pass
+        host, _, port = line.split()[1].decode().partition(":")
+        with socket.create_connection((host, int(port))) as server:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            back = threading.Thread(target=self.pass_on, args=(server, self.connection))
+            back.start()
+            self.pass_on(self.connection, server)
+            back.join()
+
+    def pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(1 << 16):
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.long  # a certificate
+def test_https_goes_through_a_proxy(secure: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By CONNECT, so that the proxy sees neither the path nor the query."""
+    url = secure.put("/data.asdf", make(tmp_path / "data.asdf")) + "?secret"
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Tunnel) as proxy:
+        proxy.daemon_threads = True
+        thread = threading.Thread(target=proxy.serve_forever, args=(0.02,))
+        thread.start()
+        monkeypatch.setenv("https_proxy", f"127.0.0.1:{proxy.server_address[1]}")
+        monkeypatch.setenv("no_proxy", "")
+        try:
+            with opened(url) as document:
+                assert np.array_equal(document.arrays["a"][...], arrays()["a"])
+        finally:
+            connections.close_idle()
+            proxy.shutdown()
+            thread.join()
+    assert Tunnel.asked
+    assert {line.split()[1].decode() for line in Tunnel.asked} == {secure.url.removeprefix("https://")}
+    assert not any(b"secret" in line for line in Tunnel.asked)
 
 
 @pytest.mark.parametrize("known", [False, True])
