@@ -106,7 +106,7 @@ class _Handler(socketserver.StreamRequestHandler):
                     ("Location", rng.choice([path + "x", path, "http://127.0.0.1:1/" + path, "//[::1", ""])),
                 ]
                 status = rng.choice([301, 302, 307])
-        body = self.server.raw[start:stop]
+        body = memoryview(self.server.raw)[start:stop]  # answers that hang hold nothing
         length = rng.choice(NUMBERS) if framing == "number" else str(len(body))
         reason = "OK" if honest else "\x1b[31m"
         head = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in more)]
@@ -116,11 +116,10 @@ class _Handler(socketserver.StreamRequestHandler):
         self.wfile.write("\r\n".join([*head, "", ""]).encode("latin-1"))
         return self._write(rng, body, ending, chunked=framing in ("chunked", "both")) and framing != "closed"
 
-    def _write(self, rng: random.Random, body: bytes, ending: str, *, chunked: bool) -> bool:
+    def _write(self, rng: random.Random, view: memoryview, ending: str, *, chunked: bool) -> bool:
         """Write a body; return whether it ended as it should."""
-        view = memoryview(body)
         if ending in ("cut", "drip", "silent"):
-            view = view[: rng.randrange(len(body) + 1)]
+            view = view[: rng.randrange(len(view) + 1)]
         for place in range(0, len(view), 9000):
             self._piece(view[place : place + 9000], chunked=chunked)
         if ending == "more":

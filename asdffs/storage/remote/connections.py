@@ -137,10 +137,9 @@ class _Connection(http.client.HTTPConnection):
         self._server = host
         self._by_proxy = bool(via.hostname) and not self._secure
         self._login = _basic(via.username, via.password) if via.username else None
+        self.default_port = _PORTS[scheme]  # else the header Host would state it, which some signatures do not allow
         if via.hostname and self._secure:
             self.set_tunnel(host, port, {"Proxy-Authorization": self._login} if self._login else {})
-        elif self._secure:
-            self.default_port = 443
 
     def ask(self, place: str, headers: dict[str, str], deadline: Deadline) -> http.client.HTTPResponse:
         """Send a GET request for ``place``, and return the answer once its headers are here."""
