@@ -70,7 +70,7 @@ def _first_block_size(path: str) -> int | str:
     except (AsdffsError, OSError) as err:
         return f"its source cannot be read: {reason_of(err)}"
     try:
-        return other.blocks[0].size
+        return other.blocks[0].size if other.blocks else f"its source {path} has no block that can be read"
     except (AsdffsError, OSError) as err:
         return f"its source {path} cannot be read: {reason_of(err)}"
     finally:

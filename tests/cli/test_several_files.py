@@ -74,3 +74,16 @@ def test_several_files_need_a_directory(files: list[Path], tmp_path: Path, call:
         done = call(*words)
         assert (done.code, "is no directory, and there are several files" in done.sentence) == (2, True)
     assert files[2].read_bytes() == odd_file()
+
+
+def test_regression_a_source_without_a_block(files: list[Path], tmp_path: Path, call: Call) -> None:
+    """It ended ``check``, ``info`` and ``explode`` with a traceback."""
+    (tmp_path / "tree.asdf").write_bytes(odd_file(blocks=[]))
+    files[1].write_bytes(odd_file(blocks=[]).replace(b"source: 0", b"source: tree.asdf"))
+    sentence = f"its source {tmp_path}/tree.asdf has no block that can be read"
+    done = call("check", *files)
+    assert (done.code, done.err) == (4, "")
+    assert f"{files[1]}: error: line 9: data (tree.asdf): {sentence}" in done.out
+    assert f"{files[2]}: nothing wrong" in done.out
+    assert sentence in call("info", files[1]).out
+    assert call("explode", files[1], tmp_path / "parts").code == 0
