@@ -12,6 +12,7 @@ from typing import Final
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.live import LiveMount, asked
 from asdffs.cli.saying import say
+from asdffs.printable import as_word
 from asdffs.storage.mount_table import Mount
 from asdffs.workers import lifeline
 
@@ -69,7 +70,7 @@ def _wait_for(child: int, said: int, found: Mount) -> int:
             since, before = (time.monotonic() if now and now != before else since), now
             if time.monotonic() - since > _STILL:
                 sentence = f"{found.point}: has not got on for {_STILL:.0f} s, and is left to itself"
-                say(f"asdffs: {sentence}; 'umount -l {found.point}' takes it away", file=sys.stderr)
+                say(f"asdffs: {sentence}; 'umount -l {as_word(found.point)}' takes it away", file=sys.stderr)
                 return int(ExitCode.UNFINISHED)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 

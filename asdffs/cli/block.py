@@ -26,6 +26,7 @@ from asdffs.document.block import Block
 from asdffs.document.blocks.committing import Readable
 from asdffs.document.document import Document
 from asdffs.errors import AsdffsError, MissingFileError, NoSuchNameError, NotSupportedError, UsageError
+from asdffs.printable import as_words
 from asdffs.scheduling import CHUNK
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,9 @@ def _number(text: str, document: Document, *, new: bool) -> int:
 
 
 def _print(arguments: argparse.Namespace) -> int:
+    if sys.stdout.isatty():
+        words = as_words("asdffs", "block", arguments.file, arguments.number)
+        raise UsageError(f"a terminal may obey the bytes of a block; write them to a file: {words} > OUT")
     with closing(open_to_read(arguments.file, arguments)) as document:
         number = _number(arguments.number, document, new=False)
         block = document.blocks[number]

@@ -9,7 +9,6 @@ import importlib.util
 import json
 import os
 import platform
-import shlex
 import shutil
 import stat
 import subprocess
@@ -28,6 +27,7 @@ from asdffs.codecs.base import id_of
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.errors import MountError
 from asdffs.mount.binding import BindingName, load_binding
+from asdffs.printable import as_word
 
 _FUSE_CONF: Final = "/etc/fuse.conf"
 _HELPERS: Final = ("fusermount3", "fusermount")
@@ -43,6 +43,7 @@ _PATIENCE: Final = 60
 _SMALL: Final = (
     b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{}\n...\n"
 )
+
 #: What each extra is for, and what is imported for it.
 _EXTRAS: Final = {
     "lz4": ("blocks in lz4 and lz4f", "lz4"),
@@ -201,7 +202,7 @@ def _extras() -> Iterator[Diagnosis]:
 def _pip() -> str:
     """Return the pip command of the environment of asdffs, also if that environment is not active."""
     own = os.path.join(sys.prefix, "bin", "pip")
-    return shlex.quote(own) if sys.prefix != sys.base_prefix and os.path.exists(own) else "pip"
+    return as_word(own) if sys.prefix != sys.base_prefix and os.path.exists(own) else "pip"
 
 
 def _plugins() -> Iterator[Diagnosis]:

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import os
-import shlex
 from contextlib import closing
 
 from asdffs.cli.bars import shown
@@ -16,6 +15,7 @@ from asdffs.cli.saying import say
 from asdffs.cli.state_directory import mirrors_of
 from asdffs.document.document import Document
 from asdffs.errors import MissingFileError, NotPermittedError
+from asdffs.printable import as_words
 from asdffs.storage.file_backend import FileFolder
 from asdffs.workflows.exploded_files import explode
 from asdffs.workflows.exploded_names import stem_of
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_elsewhere(arguments: argparse.Namespace, document: Document) -> None:
     """Refuse the file's own directory, where ``STEM.asdf`` is the file itself.  Raises ``NotPermittedError``."""
     if not document.is_remote and os.path.realpath(arguments.directory) == os.path.dirname(document.path):
-        words = shlex.join(["asdffs", "explode", arguments.file, stem_of(document.path)])
+        words = as_words("asdffs", "explode", arguments.file, stem_of(document.path))
         sentence = f"the exploded form would replace the file itself; run: {words}"
         raise NotPermittedError(sentence, path=document.path)
 

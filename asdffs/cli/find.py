@@ -17,9 +17,10 @@ from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.file_errors import failed
 from asdffs.cli.index import indexed, tell_unread, way_here
 from asdffs.cli.remote import remote_of
-from asdffs.cli.saying import on_one_line, say
+from asdffs.cli.saying import Rows, on_one_line, say
 from asdffs.cli.yaml_text import as_yaml
 from asdffs.errors import UsageError
+from asdffs.printable import printable
 from asdffs.tree.conditions import MISSING, parse_condition
 from asdffs.tree.paths import format_path, parse_paths
 from asdffs.workflows.catalog.places import catalog_of, roots_of
@@ -78,8 +79,10 @@ def _select(arguments: argparse.Namespace, catalog: Catalog) -> int:
 
 def _write_paths(found: Sequence[Match]) -> None:
     sys.stdout.flush()
+    terminal = sys.stdout.isatty()
     for match in found:
-        sys.stdout.buffer.write(match.path + b"\0")
+        name = printable(os.fsdecode(match.path), terminal=True).encode() if terminal else match.path
+        sys.stdout.buffer.write(name + b"\0")
     sys.stdout.buffer.flush()
 
 
@@ -87,7 +90,7 @@ def _print_table(arguments: argparse.Namespace, names: Sequence[str], rows: Iter
     if arguments.json:
         print(json.dumps([dict(zip(names, map(_for_json, row), strict=True)) for row in rows], indent=2))
     elif arguments.csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer = csv.writer(Rows(), lineterminator="\n")
         writer.writerow(names)
         writer.writerows([_text(cell) for cell in row] for row in rows)
     else:

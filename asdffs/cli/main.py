@@ -13,7 +13,7 @@ from typing import Any
 from asdffs.allocator import COLLECTIONS
 from asdffs.cli.file_errors import failed
 from asdffs.cli.parser import COMMANDS, parse_arguments
-from asdffs.cli.saying import CommandFormatter
+from asdffs.cli.saying import log_to_the_error_output
 from asdffs.cli.secrets import stated_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
 from asdffs.cli.standard import forget_output, open_standard_streams, protect_children
@@ -43,10 +43,7 @@ def _main(argv: list[str] | None) -> int:
     except AsdffsError as err:
         return failed(None, err)
     arguments = parse_arguments(_with_command(words))
-    level = logging.INFO if arguments.verbose else logging.WARNING
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(CommandFormatter())
-    logging.basicConfig(handlers=[handler], level=level)
+    log_to_the_error_output(logging.INFO if arguments.verbose else logging.WARNING)
     if os.environ.get("ASDFFS_CHECK_LOCKS"):
         check_ranks()
     command = _imported(f"asdffs.cli.{arguments.command}", alone=argv is None)

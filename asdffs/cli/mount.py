@@ -38,6 +38,7 @@ from asdffs.mount.content import FileContent
 from asdffs.mount.daemon import run_in_background, serve, site_of
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import MountOptions, parse_options
+from asdffs.printable import as_word
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.mount_table import OWN, filesystem_of, resolved, topmost
 from asdffs.storage.remote.urls import is_remote, shown_name, shown_url
@@ -235,9 +236,7 @@ def _reporting(work: Callable[[Callable[[], None]], int]) -> Callable[[Callable[
 
 
 def _mounted_already(path: str) -> MountError:
-    import shlex
-
-    return MountError(f"already mounted; run: {shlex.join(['asdffs', 'umount', path])}", path=path)
+    return MountError(f"already mounted; run: asdffs umount {as_word(path)}", path=path)
 
 
 def _check_mountpoint(path: str, *, nonempty: bool) -> str:
@@ -257,9 +256,7 @@ def _check_mountpoint(path: str, *, nonempty: bool) -> str:
     except NotADirectoryError as err:
         raise MountError("the mount point is not a directory", path=path) from err
     except FileNotFoundError as err:
-        from shlex import quote
-
-        raise MountError(f"the mount point does not exist; run: mkdir -p {quote(path)}", path=path) from err
+        raise MountError(f"the mount point does not exist; run: mkdir -p {as_word(path)}", path=path) from err
     except OSError as err:
         raise MountError(f"the mount point cannot be used: {err.strerror}", path=path) from err
     return real

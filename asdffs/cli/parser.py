@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from asdffs import __version__
 from asdffs.cli.arguments.archive import add_find, add_index, add_refs
-from asdffs.cli.arguments.base import make_parser
+from asdffs.cli.arguments.base import Parser, make_parser
 from asdffs.cli.arguments.daf import add_daf
 from asdffs.cli.arguments.editing import add_block, add_edit, add_recover, add_repack, add_upgrade
 from asdffs.cli.arguments.exploding import add_explode, add_implode, add_watch
@@ -79,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _parsers(command: str | None) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """Return the parser of all commands, or of ``command`` alone, which is made sooner; and that of each command."""
-    parser = make_parser(argparse.ArgumentParser, "asdffs", _DESCRIPTION, _EPILOG, add_help=False)
+    parser = make_parser(Parser, "asdffs", _DESCRIPTION, _EPILOG, add_help=False)
     parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     parser.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)

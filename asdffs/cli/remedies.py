@@ -6,7 +6,7 @@ import errno
 from typing import Final
 
 from asdffs.errors import AsdffsError, Remedy, reason_of
-from asdffs.printable import printable
+from asdffs.printable import as_word
 
 #: ``{file}``: the file that the error is about, as a word for a shell; ``{block}``: the number of the block.
 WORDS: Final = {
@@ -72,9 +72,5 @@ def with_remedy(sentence: str, remedy: Remedy | None, *, file: str, block: int |
 def _joined(remedy: Remedy | None, block: int | None, file: str | None) -> str:
     if remedy is None:
         return ""
-    from shlex import quote  # not above: every command imports this module
-
-    words = WORDS[remedy].format(
-        file=printable(quote(file)) if file else "FILE", block="N" if block is None else block
-    )
+    words = WORDS[remedy].format(file=as_word(file) if file else "FILE", block="N" if block is None else block)
     return f", {words}" if words.startswith("or ") else f"; {words}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 
 from asdffs.cli.chosen_files import chosen_files
 from asdffs.cli.value_files import change_files, wanted_by
 from asdffs.errors import UsageError
+from asdffs.printable import as_word
 from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.paths import split_assignment
 from asdffs.tree.snippets import BLANKS, parse_value, text_value
@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Set the values in each file; return the exit code.  Raises ``AsdffsError``, ``OSError``."""
     for word in arguments.files:
         if "=" in word and not os.path.lexists(word) and not is_remote(word):
-            raise UsageError(f"{word} is not a file; another value is set by -p {shlex.quote(word)}")
+            raise UsageError(f"{word} is not a file; another value is set by -p {as_word(word)}")
     changes = [_change(word, string=arguments.string) for word in (arguments.change, *arguments.changes)]
     rules = Rules(create=arguments.create, shared=arguments.shared)
     return change_files(arguments, chosen_files(arguments), wanted_by(arguments, changes, rules))

@@ -9,7 +9,6 @@ import logging
 import os
 import re
 import select
-import shlex
 import shutil
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from asdffs.cli.saying import say
 from asdffs.cli.state_directory import REPORT
 from asdffs.document.report import raise_outcome
 from asdffs.errors import AsdffsError, InUseError, MountError, UnfinishedError, UsageError
+from asdffs.printable import as_word, as_words
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.journal import read_owner
 from asdffs.storage.journal_name import journal_name
@@ -104,7 +104,7 @@ def _mountpoint_of(file: str) -> str:
     if len(points) == 1:
         return points[0]
     if points:
-        raise UsageError(f"is mounted in several places; give one of them: {shlex.join(points)}", path=file)
+        raise UsageError(f"is mounted in several places; give one of them: {as_words(*points)}", path=file)
     raise _not_mounted(file)
 
 
@@ -244,7 +244,7 @@ def _unmount(mountpoint: str) -> None:
         if done.returncode == 0 or left is None or left.kind != "fuse.asdffs":  # another umount was quicker
             return
         if time.monotonic() > until:
-            users = f"to see who uses it, run: fuser -vm {shlex.quote(mountpoint)}"
+            users = f"to see who uses it, run: fuser -vm {as_word(mountpoint)}"
             sentence = f"the file is finished, but not unmounted: {done.stderr.strip().rstrip('.')}; {users}"
             raise InUseError(sentence, path=mountpoint)
         time.sleep(_LOOK)

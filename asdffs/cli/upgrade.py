@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import logging
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +18,7 @@ from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
 from asdffs.scheduling import WorkerThreads
 from asdffs.workflows.assembling import RoomPolicy
+from asdffs.workflows.text_difference import unified
 from asdffs.workflows.upgrading import Upgrading
 
 logger = logging.getLogger(__name__)
@@ -78,12 +77,10 @@ def _facts(document: Document, upgrading: Upgrading) -> dict[str, Any]:
 
 def _difference_of(arguments: argparse.Namespace, document: Document, upgrading: Upgrading) -> Answer:
     """The text that would change, as diff(1) writes it, and the blocks."""
-    lines = list(_difference(arguments, document.tree.text(), upgrading.text))
+    before, after = (
+        text.decode("utf-8", "surrogateescape").split("\n") for text in (document.tree.text(), upgrading.text)
+    )
+    lines = list(unified(before, after, arguments.file, arguments.out or "OUT"))
     blocks = [f"block {change.number}: {change.was} -> {change.will_be}" for change in upgrading.changes]
-    facts = {"file": document.path, **_facts(document, upgrading), "text": "".join(lines)}
-    return Answer(facts, lambda: say(*(line.rstrip("\n") for line in lines), *blocks))
-
-
-def _difference(arguments: argparse.Namespace, old: bytes, new: bytes) -> Iterator[str]:
-    before, after = (text.decode("utf-8", "surrogateescape").splitlines(keepends=True) for text in (old, new))
-    return difflib.unified_diff(before, after, arguments.file, arguments.out or "OUT")
+    facts = {"file": document.path, **_facts(document, upgrading), "text": "".join(f"{line}\n" for line in lines)}
+    return Answer(facts, lambda: say(*lines, *blocks))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +17,7 @@ from typing import Any, NamedTuple
 from asdffs.cli.bars import shown
 from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.logs import told_here
-from asdffs.cli.saying import say
+from asdffs.cli.saying import log_to_the_error_output, say
 from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, StorageError, UsageError, ValueRefusedError
 from asdffs.tree.conditions import parse_condition
@@ -131,7 +133,8 @@ def _results(files: Sequence[str], wanted: Wanted, jobs: int) -> Iterator[Result
         return
     from asdffs.workers.pool import worker_processes
 
-    with worker_processes(min(jobs, len(files)), complete=True) as pool:
+    begin = functools.partial(log_to_the_error_output, logging.getLogger().level)
+    with worker_processes(min(jobs, len(files)), complete=True, begin=begin) as pool:
         waiting = [(path, pool.submit(change_file, path, wanted)) for path in files]
         for path, future in waiting:
             try:
@@ -160,7 +163,10 @@ def _change(path: str, wanted: Wanted, result: Result) -> None:
             return
         if wanted.dry_run:
             new, _ = _edited(path, text, wanted, result)
-            result.diff = "".join(_diff(path, text.decode(), new))
+            from asdffs.workflows.text_difference import unified
+
+            lines = unified(text.decode().split("\n"), new.split("\n"), path, path)
+            result.diff = "".join(f"{line}\n" for line in lines)
             return
     from asdffs.cli.outputs import is_tree_of_mount
     from asdffs.cli.writing import opened_to_write
@@ -225,12 +231,6 @@ def _record(wanted: Wanted, path: str, *, state: str, notes: Sequence[Note] = ()
         os.close(file)
 
 
-def _diff(path: str, old: str, new: str) -> Iterator[str]:
-    from difflib import unified_diff
-
-    return unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), path, path)
-
-
 # -- what is printed --------------------------------------------------------------
 
 
@@ -240,7 +240,7 @@ def _print(arguments: argparse.Namespace, result: Result, *, alone: bool) -> Non
     if arguments.json:
         return
     if result.diff:
-        say(*result.diff.splitlines())
+        say(*result.diff.removesuffix("\n").split("\n"))
     elif alone and not result.selected:
         say(f"{result.file}: the condition does not hold")
     elif alone and not result.edits and not result.error and not arguments.dry_run:

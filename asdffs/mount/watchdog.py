@@ -11,7 +11,6 @@ import ctypes
 import errno
 import logging
 import os
-import shlex
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ import traceback
 from typing import Final, Protocol
 
 from asdffs.mount.notifications import Notifications
+from asdffs.printable import as_word
 from asdffs.storage.mount_table import topmost
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Watchdog:
                 file.write("1")
         except OSError as err:  # that file system is missing in many containers
             if not _abort_as_root(self._mountpoint):
-                place = shlex.quote(self._mountpoint)
+                place = as_word(self._mountpoint)
                 logger.error("the mount cannot be aborted (%s); end it with: sudo umount -f %s", err, place)
                 return
         self.aborted = True

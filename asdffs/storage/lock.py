@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from asdffs.errors import LockedError, Remedy
+from asdffs.printable import as_word
 from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.journal import read_owner
 from asdffs.storage.mount_table import topmost
@@ -77,15 +78,13 @@ def _holder(owner: dict[str, Any]) -> str:
     if "command" in owner:
         who = f"'asdffs {owner['command']}' (process {owner.get('pid')})"
         return f"{who} is changing this file; wait until it ends, or end it"
-    from shlex import quote
-
     point = str(owner.get("directory", owner.get("mountpoint")))
     if "directory" in owner:
         return (
-            f"a program uses it in the mounted archive, in {quote(point)}; change it there, or close it there "
+            f"a program uses it in the mounted archive, in {as_word(point)}; change it there, or close it there "
             "and try again"
         )
     return (
         f"already mounted for writing at {point} by process {owner.get('pid')} ({owner.get('state')}); "
-        f"change it there, in {quote(os.path.join(point, 'tree.yaml'))}"
+        f"change it there, in {as_word(os.path.join(point, 'tree.yaml'))}"
     )

@@ -12,6 +12,7 @@ import os
 from typing import Final
 
 from asdffs.errors import UntrustedFileError
+from asdffs.printable import as_word
 from asdffs.storage.backend import Access, Backend, Folder
 
 _GROUP_MAY_WRITE: Final = 0o020
@@ -32,7 +33,8 @@ def _check(folder: Folder, name: str, sidecar: str, access: Access) -> None:
     reason = _distrust(access, folder.signature(name).access)
     if reason:
         path = folder.path(sidecar)
-        raise UntrustedFileError(f"{path} {reason}, so it is not used; look at it, then remove it: rm '{path}'")
+        advice = f"look at it, then remove it: rm {as_word(path)}"
+        raise UntrustedFileError(f"{path} {reason}, so it is not used; {advice}")
 
 
 def is_trusted(folder: Folder, name: str, sidecar: Backend) -> bool:

@@ -31,13 +31,15 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
-def worker_processes(count: int, *, complete: bool) -> Iterator[Executor]:
-    """Yield an executor of at most ``count`` processes, which end with the block.
+def worker_processes(
+    count: int, *, complete: bool, begin: Callable[[], object] | None = None
+) -> Iterator[Executor]:
+    """Yield an executor of at most ``count`` processes, which end with the block.  Each calls ``begin`` first.
 
     After an exception, such as an interrupt, no call is begun.  Calls under way are completed if ``complete`` is
     True, else their processes are killed.  A call whose process is killed raises ``StorageError``.
     """
-    pool = _Pool(count)
+    pool = _Pool(count, begin)
     try:
         yield pool
         pool.shutdown()
@@ -51,11 +53,12 @@ def worker_processes(count: int, *, complete: bool) -> Iterator[Executor]:
 class _Pool(Executor):
     """Hands calls to worker processes; each has a thread that feeds it."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, begin: Callable[[], object] | None) -> None:
         from multiprocessing import resource_tracker
 
         resource_tracker.ensure_running()  # it changes which signals a thread holds back; see ``_feed``
         self._count = count
+        self._begin = begin
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         self._workers: list[tuple[_Worker, threading.Thread]] = []
 
@@ -64,7 +67,7 @@ class _Pool(Executor):
         future: Future[T] = Future()
         self._calls.put((future, functools.partial(function, *args, **kwargs)))
         if len(self._workers) < self._count:
-            worker = _Worker()
+            worker = _Worker(self._begin)
             thread = threading.Thread(target=self._feed, args=(worker,), name=f"worker-{len(self._workers)}")
             self._workers.append((worker, thread))
             thread.start()
@@ -102,7 +105,8 @@ class _Pool(Executor):
 class _Worker:
     """A worker process.  It is started for its first call, and for the next one after it was killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: Callable[[], object] | None) -> None:
+        self._begin = begin
         self._opened = contextlib.ExitStack()
         self._process: SpawnProcess | None = None
         self._connection: Connection[Any, Any] | None = None
@@ -132,7 +136,7 @@ class _Worker:
         here, there = context.Pipe()
         self._opened.enter_context(write_end)
         self._connection = self._opened.enter_context(here)
-        process = context.Process(target=_work, args=(there, read_end))
+        process = context.Process(target=_work, args=(there, read_end, self._begin))
         with read_end, there:  # so that no other process has them
             process.start()
         self._process = process
@@ -155,9 +159,11 @@ class _Worker:
         self._opened.close()
 
 
-def _work(calls: Connection[Any, Any], line: Connection[Any, Any]) -> None:
+def _work(calls: Connection[Any, Any], line: Connection[Any, Any], begin: Callable[[], object] | None) -> None:
     """Answer calls in a worker process, until there are no more."""
     lifeline.end_with(line.fileno())
+    if begin is not None:
+        begin()
     with contextlib.suppress(EOFError):
         while True:
             calls.send(_answer(calls.recv()))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from asdffs.document.document import Document
+from asdffs.printable import printable
+
+if TYPE_CHECKING:
+    from asdffs.document.document import Document
 
 
 def lines_of(document: Document) -> list[str]:
@@ -17,10 +20,12 @@ def lines_of(document: Document) -> list[str]:
 def unified(old: list[str], new: list[str], a: str, b: str) -> Iterator[str]:
     """Yield the lines of a unified diff that patch(1) can read.
 
-    ``old``, ``new``: the lines; ``a``, ``b``: the names of the files.
+    ``old``, ``new``: the lines; ``a``, ``b``: the names of the files, which the lines show printable.
     """
-    yield f"--- {a}"
-    yield f"+++ {b}"
+    if old == new:
+        return
+    yield f"--- {printable(a)}"
+    yield f"+++ {printable(b)}"
     matcher: Any = difflib.SequenceMatcher(None, (), ())
     matcher.opcodes = _opcodes(old, new)
     for group in matcher.get_grouped_opcodes(3):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
+import pty
 import select
 import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
+from asdffs.cli.main import main
 from support.mounts import LIMIT, run
 from support.processes import text_of
 
@@ -108,3 +114,35 @@ def on_terminal(command: list[str], where: dict[str, str], folder: Path) -> str:
                 said += piece
     os.close(screen)
     return said.decode(errors="surrogateescape")
+
+
+def asdffs_on_terminal(words: list[str], where: dict[str, str], folder: Path) -> str:
+    """What ``asdffs WORDS`` writes to a terminal: in a fork of this process, which need not import it again."""
+    child, screen = pty.fork()
+    if not child:
+        _become(words, where, folder)
+    said = b""
+    with contextlib.suppress(OSError):  # EIO: the command has ended
+        while piece := os.read(screen, 65536):
+            said += piece
+    os.waitpid(child, 0)
+    os.close(screen)
+    return said.decode(errors="surrogateescape")
+
+
+def _become(words: list[str], where: dict[str, str], folder: Path) -> NoReturn:
+    try:
+        os.environ.clear()
+        os.environ.update(where)
+        os.chdir(folder)
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")
+        logging.getLogger().handlers[:] = []
+        main(words)
+    except SystemExit:
+        pass
+    except BaseException:  # noqa: BLE001  # the test sees it
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -6,7 +6,9 @@ import argparse
 import contextlib
 import os
 import sys
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+
+from asdffs.printable import printable
 
 #: Columns for the names of commands, also where no option is longer.
 _LEAST_COLUMN: Final = 12
@@ -26,6 +28,14 @@ def make_parser(make: Any, name: str, text: str, epilog: str, **options: Any) ->
         name, description=text, epilog=epilog, formatter_class=_Formatter, **options
     )
     return parser
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors, which have the words of the user and names of files, are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """See ``argparse.ArgumentParser``."""
+        super().error(printable(message))
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

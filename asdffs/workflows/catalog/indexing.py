@@ -135,7 +135,9 @@ def _chunks(todo: Sequence[bytes], way: Way) -> Generator[Chunk]:
             yield _without_rest(read_chunk(part, way.remote), part, parts)
         return
     waiting: deque[tuple[Future[Chunk], Sequence[bytes]]] = deque()
-    with (way.executor or functools.partial(worker_processes, way.jobs, complete=False))() as pool:
+    # what they log would be printed as it is; the rows have the reasons
+    begin = functools.partial(logging.disable, logging.WARNING)
+    with (way.executor or functools.partial(worker_processes, way.jobs, complete=False, begin=begin))() as pool:
         while parts or waiting:
             while parts and len(waiting) < way.jobs + 1:
                 part = parts.popleft()
