@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from asdffs import interrupts
 from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode, exit_code_of
+from asdffs.cli.exit_codes import ExitCode
+from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.logs import told_here
 from asdffs.cli.reading import open_to_read
-from asdffs.cli.remedies import told, with_remedy
+from asdffs.cli.remedies import with_remedy
 from asdffs.cli.saying import say
+from asdffs.cli.several_files import for_each
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
@@ -29,31 +32,26 @@ def run(arguments: argparse.Namespace) -> int:
     told_here("asdffs.document.tree_fit")
     if arguments.schema:
         check_available()
-    results = [_check_or_say(path, arguments) for path in arguments.files]
+    results: list[dict[str, Any]] = []
+
+    def take(path: str, found: tuple[dict[str, Any], ExitCode]) -> ExitCode:
+        results.append(found[0])
+        return found[1]
+
+    def fail(path: str, err: AsdffsError | OSError) -> ExitCode:
+        sentence, code = sentence_and_code(path, err)
+        if code is ExitCode.NOT_ASDF:  # what is wrong with the file is the output of this command
+            _say(arguments, path, f"error: {sentence.removeprefix(f'{path}: ')}")
+        else:
+            say(f"asdffs: {sentence}", file=sys.stderr)
+        return take(path, ({"file": path, "ok": False, "findings": [], "repaired": [], "error": sentence}, code))
+
+    code = for_each(((path, partial(_check, path, arguments)) for path in arguments.files), take, fail)
     if arguments.json:
         import json
 
-        print(json.dumps([facts for facts, _ in results], indent=2))
-    return max((code for _, code in results), key=_severity)
-
-
-def _severity(code: ExitCode) -> int:
-    """Return the rank of an exit code; a file that cannot be read is worse than a damaged one."""
-    return {ExitCode.OK: 0, ExitCode.FINDINGS: 1, ExitCode.NOT_ASDF: 2}.get(code, 3)
-
-
-def _check_or_say(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], ExitCode]:
-    try:
-        return _check(path, arguments)
-    except AsdffsError as err:
-        sentence, code = told(err), exit_code_of(err)
-    except OSError as err:
-        sentence, code = f"{path}: {err.strerror}", ExitCode.UNFINISHED
-    if code is ExitCode.NOT_ASDF:  # what is wrong with the file is the output of this command
-        _say(arguments, path, f"error: {sentence.removeprefix(f'{path}: ')}")
-    else:
-        say(f"asdffs: {sentence}", file=sys.stderr)
-    return {"file": path, "ok": False, "findings": [], "repaired": [], "error": sentence}, code
+        print(json.dumps(results, indent=2))
+    return code
 
 
 def _check(path: str, arguments: argparse.Namespace) -> tuple[dict[str, Any], ExitCode]:

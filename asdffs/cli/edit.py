@@ -17,7 +17,7 @@ from asdffs import interrupts
 from asdffs.cli.logs import told_here
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
-from asdffs.cli.several_files import Answer, for_each
+from asdffs.cli.several_files import Answer, answer_each
 from asdffs.cli.signals import EndedError
 from asdffs.cli.standard import environment_for_programs
 from asdffs.cli.state_directory import StateDirectory
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.schema:
         check_available()
     told_here("asdffs.document.report")
-    return for_each(arguments, [(file, None) for file in arguments.files], lambda one: _edit(one, editor))
+    return answer_each(arguments, [(file, None) for file in arguments.files], lambda one: _edit(one, editor))
 
 
 def _edit(arguments: argparse.Namespace, editor: list[str]) -> Answer:

@@ -16,7 +16,7 @@ class ExitCode(enum.IntEnum):
 
     OK = 0
     INTERNAL = 1
-    NOT_FOUND = 1  # as grep(1); internal errors end with a traceback beside it
+    NOT_FOUND = 1  # as grep(1); an internal error says so
     USAGE = 2
     NO_FILE = 3
     NOT_ASDF = 4
@@ -72,6 +72,11 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.CutBlockError: ExitCode.FINDINGS,
     errors.UnfinishedError: ExitCode.UNFINISHED,
 }
+
+
+def worse(one: int, other: int) -> int:
+    """Return the larger of two exit codes.  ``FINDINGS``, for warnings alone, is less than that of any failure."""
+    return max(one, other, key=lambda code: (code not in (ExitCode.OK, ExitCode.FINDINGS), code))
 
 
 def exit_code_of(error: errors.AsdffsError) -> ExitCode:

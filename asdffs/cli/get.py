@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import on_one_line, say
-from asdffs.errors import AsdffsError, UsageError
+from asdffs.cli.several_files import for_each
+from asdffs.errors import UsageError
 from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.lookups import Values, for_json, plain
 from asdffs.tree.paths import Path, format_path, parse_path
-from asdffs.workflows.ahead import texts
+from asdffs.workflows.ahead import looks_at_texts
 
 if TYPE_CHECKING:  # conditions take as long to import as all of this
     from asdffs.tree.conditions import Condition
@@ -25,11 +25,11 @@ _MISSING: Final = object()
 
 
 class Row(NamedTuple):
-    """The values of one file, as they are printed; ``_MISSING`` for one that is missing.  ``values``: all of them."""
+    """The values of one file, as they are printed; ``_MISSING`` for one that is missing.  ``missing``: why."""
 
     file: str
     cells: list[Any]
-    values: Values
+    missing: list[str]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,21 +41,23 @@ def run(arguments: argparse.Namespace) -> int:
     paths = [parse_path(path) for path in (arguments.path, *arguments.paths)]
     condition = _condition(arguments.where)
     rows: list[Row] = []
-    codes: list[int] = []
-    for file, read in texts(arguments.files, remote_of(arguments)):
-        try:
-            row = _row(file, read(), paths, condition, arguments)
-        except (AsdffsError, OSError) as err:
-            codes.append(failed(file, err))
-            continue
-        if row is not None:
-            rows.append(row)
-            codes.append(_missing(row, paths, arguments))
+
+    def take(file: str, found: tuple[list[Any], list[str]] | None) -> int:
+        if found is None:
+            return int(ExitCode.OK)
+        rows.append(Row(file, *found))
+        say(*(f"asdffs: {file}: {sentence}" for sentence in rows[-1].missing), file=sys.stderr)
+        return int(ExitCode.NOT_FOUND if rows[-1].missing else ExitCode.OK)
+
+    work = looks_at_texts(
+        arguments.files, remote_of(arguments), lambda text: _cells(text, paths, condition, arguments)
+    )
+    code = for_each(work, take)
     (_print_json if arguments.json else _print_text)(arguments, paths, rows)
-    if not codes:
+    if not (code or rows):
         say("asdffs: the condition holds for no file", file=sys.stderr)
         return int(ExitCode.NOT_FOUND)
-    return max(codes)
+    return code
 
 
 def _condition(text: str | None) -> Condition | None:
@@ -67,14 +69,21 @@ def _condition(text: str | None) -> Condition | None:
     return parse_condition(text)
 
 
-def _row(
-    file: str, text: bytes, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace
-) -> Row | None:
-    """Return the values of a file with ``text``; None if the condition does not hold.  Raises ``AsdffsError``."""
+def _cells(
+    text: bytes, paths: Sequence[Path], condition: Condition | None, arguments: argparse.Namespace
+) -> tuple[list[Any], list[str]] | None:
+    """Return the values of a file with ``text``, or the default, and why others are missing.
+
+    Return None if the condition does not hold.  Raises ``AsdffsError``.
+    """
     values = Values(text)
     if condition is not None and not values.hold(condition):
         return None
-    return Row(file, [_cell(values, path, arguments) for path in paths], values)
+    cells = [_cell(values, path, arguments) for path in paths]
+    missing = [path for path, cell in zip(paths, cells, strict=True) if cell is _MISSING]
+    if arguments.default is not None:
+        return [arguments.default if cell is _MISSING else cell for cell in cells], []
+    return cells, list(map(values.missing, missing))
 
 
 def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
@@ -91,20 +100,6 @@ def _cell(values: Values, path: Path, arguments: argparse.Namespace) -> Any:
 
         return as_yaml(plain(found))
     return found.text
-
-
-def _missing(row: Row, paths: Sequence[Path], arguments: argparse.Namespace) -> int:
-    """Fill in the default, or name each value that is missing; return the exit code."""
-    code = 0
-    for number, path in enumerate(paths):
-        if row.cells[number] is not _MISSING:
-            continue
-        if arguments.default is not None:
-            row.cells[number] = arguments.default
-        else:
-            say(f"asdffs: {row.file}: {row.values.missing(path)}", file=sys.stderr)
-            code = int(ExitCode.NOT_FOUND)
-    return code
 
 
 def _print_json(arguments: argparse.Namespace, paths: Sequence[Path], rows: Sequence[Row]) -> None:

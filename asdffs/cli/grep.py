@@ -6,41 +6,46 @@ import argparse
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.file_errors import failed
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
-from asdffs.errors import AsdffsError, InvalidTreeError
+from asdffs.cli.several_files import for_each
+from asdffs.errors import InvalidTreeError
 from asdffs.tree.lookups import Values, for_json, short, walk
-from asdffs.tree.paths import Path, format_path
+from asdffs.tree.paths import format_path
 from asdffs.tree.patterns import TOO_SLOW, Pattern
-from asdffs.tree.values import ValueNode
-from asdffs.workflows.ahead import texts
+from asdffs.workflows.ahead import looks_at_texts
+
+
+class Match(NamedTuple):
+    """A scalar, or a value whose key matches: its path, as JSON has it, and on one line."""
+
+    path: str
+    value: object
+    shown: str
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the matches; return 0, 1 without any, or the code of a file that could not be read."""
     text = re.escape(arguments.pattern) if arguments.fixed_strings else arguments.pattern
     pattern = Pattern(text, re.IGNORECASE if arguments.ignore_case else 0)
-    found: list[dict[str, Any]] = []
-    code, count = 0, 0
-    for file, read in texts(arguments.files, remote_of(arguments)):
-        try:
-            matches = list(_matches(read(), pattern))
-        except (AsdffsError, OSError) as err:
-            code = failed(file, err)
-            continue
-        count += len(matches)
-        found += [{"file": file, "path": format_path(path), "value": for_json(node)} for path, node in matches]
+    found: list[dict[str, object]] = []
+
+    def take(file: str, matches: list[Match]) -> int:
+        found.extend({"file": file, "path": match.path, "value": match.value} for match in matches)
         _print(arguments, file, matches)
+        return 0
+
+    work = looks_at_texts(arguments.files, remote_of(arguments), lambda text: list(_matches(text, pattern)))
+    code = for_each(work, take)
     if arguments.json:
         print(json.dumps(found, indent=2))
-    return code or (0 if count else int(ExitCode.NOT_FOUND))
+    return code or (0 if found else int(ExitCode.NOT_FOUND))
 
 
-def _matches(text: bytes, pattern: Pattern) -> Iterator[tuple[Path, ValueNode]]:
+def _matches(text: bytes, pattern: Pattern) -> Iterator[Match]:
     """Yield each scalar that matches, and each value whose key does."""
     for path, node in walk(Values(text).root()):
         is_scalar = not isinstance(node.value, (dict, list))
@@ -49,10 +54,10 @@ def _matches(text: bytes, pattern: Pattern) -> Iterator[tuple[Path, ValueNode]]:
         if None in found:
             raise InvalidTreeError(f"{format_path(path)}: {TOO_SLOW}")
         if True in found:
-            yield path, node
+            yield Match(format_path(path), for_json(node), short(node))
 
 
-def _print(arguments: argparse.Namespace, file: str, matches: list[tuple[Path, ValueNode]]) -> None:
+def _print(arguments: argparse.Namespace, file: str, matches: list[Match]) -> None:
     several = len(arguments.files) > 1
     if arguments.json:
         return
@@ -62,4 +67,4 @@ def _print(arguments: argparse.Namespace, file: str, matches: list[tuple[Path, V
         say(f"{file}:{len(matches)}" if several else str(len(matches)))
     else:
         lead = f"{file}: " if several else ""
-        say(*(f"{lead}{format_path(path)}: {short(node)}" for path, node in matches))
+        say(*(f"{lead}{match.path}: {match.shown}" for match in matches))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from asdffs.cli.reading import open_to_read
 from asdffs.cli.remedies import told
 from asdffs.cli.saying import say
-from asdffs.cli.several_files import Answer, for_each
+from asdffs.cli.several_files import Answer, answer_each
 from asdffs.document.arrays.unshown import facts_of, find_unshown
 from asdffs.document.document import Document
 from asdffs.errors import DamagedBlockError, InvalidTreeError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the descriptions.  Raises ``AsdffsError``, ``OSError``."""
-    return for_each(arguments, [(file, None) for file in arguments.files], _describe)
+    return answer_each(arguments, [(file, None) for file in arguments.files], _describe)
 
 
 def _describe(arguments: argparse.Namespace) -> Answer:

@@ -18,6 +18,7 @@ from asdffs.cli.secrets import stated_words
 from asdffs.cli.signals import EndedError, die_of, raise_at_signals
 from asdffs.cli.standard import forget_output, open_standard_streams, protect_children
 from asdffs.errors import AsdffsError
+from asdffs.failures import Failure, attempt
 from asdffs.scheduling import check_ranks
 
 _MOUNT_WORDS = 2
@@ -48,13 +49,21 @@ def _main(argv: list[str] | None) -> int:
         check_ranks()
     command = _imported(f"asdffs.cli.{arguments.command}", alone=argv is None)
     try:
-        return _run(command, arguments)
+        done = attempt(lambda: _run(command, arguments))
     except BrokenPipeError:
         forget_output()
         return 141  # 128 + SIGPIPE, as shells count
-    except (AsdffsError, OSError) as err:
-        code = failed(getattr(arguments, "file", None), err)
+    if isinstance(done, Failure):
+        code = failed(_subject(arguments), done.error)
         return int(getattr(command, "TROUBLE", code))
+    return done
+
+
+def _subject(arguments: argparse.Namespace) -> str | None:
+    """Return what a command is about, if its errors may not say so."""
+    if hasattr(arguments, "a"):
+        return f"{arguments.a} and {arguments.b}"
+    return getattr(arguments, "file", None) or getattr(arguments, "record", None)
 
 
 def _imported(module: str, *, alone: bool) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from typing import Any
 
 from asdffs.cli.bars import shown
@@ -11,7 +12,9 @@ from asdffs.cli.file_errors import name_file
 from asdffs.cli.remote import remote_of
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
+from asdffs.document.scanning import resolve
 from asdffs.errors import AsdffsError
+from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.urls import is_remote, shown_url
 
@@ -26,6 +29,13 @@ def open_to_read(path: str, arguments: argparse.Namespace) -> Document:
     except (AsdffsError, OSError) as err:
         name_file(err, path)
         raise
+
+
+def read_whole(path: str) -> bytes:
+    """Return the content of a regular file that is no ASDF file.  Raises ``MissingFileError``, ``OSError``."""
+    directory, name = resolve(path)
+    with closing(FileFolder(directory).open(name, writable=False)) as file:
+        return file.read_at(0, file.size())
 
 
 def _open(path: str, remote: RemoteOptions) -> Document:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 from contextlib import closing
+from functools import partial
 from typing import Final
 
 from asdffs.cli.bars import shown
-from asdffs.cli.exit_codes import ExitCode
-from asdffs.cli.file_errors import name_file
+from asdffs.cli.exit_codes import ExitCode, worse
 from asdffs.cli.outputs import write_out
-from asdffs.cli.reading import open_to_read
+from asdffs.cli.reading import open_to_read, read_whole
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
+from asdffs.cli.several_files import for_each
 from asdffs.document.opening import Settings, open_document
-from asdffs.errors import AsdffsError, MissingFileError, UsageError
+from asdffs.errors import UsageError
 from asdffs.storage.remote.urls import shown_name
 from asdffs.workflows.ahead import read_ahead
 from asdffs.workflows.zarr_references.checking import changed_files
@@ -37,7 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         return _check(arguments)
     zarr = _FORMATS[arguments.zarr_format]()
-    made = make_references(_arrays(arguments), zarr)
+    files, code = _arrays(arguments)
+    if code and not files:
+        return code
+    made = make_references(files, zarr)
     for path, reason in made.left_out.items():
         logger.warning("%s is left out: %s", path, reason)
     text = json.dumps(made.refs)
@@ -46,11 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _write(arguments, text)
         say(f"{arguments.output}: {_told(arguments, made)}")
-    return int(ExitCode.OK if made.arrays else ExitCode.NOT_FOUND)
+    return worse(code, ExitCode.OK if made.arrays else ExitCode.NOT_FOUND)
 
 
-def _arrays(arguments: argparse.Namespace) -> list[FileArrays]:
-    """Return the arrays of each file."""
+def _arrays(arguments: argparse.Namespace) -> tuple[list[FileArrays], int]:
+    """Return the arrays of each file that can be read, and the exit code."""
     facts = {"operation": "reading", "block": None, "done": 0, "total": len(arguments.files), "unit": "files"}
     remote, found = remote_of(arguments), list[FileArrays]()
 
@@ -58,15 +61,13 @@ def _arrays(arguments: argparse.Namespace) -> list[FileArrays]:
         with closing(open_document(file, writable=False, settings=Settings(remote=remote))) as document:
             return arrays_of(document, arguments.group)
 
+    def take(file: str, arrays: FileArrays) -> int:
+        found.append(arrays)
+        facts["done"] = len(found)
+        return int(ExitCode.OK)
+
     with shown(lambda: [facts], "making references"):
-        for file, arrays in read_ahead(arguments.files, read):
-            try:
-                found.append(arrays())
-            except (AsdffsError, OSError) as err:
-                name_file(err, file)
-                raise
-            facts["done"] = len(found)
-    return found
+        return found, for_each(read_ahead(arguments.files, read), take)
 
 
 def _write(arguments: argparse.Namespace, text: str) -> None:
@@ -85,21 +86,13 @@ def _check(arguments: argparse.Namespace) -> int:
     """Tell which files are no longer those of the references."""
     if arguments.output is not None or arguments.group is not None or arguments.force:
         raise UsageError("--check takes files of references, and writes none")
-    code = ExitCode.OK
-    for name in arguments.files:
-        if not os.path.exists(name):
-            raise MissingFileError("there is no such file", path=name)
-        with open(name, "rb") as file:
-            text = file.read()
-        try:
-            found = list(changed_files(text, lambda path: open_to_read(path, arguments)))
-        except AsdffsError as err:
-            err.path = err.path or name
-            raise
-        for url, reason in found:
-            if reason:
-                code = ExitCode.NOT_FOUND
-                say(f"{name}: {shown_name(url)}: {reason}")
-        if not any(reason for _, reason in found):
-            say(f"{name}: all files are as they were")
-    return int(code)
+
+    def look(name: str) -> list[tuple[str, str]]:
+        return list(changed_files(read_whole(name), lambda path: open_to_read(path, arguments)))
+
+    def take(name: str, found: list[tuple[str, str]]) -> int:
+        changed = [f"{name}: {shown_name(url)}: {reason}" for url, reason in found if reason]
+        say(*(changed or [f"{name}: all files are as they were"]))
+        return int(ExitCode.NOT_FOUND if changed else ExitCode.OK)
+
+    return for_each(((name, partial(look, name)) for name in arguments.files), take)

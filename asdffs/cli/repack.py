@@ -21,7 +21,7 @@ from asdffs.cli.outputs import (
 )
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
-from asdffs.cli.several_files import Answer, for_each, with_outputs
+from asdffs.cli.several_files import Answer, answer_each, with_outputs
 from asdffs.cli.writing import opened_to_write
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the new files.  Raises ``AsdffsError``, ``OSError``."""
-    return for_each(arguments, with_outputs(arguments.files), _repack)
+    return answer_each(arguments, with_outputs(arguments.files), _repack)
 
 
 def _repack(arguments: argparse.Namespace) -> Answer:

@@ -1,4 +1,6 @@
-"""Runs a command on several files, one after the other.  An error in one is printed, and the others go on.
+"""Runs a command on its files, one after the other: the one loop of all commands.
+
+An error in one file is printed, or has its place in the output, and the others go on.
 
 New files go into a directory, which is the last operand, as with cp(1).
 """
@@ -7,11 +9,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from asdffs.cli.file_errors import failed, name_file
+from asdffs.cli.exit_codes import worse
+from asdffs.cli.file_errors import failed
 from asdffs.errors import AsdffsError, UsageError
+from asdffs.failures import Failure, attempt
+
+T = TypeVar("T")
 
 
 class Answer(NamedTuple):
@@ -41,30 +47,43 @@ def with_outputs(words: Sequence[str]) -> list[tuple[str, str | None]]:
 
 
 def for_each(
+    files: Iterable[tuple[str, Callable[[], T]]],
+    take: Callable[[str, T], int],
+    fail: Callable[[str, AsdffsError | OSError], int] = failed,
+) -> int:
+    """Do the work on each file, and call ``take(file, result)``, or ``fail(file, error)``: each returns an exit code.
+
+    Returns the worst of these codes.
+    """
+    code = 0
+    for file, work in files:
+        found = attempt(work)
+        code = worse(code, fail(file, found.error) if isinstance(found, Failure) else take(file, found))
+    return code
+
+
+def answer_each(
     arguments: argparse.Namespace,
     files: Sequence[tuple[str, str | None]],
     work: Callable[[argparse.Namespace], Answer],
 ) -> int:
     """Call ``work`` for each FILE and OUT, which are ``file`` and ``out`` of its argument, and print the answers.
 
-    ``--json`` prints an array for several files.  Returns the largest exit code.  Raises what ``work`` raises for a
-    single file.
+    ``--json`` prints an array for several files.  Returns the exit code.
     """
-    code, facts, as_json = 0, [], getattr(arguments, "json", False)
-    for file, out in files:
-        try:
-            answer = work(argparse.Namespace(**{**vars(arguments), "file": file, "out": out}))
-        except (AsdffsError, OSError) as err:
-            if len(files) == 1:
-                name_file(err, file)
-                raise
-            code = max(code, failed(file, err))
-            continue
-        code = max(code, answer.code)
+    facts, as_json = [], getattr(arguments, "json", False)
+
+    def take(file: str, answer: Answer) -> int:
         if as_json:
             facts.append(answer.facts)
         else:
             answer.show()
+        return answer.code
+
+    def bound(file: str, out: str | None) -> Callable[[], Answer]:
+        return lambda: work(argparse.Namespace(**{**vars(arguments), "file": file, "out": out}))
+
+    code = for_each(((file, bound(file, out)) for file, out in files), take)
     if as_json and facts:
         import json
 

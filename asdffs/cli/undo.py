@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
+from asdffs.cli.reading import read_whole
 from asdffs.cli.value_files import Wanted, change_files
-from asdffs.errors import MissingFileError, UsageError
+from asdffs.errors import UsageError
 from asdffs.workflows.value_changes import Note, from_facts
 
 
@@ -23,16 +24,11 @@ def _read(record: str) -> dict[str, list[Note]]:
     Raises ``UsageError``, ``MissingFileError``, ``OSError``.
     """
     found: dict[str, list[Note]] = {}
-    try:
-        file = open(record, "rb")  # noqa: SIM115  # closed below
-    except FileNotFoundError as err:
-        raise MissingFileError("cannot be opened: there is no such record", path=record) from err
-    with file:
-        for number, line in enumerate(file, 1):
-            try:
-                facts = json.loads(line)
-                notes = [from_facts(edit) for edit in facts["edits"]]
-                found.setdefault(str(facts["file"]), []).extend(notes)
-            except (ValueError, TypeError, KeyError, RecursionError) as err:
-                raise UsageError(f"line {number} is not a line that --record writes", path=record) from err
+    for number, line in enumerate(read_whole(record).splitlines(), 1):
+        try:
+            facts = json.loads(line)
+            notes = [from_facts(edit) for edit in facts["edits"]]
+            found.setdefault(str(facts["file"]), []).extend(notes)
+        except (ValueError, TypeError, KeyError, RecursionError) as err:
+            raise UsageError(f"line {number} is not a line that --record writes", path=record) from err
     return {path: notes for path, notes in found.items() if notes}

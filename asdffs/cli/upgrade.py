@@ -12,7 +12,7 @@ from typing import Any
 from asdffs.cli.bars import shown
 from asdffs.cli.outputs import check_alone, check_whole, padding_of, write_out
 from asdffs.cli.saying import say
-from asdffs.cli.several_files import Answer, for_each, with_outputs
+from asdffs.cli.several_files import Answer, answer_each, with_outputs
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document
 from asdffs.errors import UsageError
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 def run(arguments: argparse.Namespace) -> int:
     """Write the new files, or say what would change.  Raises ``AsdffsError``, ``OSError``."""
     files = [(file, None) for file in arguments.files] if arguments.check else with_outputs(arguments.files)
-    return for_each(arguments, files, _upgrade)
+    return answer_each(arguments, files, _upgrade)
 
 
 def _upgrade(arguments: argparse.Namespace) -> Answer:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 from asdffs.cli.bars import shown
 from asdffs.cli.file_errors import sentence_and_code
 from asdffs.cli.logs import told_here
 from asdffs.cli.saying import log_to_the_error_output, say
+from asdffs.cli.several_files import for_each
 from asdffs.document.scanning import read_text
-from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, StorageError, UsageError, ValueRefusedError
+from asdffs.errors import AsdffsError, InvalidTreeError, NameExistsError, UsageError, ValueRefusedError
+from asdffs.failures import Failure, attempt
 from asdffs.tree.conditions import parse_condition
 from asdffs.tree.lookups import Values
 from asdffs.tree.paths import format_path
@@ -62,6 +65,11 @@ class Result:
         self.code = 0
         self.doubts: list[str] = []
 
+    def failed(self, err: AsdffsError | OSError) -> Result:
+        """Note the error, and return this."""
+        self.error, self.code = sentence_and_code(self.file, err)
+        return self
+
 
 def wanted_by(arguments: argparse.Namespace, changes: Iterable[ValueChange], rules: Rules) -> Wanted:
     """Return what the options of a command ask for.  Raises ``UsageError``, ``NameExistsError``, ``OSError``."""
@@ -99,10 +107,17 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
 
         check_available()
     results: list[Result] = []
-    with shown(lambda: [_progress(len(results), len(files))], f"{wanted.command} in {len(files)} files"):
-        for result in _results(files, wanted, arguments.jobs):
-            results.append(result)
-            _print(arguments, result, alone=len(files) == 1)
+
+    def take(path: str, result: Result) -> int:
+        results.append(result)
+        _print(arguments, result, alone=len(files) == 1)
+        return result.code
+
+    with (
+        shown(lambda: [_progress(len(results), len(files))], f"{wanted.command} in {len(files)} files"),
+        closing(_work(files, wanted, arguments.jobs)) as work,  # an interrupt, too, ends the processes
+    ):
+        code = for_each(work, take, lambda path, err: take(path, Result(path).failed(err)))
     _remove_empty(wanted.record)
     if arguments.json:
         import json
@@ -112,7 +127,7 @@ def change_files(arguments: argparse.Namespace, files: Sequence[str], wanted: Wa
         say(_summary(results, dry_run=wanted.dry_run), file=sys.stderr if wanted.dry_run else sys.stdout)
     if not arguments.json:
         _tell_notes(results)
-    return max((result.code for result in results), default=0)
+    return code
 
 
 def _remove_empty(record: str) -> None:
@@ -127,32 +142,23 @@ def _progress(done: int, total: int) -> dict[str, Any]:
     return {"operation": "", "block": None, "done": done, "total": total, "unit": "files"}
 
 
-def _results(files: Sequence[str], wanted: Wanted, jobs: int) -> Iterator[Result]:
+def _work(files: Sequence[str], wanted: Wanted, jobs: int) -> Generator[tuple[str, Callable[[], Result]]]:
+    """Yield each file with what returns its result."""
     if jobs == 1 or len(files) == 1:
-        yield from (change_file(path, wanted) for path in files)
+        yield from ((path, partial(change_file, path, wanted)) for path in files)
         return
     from asdffs.workers.pool import worker_processes
 
-    begin = functools.partial(log_to_the_error_output, logging.getLogger().level)
+    begin = partial(log_to_the_error_output, logging.getLogger().level)
     with worker_processes(min(jobs, len(files)), complete=True, begin=begin) as pool:
-        waiting = [(path, pool.submit(change_file, path, wanted)) for path in files]
-        for path, future in waiting:
-            try:
-                yield future.result()
-            except StorageError as err:  # its process was killed
-                result = Result(path)
-                result.error, result.code = sentence_and_code(path, err)
-                yield result
+        yield from [(path, pool.submit(change_file, path, wanted).result) for path in files]
 
 
 def change_file(path: str, wanted: Wanted) -> Result:
     """Change one file; an error is part of the result."""
     result = Result(path)
-    try:
-        _change(path, wanted, result)
-    except (AsdffsError, OSError) as err:
-        result.error, result.code = sentence_and_code(path, err)
-    return result
+    found = attempt(lambda: _change(path, wanted, result))
+    return result.failed(found.error) if isinstance(found, Failure) else result
 
 
 def _change(path: str, wanted: Wanted, result: Result) -> None:
@@ -206,7 +212,7 @@ def _edited(path: str, text: bytes, wanted: Wanted, result: Result) -> tuple[str
         result.edits = [_shown(note.path, note.new, note.old, "") for note in taken]
         if stayed:
             sentence = f"{', '.join(sorted(set(stayed)))}: not what was set, because it was changed since; it stays"
-            result.error, result.code = sentence_and_code(path, ValueRefusedError(sentence))
+            result.failed(ValueRefusedError(sentence))
         return new, []
     changed = change_values(old, wanted.changes, wanted.rules, noted=bool(wanted.record))
     result.edits = [_shown(format_path(edit.path), edit.old, edit.new, edit.note) for edit in changed.edits]

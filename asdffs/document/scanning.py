@@ -56,7 +56,7 @@ def resolve(path: str) -> tuple[str, str]:
         raise MissingFileError(f"cannot be opened: {err.strerror}", path=path) from err
     if not stat.S_ISREG(mode):
         kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-        raise MissingFileError(f"is {kind}; give the ASDF file itself", path=path)
+        raise MissingFileError(f"is {kind}; give the file itself", path=path)
     directory, name = os.path.split(real)
     return directory, name
 

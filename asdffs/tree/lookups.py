@@ -92,7 +92,7 @@ class Values:
             return None
         if found.missing or found.kind != "scalar" or found.through or _may_repeat(found.path, text):
             return None
-        return scalar_node(found.event)
+        return None if found.event is None else scalar_node(found.event)
 
     def _decoded(self) -> str:
         try:

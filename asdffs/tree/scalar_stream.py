@@ -137,7 +137,7 @@ class _Pass:
         """Remove what was added since there were so many values, arrays, empty and left out ones."""
         values, *lists = self._found
         while len(values) > marks[0]:
-            values.popitem()  # type: ignore[attr-defined]  # the only mapping
+            values.popitem()  # the only mapping
         for found, mark in zip(lists, marks[1:], strict=True):
             del found[mark:]  # type: ignore[attr-defined]  # of a list of lists, of arrays and of names
 

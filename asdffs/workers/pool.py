@@ -31,9 +31,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
-def worker_processes(
-    count: int, *, complete: bool, begin: Callable[[], object] | None = None
-) -> Iterator[Executor]:
+def worker_processes(count: int, *, complete: bool, begin: Callable[[], object] | None = None) -> Iterator[Executor]:
     """Yield an executor of at most ``count`` processes, which end with the block.  Each calls ``begin`` first.
 
     After an exception, such as an interrupt, no call is begun.  Calls under way are completed if ``complete`` is

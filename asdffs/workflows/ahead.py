@@ -24,12 +24,19 @@ T = TypeVar("T")
 _AT_ONCE: Final = 32
 
 
-def texts(files: Sequence[str], remote: RemoteOptions) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Yield each file, in order, with a function that returns its text, or raises as ``read_text``.
+def looks_at_texts(
+    files: Sequence[str], remote: RemoteOptions, look: Callable[[bytes], T]
+) -> Iterator[tuple[str, Callable[[], T]]]:
+    """Yield each file, in order, with a function that returns ``look(text)``, or raises as it and ``read_text``.
 
     ``remote``: settings for remote files.
     """
-    return read_ahead(files, lambda file: read_text(file, remote))
+    for file, read in read_ahead(files, lambda file: read_text(file, remote)):
+        yield file, functools.partial(_look, read, look)
+
+
+def _look(read: Callable[[], bytes], look: Callable[[bytes], T]) -> T:
+    return look(read())
 
 
 def read_ahead(files: Sequence[str], read: Callable[[str], T]) -> Iterator[tuple[str, Callable[[], T]]]:

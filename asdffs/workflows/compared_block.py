@@ -54,7 +54,9 @@ class Side:
 
     def check_decodable(self) -> None:
         """Raise ``DamagedFileError`` if the block cannot be decoded here, so that its content is unknown."""
-        if self.document.blocks[self.number].obstacle:
+        with self._naming():
+            obstacle = self.document.blocks[self.number].obstacle
+        if obstacle:
             compression = self.document.blocks[self.number].compression
             sentence = f"cannot be compared: the compression {compression!r} is not known here"
             raise DamagedFileError(sentence, path=self.document.path, block=self.number)
@@ -70,4 +72,4 @@ class Side:
 
 def size_or_none(document: Document, number: int) -> int | None:
     """Return the size of the content of a block in bytes, or None if there is no such block."""
-    return document.blocks[number].size if number < len(document.blocks) else None
+    return Side(document, number).size if number < len(document.blocks) else None

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
+import sqlite3
+import struct
+import zlib
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +17,10 @@ from support.commands import Done, command
 from support.drafts import block_36, draft
 from support.mounts import environment_in
 from support.samples import check_saved, odd_file
+
+from asdffs.cli.saying import CommandFormatter
+from asdffs.cli.several_files import for_each
+from asdffs.errors import MissingFileError
 
 Call = Callable[..., Done]
 
@@ -87,3 +96,51 @@ def test_regression_a_source_without_a_block(files: list[Path], tmp_path: Path, 
     assert f"{files[2]}: nothing wrong" in done.out
     assert sentence in call("info", files[1]).out
     assert call("explode", files[1], tmp_path / "parts").code == 0
+
+
+class OwnError(Exception):
+    """Of a library that nobody knows."""
+
+
+def test_whatever_is_raised_is_the_line_of_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    def raising(err: Exception) -> Callable[[], str]:
+        def work() -> str:
+            raise err
+
+        return work
+
+    expected = {
+        MissingFileError("is gone"): (3, "is gone"),
+        PermissionError(13, "Permission denied"): (8, "Permission denied"),
+        MemoryError(): (8, "needs more memory than there is"),
+        RecursionError("maximum"): (4, "is nested too deep"),
+        BrokenProcessPool("a child"): (8, "the process that worked on it was killed"),
+        sqlite3.OperationalError("locked"): (8, "the catalogue cannot be used (OperationalError: locked)"),
+        zlib.error("invalid"): (4, "has content that cannot be read (error: invalid)"),
+        struct.error("unpack"): (4, "has content that cannot be read (error: unpack)"),
+        OverflowError("large"): (4, "has content that cannot be read (OverflowError: large)"),
+        OwnError("\x1b]0;\n"): (1, "an internal error (OwnError: \\x1b]0;\\n); -v shows where; please report it"),
+    }
+    for err, (code, sentence) in expected.items():
+        taken: list[str] = []
+        files = [("a", lambda: "A"), ("b", raising(err)), ("c", lambda: "C")]
+        assert for_each(files, lambda file, answer, taken=taken: taken.append(answer) or 0) == code
+        assert taken == ["A", "C"]
+        assert capsys.readouterr().err.startswith(f"asdffs: b: {sentence}"), err
+    assert for_each(((name, raising(err)) for name, err in zip("abcd", expected, strict=False)), lambda *_: 0) == 8
+    with pytest.raises(BrokenPipeError):
+        for_each([("a", raising(BrokenPipeError()))], lambda *_: 0)
+
+
+def test_v_shows_where_an_unexpected_error_arose(caplog: pytest.LogCaptureFixture) -> None:
+    def work() -> None:
+        raise OwnError("\x1b]0;\nforged")
+
+    with caplog.at_level(logging.INFO, "asdffs.failures"):
+        assert for_each([("a", work)], lambda *_: 0) == 1
+    (record,) = caplog.records
+    record.exc_text = None  # which pytest has formatted
+    said = CommandFormatter().format(record)
+    assert "in work" in said
+    assert "OwnError: \\x1b]0;" in said
+    assert all(line.startswith(("asdffs: ", "  ")) for line in said.splitlines())

@@ -203,7 +203,7 @@ def test_a_record_of_nothing_is_not_kept(call: Call, night: Path) -> None:
     assert call("set", "--record", record, "nope.x=1", night).code == 1
     assert not record.exists()
     done = call("undo", record)
-    assert (done.code, done.sentence) == (3, f"{record}: cannot be opened: there is no such record")
+    assert (done.code, done.sentence) == (3, f"{record}: cannot be opened: No such file or directory")
 
 
 def test_a_dry_run_prints_the_difference(call: Call, night: Path) -> None:

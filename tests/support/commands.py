@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -33,9 +34,32 @@ class Done:
         return line.removeprefix("asdffs: ")
 
 
+@contextlib.contextmanager
+def no_surprise() -> Iterator[None]:
+    """Raise the first unexpected error that asdffs turned into a sentence inside the block."""
+    found: list[BaseException] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.extend(err for err in record.exc_info or () if isinstance(err, BaseException))
+
+    handler, logger = Handler(), logging.getLogger("asdffs.failures")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
+    if found:
+        raise found[0]
+
+
 def command(*arguments: object, environment: dict[str, str]) -> Done:
     """Run ``asdffs ARGUMENTS``."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", newline="") for _ in range(2))
     root = logging.getLogger()
     handlers = list(root.handlers)
     try:
@@ -44,6 +68,7 @@ def command(*arguments: object, environment: dict[str, str]) -> Done:
             mock.patch.dict("os.environ", environment),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
+            no_surprise(),
         ):
             try:
                 code = main([str(argument) for argument in arguments])
@@ -53,4 +78,9 @@ def command(*arguments: object, environment: dict[str, str]) -> Done:
         root.handlers[:] = handlers
         for name in [name for name in root.manager.loggerDict if name.startswith("asdffs")]:
             logging.getLogger(name).setLevel(logging.NOTSET)
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, *(_text(stream) for stream in (out, err)))
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    return stream.buffer.getvalue().decode("utf-8", "surrogateescape")  # type: ignore[attr-defined]

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from asdffs.errors import AsdffsError
+from asdffs.failures import Failure, attempt
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.tree.conditions import MISSING, Condition, Mark
 from asdffs.tree.lookups import Values, plain
 from asdffs.tree.paths import Path, format_path, item_number
-from asdffs.workflows.ahead import texts
+from asdffs.workflows.ahead import looks_at_texts
 from asdffs.workflows.catalog.store import Catalog
 
 #: The most steps of a path that may be a key or a number of an item; each of them doubles the names to look up.
@@ -61,14 +62,19 @@ def find(
     unsure = [os.fsdecode(match.path) for match in known if not match.certain]
     matches = [match for match in known if match.certain]
     failures: list[tuple[str, AsdffsError | OSError]] = []
-    for done, (name, read) in enumerate(texts(unsure, remote or RemoteOptions())):
+
+    def look(text: bytes) -> list[Any] | None:
+        values = Values(text)
+        holds = condition is None or values.hold(condition)
+        return [_value(values, path) for path in wanted] if holds else None
+
+    for done, (name, work) in enumerate(looks_at_texts(unsure, remote or RemoteOptions(), look)):
         note(done, len(unsure))
-        try:
-            values = Values(read())
-            if condition is None or values.hold(condition):
-                matches.append(Match(os.fsencode(name), [_value(values, path) for path in wanted]))
-        except (AsdffsError, OSError) as err:
-            failures.append((name, err))
+        found = attempt(work)
+        if isinstance(found, Failure):
+            failures.append((name, found.error))
+        elif found is not None:
+            matches.append(Match(os.fsencode(name), found))
     return Found(sorted(matches, key=_path) if unsure else matches, failures)
 
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.codecs.base import name_of
 from asdffs.document.scanning import find_embedded, place_of, scan, window_of, with_pending_record
-from asdffs.errors import AsdffsError, MissingFileError
+from asdffs.errors import AsdffsError, MissingFileError, reason_of
+from asdffs.failures import Failure, attempt
 from asdffs.format.header import standard_version
 from asdffs.format.layout import Layout
 from asdffs.format.scanner import drive, scan_block_header
 from asdffs.scheduling import SingleThread
-from asdffs.storage.backend import Backend
+from asdffs.storage.backend import Backend, Folder
 from asdffs.storage.remote.urls import is_remote
 from asdffs.tree.conditions import Mark
 from asdffs.tree.ndarrays import Ndarray
@@ -79,28 +81,25 @@ def read_file(path: bytes, remote: RemoteOptions | None = None) -> tuple[FileRow
     The identity is that of the open file, looked at before its content: if the file changes meanwhile, the next index
     sees another identity and reads it again.
     """
-    name = os.fsdecode(path)
-    try:
-        folder, name = place_of(name, remote, SingleThread())
-        backend = folder.open(name, writable=False)
-    except MissingFileError as err:
-        is_gone = is_remote(os.fsdecode(path)) or isinstance(err.__cause__, FileNotFoundError)
-        return None if is_gone else (_unread(path, err.sentence), {})
-    except FileNotFoundError:
-        return None
-    except OSError as err:
-        return _unread(path, err.strerror or str(err)), {}
-    except AsdffsError as err:
-        return _unread(path, str(err)), {}
-    identity, size = _known(backend)
-    try:
-        return _read(path, identity, size, with_pending_record(folder, backend))
-    except (AsdffsError, OSError) as err:
-        return _unread(path, str(err), identity, size), {}
-    except RecursionError:
-        return _unread(path, "its tree is nested too deep", identity, size), {}
-    finally:
-        backend.close()
+    opened = attempt(lambda: _opened(os.fsdecode(path), remote))
+    if isinstance(opened, Failure):
+        return None if _is_gone(path, opened.error) else (_unread(path, opened.error), {})
+    folder, backend = opened
+    with closing(backend):
+        identity, size = _known(backend)
+        read = attempt(lambda: _read(path, identity, size, with_pending_record(folder, backend)))
+    return (_unread(path, read.error, identity, size), {}) if isinstance(read, Failure) else read
+
+
+def _opened(name: str, remote: RemoteOptions | None) -> tuple[Folder, Backend]:
+    folder, name = place_of(name, remote, SingleThread())
+    return folder, folder.open(name, writable=False)
+
+
+def _is_gone(path: bytes, err: AsdffsError | OSError) -> bool:
+    if isinstance(err, MissingFileError):
+        return is_remote(os.fsdecode(path)) or isinstance(err.__cause__, FileNotFoundError)
+    return isinstance(err, FileNotFoundError)
 
 
 def _known(backend: Backend) -> tuple[str, int]:
@@ -116,7 +115,8 @@ def _identity(*facts: object) -> str:
     return ":".join(map(str, facts))
 
 
-def _unread(path: bytes, sentence: str, identity: str = "", size: int = 0) -> FileRow:
+def _unread(path: bytes, err: AsdffsError | OSError, identity: str = "", size: int = 0) -> FileRow:
+    sentence = err.sentence if isinstance(err, MissingFileError) else reason_of(err)
     return FileRow(path, identity, size, error=sentence[:_MOST_SENTENCE])
 
 
@@ -161,10 +161,10 @@ def _blocks(part: Backend, layout: Layout) -> list[tuple[Any, ...]]:
             found.append((number, offset, None, None, "", str(err)[:_MOST_SENTENCE]))
             continue
         stored = layout.size - offset - header.full_size if header.streamed else header.used_size
-        cut = offset + header.full_size + stored > layout.size
         compression = "streamed" if header.streamed else name_of(header.compression)
         size = stored if header.streamed else header.data_size
-        found.append((number, offset, size, stored, compression, "the file ends inside this block" if cut else ""))
+        damage = "the file ends inside this block" if offset + header.full_size + stored > layout.size else ""
+        found.append((number, offset, size, stored, compression, damage))
     return found
 
 
