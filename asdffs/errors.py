@@ -42,6 +42,7 @@ class Remedy(enum.Enum):
     OTHER_CATALOG = enum.auto()
     RECOMPRESS = enum.auto()
     RECOVER = enum.auto()
+    REPORT = enum.auto()
     STORED_BYTES = enum.auto()
     UMOUNT = enum.auto()
     UPGRADE = enum.auto()

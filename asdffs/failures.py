@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-from asdffs.errors import AsdffsError, DamagedFileError, StorageError
+from asdffs.errors import AsdffsError, DamagedFileError, Remedy, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def _translated(err: Exception) -> AsdffsError:
     for names, error, sentence in _KINDS:
         if kinds & names:
             return error(sentence + told)
-    return AsdffsError(f"an internal error{told}; -v shows where; please report it")
+    return AsdffsError(f"an internal error{told}", remedy=Remedy.REPORT)
 
 
 def _name(kind: type) -> str:
