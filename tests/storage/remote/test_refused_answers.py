@@ -102,7 +102,7 @@ def test_a_redirect_to_what_is_not_https_is_not_followed(place: str) -> None:
 def test_https_never_falls_to_http(
     server: WebServer, secure: WebServer, tmp_path: Path, *, later: bool, endpoint: str | None
 ) -> None:
-    """Neither the first request, nor one that obstore makes; ``endpoint`` is for object stores."""
+    """Neither the first request nor a later one; ``endpoint`` is for object stores."""
     url = secure.put("/data.asdf", make(tmp_path / "data.asdf"))
     server.objects = secure.objects
     plain = f"{server.url}/data.asdf"
@@ -169,7 +169,7 @@ def test_https_goes_through_a_proxy(secure: WebServer, tmp_path: Path, monkeypat
 def test_an_answer_that_begins_elsewhere_is_refused(
     server: WebServer, tmp_path: Path, *, later: bool, moved: int, known: bool
 ) -> None:
-    """Whoever makes the request: the head and parts, by urllib and by obstore."""
+    """Whatever is asked for: the head or a part, on a new or a kept connection."""
     raw = make(tmp_path / "data.asdf")
     url = server.put("/data.asdf", raw)
     if known:
