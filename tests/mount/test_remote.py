@@ -71,7 +71,7 @@ def test_everything_is_there_and_read_only(server: WebServer, url: str, tmp_path
             assert "secret" not in text
         for process in Path("/proc").glob("[0-9]*/cmdline"):
             try:
-                assert b"secret" not in process.read_bytes()
+                assert SECRET.encode() not in process.read_bytes()
             except OSError:
                 continue  # it has ended
     finally:
