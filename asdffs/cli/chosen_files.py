@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
+from collections.abc import Sequence
 
-from asdffs.errors import UsageError
+from asdffs.errors import AsdffsError, UsageError
 from asdffs.storage.remote.urls import is_remote
+
+logger = logging.getLogger(__name__)
 
 
 def chosen_files(arguments: argparse.Namespace) -> list[str]:
@@ -43,3 +47,19 @@ def _selected(arguments: argparse.Namespace, directories: list[str]) -> list[str
         tell_unread(catalog, roots)
         found = [match.path for match in candidates(catalog, condition, roots)]
         return sorted(os.fsdecode(file) for file in found if file in there)
+
+
+def index_again(catalog: str | None, directories: Sequence[str], files: Sequence[str]) -> None:
+    """Bring the catalogue up to date with those of ``files`` that are below ``directories``.
+
+    If that is not possible, it is told; the next index does it.
+    """
+    inside = [file for file in files if file.startswith(tuple(os.path.join(one, "") for one in directories))]
+    from asdffs.cli.index import indexed
+    from asdffs.workflows.catalog.places import catalog_of
+
+    path = catalog_of(catalog)
+    try:
+        indexed(path, [os.fsencode(file) for file in inside])
+    except (AsdffsError, OSError) as err:
+        logger.warning("%s: has old values of the files that were changed, until the next index: %s", path, err)
