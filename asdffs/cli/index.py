@@ -16,7 +16,7 @@ from asdffs.cli.bars import shown
 from asdffs.cli.exit_codes import ExitCode
 from asdffs.cli.remote import remote_of
 from asdffs.cli.saying import say
-from asdffs.errors import UsageError
+from asdffs.errors import MissingFileError, UsageError
 from asdffs.tree.paths import parse_paths
 from asdffs.workflows.catalog.indexing import WHOLE, Indexed, Part, Way, update, writing
 from asdffs.workflows.catalog.parquet import Choice, export
@@ -33,29 +33,37 @@ BROKEN: Final = "\"SELECT path, error FROM file WHERE error != ''\""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Index the files, and print how many there were; return 1 if some were not found and may still be there.
+    """Index the files, and print how many there were.
+
+    Returns 1 if some were not found and may still be there, 3 if a name leads to nothing and nothing was known of it.
 
     Raises ``AsdffsError``, ``OSError``.
     """
     path, part = catalog_of(arguments.catalog), _part_of(arguments.part)
-    places = [*arguments.places, *_listed(arguments.files_from)]
+    listed = _listed(arguments.files_from, null=arguments.null)
+    places = [*arguments.places, *listed]
     if not places and not arguments.to:
         raise UsageError("give a directory, or --files-from")
     if (arguments.columns or arguments.exclude) and not arguments.to:
         raise UsageError("--columns and --exclude are for --to parquet")
     if arguments.merge:
         return _merge(arguments, path, places)
+    roots = [*roots_of(arguments.places, gone=arguments.forget), *roots_of(listed, gone=True)]
     if arguments.to:
-        return _export(arguments, path, places, part)
+        return _export(arguments, path, roots, part)
     with _way_of(arguments) as way:
-        done = indexed(path, roots_of(places, gone=arguments.forget), way, part, forget=arguments.forget)
+        done = indexed(path, roots, way, part, forget=arguments.forget)
     if arguments.json:
         print(json.dumps({"catalog": path, **done._asdict()}, indent=2))
     else:
         say(f"{path}: {_told(done)}")
     if done.unread:
         logger.warning("%s: %d files cannot be read: asdffs find --sql %s", path, done.unread, BROKEN)
-    return int(ExitCode.NOT_FOUND if done.kept else ExitCode.OK)
+    return _code_of(done)
+
+
+def _code_of(done: Indexed) -> int:
+    return int(ExitCode.NO_FILE if done.absent else ExitCode.NOT_FOUND if done.kept else ExitCode.OK)
 
 
 def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> int:
@@ -66,26 +74,25 @@ def _merge(arguments: argparse.Namespace, path: str, parts: Sequence[str]) -> in
         merged = sum(catalog.merge(part) for part in parts)
         count, unread = catalog.counts()
     if arguments.json:
-        facts = {"catalog": path, "found": count, "read": merged, "unread": unread, "removed": 0, "kept": 0}
-        print(json.dumps(facts, indent=2))
+        facts = Indexed(found=count, read=merged, unread=unread, removed=0, kept=0, absent=0)._asdict()
+        print(json.dumps({"catalog": path, **facts}, indent=2))
     else:
         say(f"{path}: {count} files, {merged} merged")
     return int(ExitCode.OK)
 
 
-def _export(arguments: argparse.Namespace, path: str, places: Sequence[str], part: Part) -> int:
-    """Index DIR, if any is named, and write its files, or all of the catalogue, as Parquet."""
+def _export(arguments: argparse.Namespace, path: str, roots: Sequence[bytes], part: Part) -> int:
+    """Index what is below ``roots``, if there are any, and write its files, or all of the catalogue, as Parquet."""
     kind, target = arguments.to
     if kind != "parquet":
         raise UsageError(f"--to {kind} {target}: only parquet is known")
     chosen = (tuple(parse_paths(paths) if paths else ()) for paths in (arguments.columns, arguments.exclude))
     choice = Choice(*chosen)
-    roots = roots_of(places, gone=arguments.forget)
     sink = sink_at(target, remote_of(arguments), force=arguments.force)
-    kept = 0
+    code = int(ExitCode.OK)
     if roots:
         with _way_of(arguments) as way:
-            kept = indexed(path, roots, way, part, forget=arguments.forget).kept
+            code = _code_of(indexed(path, roots, way, part, forget=arguments.forget))
     facts = {"operation": "writing", "block": None, "done": 0, "total": 0, "unit": "files"}
 
     def note(done: int, total: int) -> None:
@@ -99,7 +106,7 @@ def _export(arguments: argparse.Namespace, path: str, places: Sequence[str], par
         say(f"{target}: {count} {'file' if count == 1 else 'files'} of {path}")
     if values:
         logger.warning("%s: %d values are in the table 'values': there are more paths than columns", target, values)
-    return int(ExitCode.NOT_FOUND if kept else ExitCode.OK)
+    return code
 
 
 def _part_of(text: str | None) -> Part:
@@ -156,16 +163,24 @@ def tell_unread(catalog: Catalog, roots: Sequence[bytes]) -> None:
         logger.warning("%s left out; why: asdffs find --sql %s", told, BROKEN)
 
 
-def _listed(name: str | None) -> list[str]:
-    """Return the names in the file that ``--files-from`` names; ends of lines or NULs end them."""
+def _listed(name: str | None, *, null: bool) -> list[str]:
+    """Return the names in the file that ``--files-from`` names.  NULs end them, or ends of lines if there are none.
+
+    ``null``: NULs in any case.  Raises ``MissingFileError``, ``UsageError``, ``OSError``.
+    """
     if name is None:
+        if null:
+            raise UsageError("-0 is for --files-from")
         return []
     if name == "-":
         content = sys.stdin.buffer.read()
     else:
-        with open(name, "rb") as file:
-            content = file.read()
-    separator = b"\0" if b"\0" in content else b"\n"
+        try:
+            with open(name, "rb") as file:
+                content = file.read()
+        except FileNotFoundError as err:
+            raise MissingFileError("there is no such file", path=name) from err
+    separator = b"\0" if null or b"\0" in content else b"\n"
     return [os.fsdecode(line) for line in content.split(separator) if line]
 
 

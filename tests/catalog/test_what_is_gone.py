@@ -126,3 +126,66 @@ def test_another_part_is_not_looked_for(call: Callable[..., Done], folder: Path)
     for number in (1, 2, 3):
         assert index(call, "--part", f"{number}/3", folder)[:3] == (0, 0, 0)
     assert len(found(call)) == 3
+
+
+def test_regression_a_file_of_a_list_never_left_the_catalogue(
+    tmp_path: Path, call: Callable[..., Done], folder: Path
+) -> None:
+    """And its name ended the work on all others."""
+    names = tmp_path / "names"
+    names.write_bytes(b"".join(os.fsencode(path) + b"\n" for path in sorted(folder.rglob("*.asdf"))))
+    (folder / "a.asdf").unlink()
+    (folder / "sub/deep/b.asdf").write_bytes(HEAD + b"{value: 2}\n...\n")
+    assert index(call, "--files-from", names) == (0, 1, 0, "")
+    assert found(call) == ["c.asdf"]
+    code, _, _, said = index(call, "--files-from", names)
+    assert (code, f"{folder}/a.asdf: there is no such file or directory" in said) == (3, True)
+    shutil.rmtree(folder)
+    assert index(call, "--files-from", names)[1:3] == (2, 0)
+    assert call("index", folder).code == 3
+    assert call("index", "--files-from", tmp_path / "none").code == 3
+
+
+def test_a_file_of_a_list_that_may_not_be_mounted_is_kept(
+    tmp_path: Path, call: Callable[..., Done], folder: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "cache/asdffs/catalog.sqlite")) as connection, connection:
+        connection.execute("UPDATE files SET identity = '9' || identity")
+    names = tmp_path / "names"
+    names.write_bytes(os.fsencode(folder / "sub/deep/b.asdf") + b"\0")
+    shutil.rmtree(folder / "sub")
+    assert index(call, "-0", "--files-from", names)[:3] == (1, 0, 1)
+    assert index(call, "-0", "--forget", "--files-from", names)[:3] == (0, 1, 0)
+
+
+def test_names_with_ends_of_lines(tmp_path: Path, call: Callable[..., Done], folder: Path) -> None:
+    (folder / "a\nb.asdf").write_bytes(HEAD + b"{value: 1}\n...\n")
+    (tmp_path / "names").write_bytes(os.fsencode(folder / "a\nb.asdf"))
+    assert call("index", "--json", "-0", "--files-from", tmp_path / "names").json["read"] == 1
+    assert call("index", "-0", folder).sentence == "-0 is for --files-from"
+
+
+def test_regression_a_catalogue_has_what_set_wrote(call: Callable[..., Done], folder: Path) -> None:
+    (folder / "link.asdf").symlink_to("a.asdf")
+    done = call("set", "--where", "value == 1", "value=2", folder)
+    assert (done.code, done.err) == (0, "")
+    assert found(call) == []
+    assert call("find", "value == 2").out.count("\n") == 4
+    assert call("set", "--dry-run", "--where", "value == 2", "value=3", folder).code == 0
+    assert call("unset", "--where", "value == 2", "value", folder).code == 0
+    assert call("find", "exists value").out == ""
+
+
+def test_regression_a_typing_error_made_directories(tmp_path: Path, call: Callable[..., Done], folder: Path) -> None:
+    done = call("index", "--catalog", tmp_path / "missing/x.db", folder)
+    assert (done.code, "missing: there is no such directory for a catalogue" in done.sentence) == (3, True)
+    assert not (tmp_path / "missing").exists()
+
+
+def test_who_may_write_a_catalogue_may_lock_it(tmp_path: Path, call: Callable[..., Done], folder: Path) -> None:
+    catalog = tmp_path / "cache/asdffs/catalog.sqlite"
+    for mode, expected in ((0o600, 0o600), (0o664, 0o660), (0o666, 0o666), (0o644, 0o600)):
+        catalog.chmod(mode)
+        assert call("index", folder).code == 0
+        assert (catalog.parent / "catalog.sqlite.lock").stat().st_mode & 0o777 == expected
+        assert catalog.stat().st_mode & 0o777 == mode

@@ -554,3 +554,14 @@ def test_a_killed_archive_is_recovered(folder: Path) -> None:
             assert os.listdir(again.point / "a.asdf.d")
             assert (folder / "a.asdf.leftover" / "scratch").read_text() == "here"
             assert (again.point / "sub" / "b.asdf.d" / "blocks" / "0000.bin").read_bytes()[:4] == b"mine"
+
+
+def test_regression_an_index_of_a_mount_had_each_file_many_times(folder: Path, tmp_path: Path) -> None:
+    """By its views, such as ``exploded/``.  A mount inside of the directory of an index is left out as a whole."""
+    found = []
+    with mounted(folder, "-o", "ro") as archive:
+        for place in (archive.point, archive.point.parent, folder):
+            done = asdffs("index", "--json", "--catalog", tmp_path / "c.db", place, environment=archive.environment)
+            assert done.returncode == 0, done.stderr
+            found.append(json.loads(done.stdout)["found"])
+    assert found == [2, 2, 2]

@@ -16,7 +16,7 @@ def add_index(commands: Any) -> argparse.ArgumentParser:
 example:
   asdffs index /data/archive                      the first time it reads all files, then what changed
   asdffs index --catalog archive.db /data/2025 /data/2026
-  find /data -name '*.asdf' -newer mark | asdffs index --files-from -
+  find /data -name '*.asdf' -newer mark -print0 | asdffs index -0 --files-from -
   asdffs index --to parquet dataset               for DuckDB, polars, pandas, Spark; OUT may be s3://...
   asdffs index s3://bucket/2026 --dask tcp://head:8786
   asdffs index --part 3/8 --catalog part3.db /data     on the third of eight machines, and then
@@ -30,6 +30,7 @@ indexed.
     parser = add_command(commands, "index", "read the metadata of many files into a catalogue", epilog)
     parser.add_argument("places", metavar="DIR", nargs="*", help="directory, s3://BUCKET/PREFIX, or file")
     parser.add_argument("--files-from", metavar="FILE", help="read names of files, one a line, from FILE; - is stdin")
+    parser.add_argument("-0", "--null", action="store_true", help="names in FILE end with a NUL, as of find -print0")
     parser.add_argument("--catalog", metavar="FILE", help=_CATALOG)
     parser.add_argument("--forget", action="store_true", help="remove all files of a DIR that is empty or gone now")
     parser.add_argument("--part", metavar="I/N", help="index only part I of N, as one of N machines")

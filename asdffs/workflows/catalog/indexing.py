@@ -10,6 +10,7 @@ import fcntl
 import functools
 import logging
 import os
+import stat
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -39,7 +40,8 @@ _FEW: Final = 50
 class Indexed(NamedTuple):
     """The result of an index: how many files it found, read, could not read, and removed from the catalogue.
 
-    ``kept``: how many it did not find, and kept, because they may still be there.
+    ``kept``: how many it did not find, and kept, because they may still be there.  ``absent``: how many places are
+    not there, of which the catalogue knew nothing.
     """
 
     found: int
@@ -47,6 +49,7 @@ class Indexed(NamedTuple):
     unread: int
     removed: int
     kept: int
+    absent: int
 
 
 class Part(NamedTuple):
@@ -108,12 +111,15 @@ def update(
                 unread += sum(bool(row.error) for row in chunk.rows)
                 done += chunk.asked
                 note(done, len(todo))
+        absent = sorted(root for root in walk.absent if not catalog.known(root))
         missing = known.keys() - found.keys()
         gone = {path for path in missing if walk.is_gone(path, known[path], forget=forget)}
         removed = catalog.remove(gone) if gone else 0
         compact(catalog)
     _tell_kept(catalog.path, sorted(missing - gone))
-    return Indexed(len(found), read, unread, removed, len(missing) - len(gone))
+    for root in absent:
+        logger.warning("%s: there is no such file or directory", os.fsdecode(root))
+    return Indexed(len(found), read, unread, removed, len(missing) - len(gone), len(absent))
 
 
 def _tell_kept(catalog: str, kept: Sequence[bytes]) -> None:
@@ -166,9 +172,15 @@ def _result(pool: Executor, future: Future[Chunk], part: Sequence[bytes], way: W
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Be the only process that writes the catalogue at ``path`` inside the block.  Raises ``InUseError``."""
-    fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Be the only process that writes the catalogue at ``path`` inside the block.
+
+    Whoever may write the catalogue may lock it, whatever the umask was.  Raises ``InUseError``, ``OSError``.
+    """
+    fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
+        own, write = os.fstat(fd), os.stat(path).st_mode & 0o222
+        if own.st_uid == os.geteuid() and stat.S_IMODE(own.st_mode) != (write | write << 1):
+            os.fchmod(fd, write | write << 1)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as err:

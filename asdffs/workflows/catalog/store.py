@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Self
 from asdffs.errors import MissingFileError, NotCatalogError, Remedy
 from asdffs.tree.conditions import MISSING
 from asdffs.workflows.catalog.chunks import FILES, WEIGHT, Kinds, Packed, Packer, dense, unpack, unpack_column
+from asdffs.workflows.catalog.places import catalog_of
 from asdffs.workflows.catalog.schema import connect, uri_of
 from asdffs.workflows.catalog.sql import select
 from asdffs.workflows.catalog.sqlite_errors import error_of
@@ -354,7 +355,10 @@ def open_catalog(path: str, *, writable: bool) -> Catalog:
     if not writable and not os.path.exists(path):
         raise MissingFileError("there is no catalogue", path=path, remedy=Remedy.INDEX)
     if writable:
-        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        if path == catalog_of(None):
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        elif not os.path.isdir(folder := os.path.dirname(path) or "."):  # a typing error must not make directories
+            raise MissingFileError("there is no such directory for a catalogue", path=folder)
         with contextlib.suppress(FileExistsError):  # for the user alone: it has values of files of others
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     return Catalog(path, connect(path, writable=writable))

@@ -11,6 +11,7 @@ from typing import Final
 
 from asdffs.format.constants import FILE_ENDINGS
 from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.mount_table import OWN, mounts
 from asdffs.storage.remote.options import RemoteOptions
 from asdffs.storage.remote.urls import is_remote
 from asdffs.workflows.catalog.reading import identity_of, version_of
@@ -25,15 +26,21 @@ class Walk:
 
     A root that is a file, or its URL, is taken whatever its name is.  Links to files are files, but another user's
     link does not lead to a private file.  Links to directories are not followed, also if a directory becomes one just
-    now.  ``remote``: settings for URLs.
+    now.  Directories in which a mount of asdffs shows files once more are left out.
+
+    ``remote``: settings for URLs.  ``absent``: the roots that are not there.
     """
 
     def __init__(self, roots: Sequence[bytes], remote: RemoteOptions | None = None) -> None:
+        self.absent = set[bytes]()
         self._roots = roots
         self._remote = remote or RemoteOptions()
         self._unread = set[bytes]()
         self._vacant = set[bytes]()
         self._empty = dict[bytes, str]()
+        own = [mount for mount in mounts() if mount.kind == OWN]
+        self._own_points = {os.fsencode(mount.point) for mount in own}
+        self._own_devices = {os.makedev(*map(int, mount.device.split(":"))) for mount in own}
 
     def files(self) -> Iterator[tuple[bytes, str]]:
         """Yield path and identity of each file.  What cannot be looked at is logged, and left out.
@@ -50,7 +57,8 @@ class Walk:
         """Return whether a file that was not found is gone, and not only its file system or the right to read it.
 
         ``identity``: what it had.  Without ``forget``, files stay that were below a root where no file is any more,
-        or where an empty directory now has another file system: both may be mount points.
+        or that were on another file system than an empty directory, or than what is left above an absent root: there
+        may be a mount point.
         """
         places = [path]
         while (above := os.path.dirname(places[-1])) != places[-1]:
@@ -76,6 +84,11 @@ class Walk:
     def _local_files(self, root: bytes) -> Iterator[tuple[bytes, str]]:
         try:
             status = os.stat(root)
+        except FileNotFoundError:
+            self.absent.add(root)
+            self._vacant.discard(root)
+            self._empty[root] = str(_device_above(root))
+            return
         except OSError as err:
             self._miss(root, err)
             return
@@ -101,14 +114,26 @@ class Walk:
                 found = sorted(entries, key=lambda entry: entry.name)
                 if not found:
                     self._empty[whole] = str(os.fstat(fd).st_dev)
+                again = self._shown_again(found, whole, fd)
                 for entry in found:
                     name = os.fsdecode(entry.name)
                     if entry.is_dir(follow_symlinks=False):
-                        yield name, None
+                        if entry.path not in again:
+                            yield name, None
                     elif name.lower().endswith(FILE_ENDINGS) and not name.startswith("."):
                         yield from self._followed(name, entry.path, fd)
         except OSError as err:
             self._miss(whole, err)
+
+    def _shown_again(self, found: Sequence[os.DirEntry[bytes]], whole: bytes, directory: int) -> set[bytes]:
+        """Return the paths of mounts of asdffs, and in one of an archive of directories such as ``a.asdf.d``.
+
+        ``found``: the entries of the directory ``whole``, which has this descriptor.
+        """
+        if os.fstat(directory).st_dev not in self._own_devices:
+            return self._own_points
+        files = {entry.path for entry in found if os.fsdecode(entry.name).lower().endswith(FILE_ENDINGS)}
+        return self._own_points | {path + b".d" for path in files} | {os.path.join(whole, b".asdffs")}
 
     def _followed(self, name: str, path: bytes, directory: int) -> Iterator[tuple[str, os.stat_result]]:
         """Yield ``name``, in the directory with this descriptor, and the status of what it leads to.
@@ -133,3 +158,13 @@ class Walk:
         logger.warning("%s: %s", os.fsdecode(place), err.strerror)
         if linked or not isinstance(err, FileNotFoundError):
             self._unread.add(place)
+
+
+def _device_above(path: bytes) -> int:
+    """Return the number of the file system of the nearest directory above ``path`` that is there."""
+    while True:
+        path = os.path.dirname(path)
+        try:
+            return os.stat(path).st_dev
+        except (FileNotFoundError, NotADirectoryError):
+            pass
