@@ -46,7 +46,7 @@ _troubles: Final[dict[tuple[Kind, str], str]] = {}
 
 def names(kind: Kind) -> tuple[str, ...]:
     """Return the names of all plug-ins of ``kind``, and load none: asdffs's own first, each group sorted."""
-    own = _own_names(kind)
+    own = own_names(kind)
     return (*own, *sorted(foreign(kind).keys() - set(own)))
 
 
@@ -95,7 +95,7 @@ def answer(kind: Kind, name: str, question: Callable[[], T], otherwise: T) -> T:
     Such a failure is noted (``note_trouble``).  Raises as ``find`` if it may pass.  Errors of asdffs's own plug-ins
     are raised as they are.
     """
-    if name in _own_names(kind):
+    if name in own_names(kind):
         return question()
     try:
         return question()
@@ -106,14 +106,14 @@ def answer(kind: Kind, name: str, question: Callable[[], T], otherwise: T) -> T:
 
 
 def _load(kind: Kind, name: str) -> Any:
-    if name in _own_names(kind):
+    if name in own_names(kind):
         return getattr(importlib.import_module(f"{_PACKAGES[kind]}.{name}"), "PLUGIN", None)
     target = foreign(kind).get(name)
     return None if target is None else answer(kind, name, lambda: _imported(target), None)
 
 
 @functools.cache
-def _own_names(kind: Kind) -> tuple[str, ...]:
+def own_names(kind: Kind) -> tuple[str, ...]:
     """Return the names of the modules of a package.  ``pkgutil`` knows them too, but takes 10 ms to import."""
     package = importlib.import_module(_PACKAGES[kind])
     files = {file for folder in package.__path__ for file in os.listdir(folder)}

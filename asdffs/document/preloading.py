@@ -4,15 +4,23 @@ A command that only reads headers and the tree does without them.  A process tha
 asdffs is upgraded meanwhile, a later import takes the new version, and if it is removed, the import fails.  It also
 fails if the process has no free file descriptor.  So a mount calls ``load`` soon after it is ready.  Commands with an
 editor, and programs that open a file for writing, call it when they open the file.
+
+A mount may need any module, so it calls ``keep`` first.  The small libraries that decode blocks are imported as well.
+Large libraries (numpy, astropy) are not: most mounts never need them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
-from typing import Final
+import sys
+from typing import TYPE_CHECKING, Final
 
 from asdffs import registry
+
+if TYPE_CHECKING:
+    from asdffs.document.kept_code import KeptCode
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +48,32 @@ _MODULES: Final = (
 )
 
 
-def load(*more: str) -> None:
-    """Import these modules, and ``more`` by their names.  May be called in any thread, and again."""
+_PACKAGE: Final = __name__.partition(".")[0]
+#: Libraries of codecs, which may be missing.
+_LIBRARIES: Final = ("lz4.block", "lz4.frame", "zstandard", "isal.igzip_lib", "isal.isal_zlib")
+
+
+def keep() -> KeptCode:
+    """Read all modules of asdffs that are not imported yet, and import them from memory from now on."""
+    from asdffs.document.kept_code import KeptCode
+
+    code = KeptCode(sys.modules[_PACKAGE])
+    code.install()
+    for kind in registry.KINDS:
+        registry.own_names(kind)  # they are looked up in the directories of asdffs
+    return code
+
+
+def load(*more: str, libraries: bool = False) -> None:
+    """Import these modules, and ``more`` by their names.  May be called in any thread, and again.
+
+    ``libraries``: import those of codecs, too, as far as they are installed.
+    """
     for name in (*_MODULES, *more):
         importlib.import_module(name)
+    for name in _LIBRARIES if libraries else ():
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     for kind in registry.KINDS:
         registry.names(kind)  # they are looked up in the directories of asdffs
     logger.info("all modules are imported")

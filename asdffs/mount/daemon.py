@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from asdffs.allocator import COLLECTIONS, own_process
+from asdffs.allocator import COLLECTIONS, give_back, own_process
 from asdffs.document import preloading
 from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.places import Places
@@ -53,8 +53,8 @@ _QUIET = 0.3
 _PATIENCE = 20
 #: A mount is idle if it takes less than this part of the time of one processor.
 _IDLE = 0.05
-#: Modules of views that many mounts need later.
-_LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding")
+#: Modules of views that many mounts need later, and those that need their own text, which is not kept.
+_LATER = ("asdffs.views.formats.base", "asdffs.workflows.exploding", "asdffs.views.formats.fits_units.sky")
 #: Suffix of the file that reserves disk space for the report, and its size in bytes.
 _ROOM = ".room"
 _REPORT_ROOM = 1 << 16
@@ -138,11 +138,14 @@ def _prepare_process() -> None:
 
 
 def _preload() -> None:
-    """Import the rest when nobody uses the mount; after some seconds in any case."""
+    """Keep the code of asdffs, and import the rest when nobody uses the mount; after some seconds in any case."""
 
     def wait_and_load() -> None:
+        code = preloading.keep()
         wait_until_idle()
-        preloading.load(*_LATER)
+        preloading.load(*_LATER, libraries=True)
+        code.forget_imported()
+        give_back()
 
     threading.Thread(target=wait_and_load, name="preloading", daemon=True).start()
 

@@ -14,7 +14,6 @@ import asdf
 import numpy as np
 import pytest
 from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, mounted, run
-from support.processes import until
 from support.samples import MASK, odd_file, opened
 
 pytestmark = pytest.mark.mount
@@ -65,28 +64,6 @@ def test_signals_unmount_and_finish(file: Path, how: signal.Signals) -> None:
     assert process.stderr is not None
     process.stderr.close()
     assert not os.path.ismount(point)
-    with opened(file) as found:
-        assert found["value"] == 2
-        assert found["mask"][:].tobytes() == MASK[::-1]
-
-
-def test_edits_are_saved_although_asdffs_was_removed_from_the_disk(file: Path) -> None:
-    """As an update does it.  What saves need must be in memory by then: it is imported soon after the mount."""
-    package, point, log = file.parent / "site/asdffs", file.parent / "mnt", file.parent / "log"
-    shutil.copytree(ROOT / "asdffs", package)
-    point.mkdir()
-    places = {**environment_in(file.parent), "PYTHONPATH": str(package.parent)}
-    started = [sys.executable, "-m", "asdffs", "mount", "-v", "-o", f"log={log}", file, point]
-    subprocess.run(started, env=places, cwd=package.parent, check=True, timeout=LIMIT)
-    until(lambda: "all modules are imported" in log.read_text())
-    shutil.rmtree(package)
-    try:
-        assert (point / "blocks/0001.bin").read_bytes() == MASK
-        (point / "blocks/0001.bin").write_bytes(MASK[::-1])
-        (point / "tree.yaml").write_bytes((point / "tree.yaml").read_bytes().replace(OLD, NEW))
-    finally:
-        done = run("umount", point)
-    assert done.returncode == 0, done.stderr
     with opened(file) as found:
         assert found["value"] == 2
         assert found["mask"][:].tobytes() == MASK[::-1]

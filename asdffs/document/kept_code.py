@@ -1,0 +1,108 @@
+"""Keeps the code of asdffs in memory, for a process that runs for months.
+
+If asdffs is upgraded or removed meanwhile, a module that is imported later is still the one of the version that
+runs.  It also needs no file descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+#: Bytes of a compiled module before its code: magic number, flags, mtime and size of the source (PEP 552).
+_HEAD: Final = 16
+#: The module of a package itself.
+_START: Final = "__init__.py"
+#: Seconds of rest after each directory.  There is one GIL: without it, requests would wait 20 ms.
+_REST: Final = 0.001
+
+
+class _Kept(NamedTuple):
+    """A module: the path of its source, the mtime and size of that, and what was read from which file."""
+
+    path: str
+    stats: dict[str, float]
+    file: str
+    content: bytes
+
+
+class _Loader(SourceFileLoader):
+    """Loads a module from what was kept, and anything else that belongs to it, such as its text, from the disk."""
+
+    def __init__(self, name: str, kept: _Kept) -> None:
+        super().__init__(name, kept.path)
+        self._kept = kept
+
+    def path_stats(self, path: Any) -> Any:
+        return self._kept.stats
+
+    def get_data(self, path: Any) -> bytes:
+        return self._kept.content if path == self._kept.file else super().get_data(path)
+
+    def set_data(self, path: Any, data: Any, *, _mode: int = 0) -> None:
+        """Write nothing: the directory may belong to another version by now."""
+
+
+class KeptCode:
+    """Finds the modules of a package that were not imported yet when it was made.  See ``sys.meta_path``."""
+
+    def __init__(self, package: ModuleType) -> None:
+        found = (one for folder in package.__path__ for one in _modules(folder, package.__name__))
+        self._modules = {name: _kept(folder, file) for name, folder, file in found if name not in sys.modules}
+
+    def install(self) -> None:
+        """Be asked before all other finders from now on."""
+        sys.meta_path.insert(0, self)
+
+    def forget_imported(self) -> None:
+        """Free what was kept of the modules that are imported by now."""
+        self._modules = {name: kept for name, kept in self._modules.items() if name not in sys.modules}
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return how to load the module ``name``; None if it is not one of these."""
+        kept = self._modules.get(name)
+        if kept is None:
+            return None
+        folder, file = os.path.split(kept.path)
+        spec = ModuleSpec(name, _Loader(name, kept), origin=kept.path, is_package=file == _START)
+        spec.has_location = True
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(folder)
+        return spec
+
+
+def _modules(folder: str, package: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each module below a directory, its directory, and its file there."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name.endswith(".py"):
+                yield (package if name == _START else f"{package}.{name[:-3]}"), folder, name
+            elif not name.startswith("__") and entry.is_dir():
+                yield from _modules(entry.path, f"{package}.{name}")
+    time.sleep(_REST)
+
+
+def _kept(folder: str, file: str) -> _Kept:
+    """Read the compiled module if it belongs to the source, else the source."""
+    path = f"{folder}/{file}"
+    stat = os.stat(path)
+    stats = {"mtime": stat.st_mtime, "size": stat.st_size}
+    compiled = f"{folder}/__pycache__/{file[:-3]}.{sys.implementation.cache_tag}.pyc"
+    with contextlib.suppress(OSError):
+        content = _read(compiled)
+        if content[4:_HEAD] == struct.pack("<III", 0, int(stat.st_mtime) & 0xFFFFFFFF, stat.st_size & 0xFFFFFFFF):
+            return _Kept(path, stats, compiled, content)
+    return _Kept(path, stats, path, _read(path))
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
