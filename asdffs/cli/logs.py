@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import logging
 import os
 import signal
+import stat
 from typing import Any, Final
 
 from asdffs.cli.saying import SafeFormatter
 from asdffs.errors import MountError
+
+logger = logging.getLogger(__name__)
 
 #: The option that means the system's log.
 SYSLOG: Final = "syslog"
 _SYSLOG_SOCKET: Final = "/dev/log"
 
 
-#: Bytes of a log of ours; the one before it stays, too.
+#: Bytes after which a log is rotated: one in the state directory, and one that the user chose.
 _LONGEST: Final = 1 << 20
+_LONGEST_CHOSEN: Final = 16 << 20
 _TEXT: Final[dict[str, Any]] = {"encoding": "utf-8", "errors": "backslashreplace"}
 
 
 class _Log(logging.FileHandler):
-    """A log file, for the user alone if it is new.  SIGUSR1 adds what each thread is doing."""
+    """A log file of bounded size, for the user alone if it is new.  SIGUSR1 adds what each thread is doing.
+
+    When it is longer than ``longest`` bytes, it becomes ``NAME.1``, and the one before it goes.  ``logging.handlers``
+    has such a class, but also imports sockets and pickle, which takes too long for a mount.
+    """
+
+    stream: Any
+
+    def __init__(self, place: str, longest: int, *, keep: bool) -> None:
+        super().__init__(place, "a" if keep else "w", **_TEXT)
+        self.mode = "a"
+        self._longest = longest
 
     def _open(self) -> Any:
         os.close(_made(self.baseFilename))
@@ -30,28 +46,39 @@ class _Log(logging.FileHandler):
         faulthandler.register(signal.SIGUSR1, stream)
         return stream
 
-
-class _BoundedLog(_Log):
-    """A log file that is rotated at 1 MiB: the previous one stays as ``NAME.1``.
-
-    A file that the user chose is not rotated: logrotate does that.  ``logging.handlers`` has such a class, but also
-    imports sockets and pickle, which takes too long for a mount.
-    """
-
-    def __init__(self, place: str) -> None:
-        super().__init__(place, "w", **_TEXT)
+    def reopen(self) -> None:
+        """Open the file again by its name, as after a rotation by another program.  Raises ``OSError``."""
+        with self.lock or contextlib.nullcontext():
+            before, self.stream = self.stream, self._open()
+            before.close()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record.  One that cannot be written is left out: a daemon has more to do than to log."""
         try:
-            if self.stream is not None and self.stream.tell() > _LONGEST:
-                self.stream.close()
-                os.replace(self.baseFilename, f"{self.baseFilename}.1")
-                self.stream = self._open()
-        except OSError:  # tell() writes what a full disk left in the buffer
+            now = os.fstat(self.stream.fileno())
+            if now.st_size > self._longest and stat.S_ISREG(now.st_mode):
+                self._rotate(now)
+        except OSError:
             self.handleError(record)
             return
         super().emit(record)
+
+    def _rotate(self, now: os.stat_result) -> None:
+        """Begin a new file, unless another mount with this log did; where no file may be made, empty this one."""
+        try:
+            if os.path.samestat(now, os.stat(self.baseFilename)):
+                os.replace(self.baseFilename, f"{self.baseFilename}.1")
+            self.reopen()
+        except OSError:
+            self.stream.truncate(0)
+
+
+def reopen_logs() -> None:
+    """Open the log file again by its name, and say so in it; nothing where there is none.  Raises ``OSError``."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Log):
+            handler.reopen()
+            logger.info("the log was opened again, because of SIGHUP")
 
 
 def _made(place: str) -> int:
@@ -99,6 +126,6 @@ def log_to(place: str, *, keep: bool, also: bool = False) -> None:
         handler = SysLogHandler(_SYSLOG_SOCKET)
         handler.setFormatter(SafeFormatter("asdffs[%(process)d]: %(levelname)s %(message)s"))
     else:
-        handler = _Log(place, "a", **_TEXT) if keep else _BoundedLog(place)
+        handler = _Log(place, _LONGEST_CHOSEN if keep else _LONGEST, keep=keep)
         handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
     root.addHandler(handler)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from asdffs import interrupts
-from asdffs.cli.logs import SYSLOG, check_log, log_to
+from asdffs.cli.logs import SYSLOG, check_log, log_to, reopen_logs
 from asdffs.cli.notify import notify
 from asdffs.cli.opened_file import OpenedFile, open_for_mount
 from asdffs.cli.remedies import told
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         log_to(options.log or state.places.log, keep=options.log is not None)
 
     try:
-        return run_in_background(_reporting(work), log, keep=(claim,))
+        return run_in_background(_reporting(work), log, reopen_logs, keep=(claim,))
     finally:
         os.close(claim)  # the daemon has its own; if it was refused, the next mount may begin at once
 

@@ -140,9 +140,11 @@ class Report:
         self.mount = facts
 
     def refuse(self, error: Exception) -> None:
-        """Remember why something was refused, and log it."""
+        """Remember why something was refused, and log it, once however far ``error`` is raised."""
         self.error = self.tell(error)
-        logger.warning("%s: refused: %s", self.path, self.error)
+        if not vars(error).setdefault("logged", False):
+            vars(error)["logged"] = True
+            logger.warning("%s: refused: %s", self.path, self.error)
 
     def fail(self, error: Exception) -> None:
         """Note that the file could not be finished, and why."""

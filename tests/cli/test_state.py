@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.mounts import environment_in, mounted
+from support.processes import until
 from support.samples import odd_file
 
 from asdffs.cli import logs
@@ -60,42 +65,85 @@ def test_a_mount_tidies_up_at_its_end(tmp_path: Path) -> None:
     assert not old.exists()
 
 
-def test_a_log_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_LONGEST", 1000)
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, without the handlers of the tests."""
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
-    try:
-        root.handlers[:] = []
-        log_to(str(tmp_path / "log"), keep=False)
-        for number in range(100):
-            root.info("line %d of many", number)
-    finally:
-        for handler in root.handlers:
-            handler.close()
-        root.handlers[:] = before
-        root.setLevel(level)
+    root.handlers[:] = []
+    yield root
+    for handler in root.handlers:
+        handler.close()
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_log_has_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: logging.Logger, *, keep: bool
+) -> None:
+    """``keep``: a log that the user chose."""
+    monkeypatch.setattr(logs, "_LONGEST_CHOSEN" if keep else "_LONGEST", 1000)
+    log_to(str(tmp_path / "log"), keep=keep)
+    for number in range(100):
+        root.info("line %d of many", number)
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     assert sizes.keys() == {"log", "log.1"}
     assert max(sizes.values()) < 1200
     assert "line 99 of many" in (tmp_path / "log").read_text()
 
 
+def test_a_log_where_no_file_may_be_made_is_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: logging.Logger
+) -> None:
+    monkeypatch.setattr(logs, "_LONGEST_CHOSEN", 1000)
+    (tmp_path / "log.1").mkdir()  # as good as a directory without the right to write
+    log_to(str(tmp_path / "log"), keep=True)
+    for number in range(100):
+        root.info("line %d of many", number)
+    assert (tmp_path / "log").stat().st_size < 1200
+    assert "line 99 of many" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.mount
+def test_regression_a_hangup_ended_a_mount(tmp_path: Path) -> None:
+    """logrotate renames the log, and sends SIGHUP.  What was refused is in the log once."""
+    file, log = tmp_path / "data.asdf", tmp_path / "log"
+    file.write_bytes(odd_file())
+    with mounted(file, "-o", f"log={log}", code=7) as mount:
+        log.rename(tmp_path / "log.1")
+        os.kill(mount.pid, signal.SIGHUP)
+        until(log.exists)
+        until(lambda: "opened again" in log.read_text())
+        with pytest.raises(OSError, match="Bad message"), mount.tree.open("wb") as tree:
+            tree.write(b"not a tree")
+        assert log.read_text().count("refused: ") == 1
+    assert "is mounted at" in (tmp_path / "log.1").read_text()
+    assert "was unmounted" in log.read_text()
+
+
+@pytest.mark.mount
+def test_a_hangup_finishes_a_mount_in_the_foreground(tmp_path: Path) -> None:
+    file, point = tmp_path / "data.asdf", tmp_path / "mnt"
+    file.write_bytes(odd_file())
+    point.mkdir()
+    command = [sys.executable, "-m", "asdffs", "mount", "-f", file, point]
+    with subprocess.Popen(command, env=environment_in(tmp_path), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("mounted ")
+        process.send_signal(signal.SIGHUP)
+    assert process.returncode == 0
+    assert not os.path.ismount(point)
+
+
 def test_regression_a_log_on_a_full_disk_ended_the_daemon(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], root: logging.Logger
 ) -> None:
     """It died before it left its report, because the second line wrote what the first had left in the buffer."""
     monkeypatch.setattr(logging, "raiseExceptions", False)
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    try:
-        root.handlers[:] = []
-        log_to("/dev/full", keep=False)
-        for number in range(3):
-            root.info("line %d", number)
-        (handler,) = root.handlers
-        with pytest.raises(OSError, match="No space left"):
-            handler.close()
-    finally:
-        root.handlers[:] = before
-        root.setLevel(level)
+    log_to("/dev/full", keep=False)
+    for number in range(3):
+        root.info("line %d", number)
+    with pytest.raises(OSError, match="No space left"):
+        root.handlers.pop().close()
     assert capsys.readouterr().err == ""

@@ -20,7 +20,7 @@ options for -o (comma-separated), basic:
   nonempty, fsname=NAME   as for every FUSE mount
   layout=daf              show the FilesDaf store of the file as the root; same as --layout daf
   fits=on|off, npy=on|off show arrays as .fits and .npy files, or not (default: on)
-  log=FILE | log=syslog   where the daemon logs (default: in the state directory; see status.json)
+  log=syslog | log=FILE   where the daemon logs (default: in the state directory; see status.json)
 
 safety:
   strict                  refuse a tree with arrays that do not fit their blocks
