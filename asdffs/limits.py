@@ -14,6 +14,18 @@ from asdffs.errors import InvalidArrayError, Remedy
 
 #: Bytes of memory that one request may take beyond the bytes that the file has for it.
 MEMORY: Final = 256 << 20
+#: Levels of mappings and sequences in each other.
+DEPTH: Final = 260
+#: Keys that the merge keys of a tree may add.
+MERGED: Final = 500_000
+#: Events of YAML that are read again for aliases in the descriptions of arrays.
+REPLAYED: Final = 2_000_000
+#: Branches that are looked at to find references that lead to themselves.
+REFERENCES: Final = 2_000_000
+#: Places with arrays to which aliases and references lead, where each needs work.
+PLACES: Final = 20_000
+#: Values of a file that a catalogue keeps.
+INDEXED: Final = 50_000
 #: Bytes of the values for which the aliases of a tree may stand, besides those that are written.
 ALIASED: Final = 256 << 20
 #: Bytes that are read for a look at elements that are not numbers, of which only some are printed.

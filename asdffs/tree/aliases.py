@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from asdffs.errors import InvalidTreeError
-from asdffs.limits import ALIASED, shown_size
-from asdffs.tree.syntax import MAX_NESTING, nested_too_deep
+from asdffs.limits import ALIASED, DEPTH, shown_size
+from asdffs.tree.syntax import nested_too_deep
 
 #: Bytes of memory that a value takes, without its text.
 _VALUE: Final = 200
@@ -36,7 +36,7 @@ def check_aliases(root: Any) -> None:
         if known[id(node)] == (0, 0):
             inner = [known[id(child)] for child in _collections(node)]
             depth = 1 + max((depth for _, depth in inner), default=0)
-            if (0, 0) in inner or depth > MAX_NESTING:
+            if (0, 0) in inner or depth > DEPTH:
                 raise nested_too_deep(_line(node))
             own, again = _own_sizes(node, texts)
             written += own - again

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from asdffs.errors import InvalidTreeError
-
-#: Keys that the merge keys of one tree may add.
-_MOST: Final = 500_000
+from asdffs.limits import MERGED
 
 
 class Merges:
@@ -22,5 +18,5 @@ class Merges:
         Raises ``InvalidTreeError`` beyond the limit.
         """
         self._count += count
-        if self._count > _MOST:
-            raise InvalidTreeError(f"the merge keys '<<' up to here add more than {_MOST:,} keys", line=line)
+        if self._count > MERGED:
+            raise InvalidTreeError(f"the merge keys '<<' up to here add more than {MERGED:,} keys", line=line)

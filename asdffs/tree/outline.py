@@ -21,6 +21,7 @@ import yaml
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
+from asdffs.limits import DEPTH, REPLAYED
 from asdffs.tree.branch import Branch, Outline, Scalar
 from asdffs.tree.chunked import is_chunked
 from asdffs.tree.collected import Found
@@ -30,7 +31,7 @@ from asdffs.tree.ndarrays import Ndarray, chunked_of, ndarray_of
 from asdffs.tree.paths import Path
 from asdffs.tree.references import Reference, References
 from asdffs.tree.scalar_rules import plain_value
-from asdffs.tree.syntax import MAX_NESTING, nested_too_deep, syntax_error
+from asdffs.tree.syntax import nested_too_deep, syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Scalar: Final = yaml.ScalarEvent
@@ -40,8 +41,6 @@ _LONGEST: Final = 80
 #: The most events of an anchored node that are kept: enough for a datatype or a shape that several arrays share.
 _MOST_RECORDED: Final = 2000
 _DEEPEST_ALIAS: Final = 20
-#: The most events that are replayed for aliases in all; with aliases of aliases a short text could need any number.
-_MOST_REPLAYED: Final = 2_000_000
 #: Keys below which scalars are kept even without an array: headers of .fits files are made from them.
 _METADATA: Final = frozenset({"meta", "wcsinfo", "header", "colnames"})
 #: Attributes that are equal in many arrays.
@@ -67,7 +66,7 @@ def read_outline(text: bytes, dialect: Dialect, *, spans: bool = True) -> Outlin
 
 
 class _Reader:
-    """Builds the outline from the events; recursion is as deep as the tree, at most ``MAX_NESTING``."""
+    """Builds the outline from the events; recursion is as deep as the tree, at most ``DEPTH``."""
 
     def __init__(self, text: str, dialect: Dialect, *, spans: bool) -> None:
         self._text = text
@@ -146,8 +145,11 @@ class _Reader:
         recorded = self._recorded.get(alias.anchor, ())
         events = iter(recorded)
         self._replayed_count += len(recorded)
-        if len(self._replayed) > _DEEPEST_ALIAS or self._replayed_count > _MOST_REPLAYED:
-            raise InvalidTreeError("aliases lead to aliases without end", line=alias.start_mark.line + 1)
+        if len(self._replayed) > _DEEPEST_ALIAS or self._replayed_count > REPLAYED:
+            raise InvalidTreeError(
+                f"aliases lead to aliases without end: at most {REPLAYED:,} values are read again",
+                line=alias.start_mark.line + 1,
+            )
         self._replayed.append(events)
         try:
             yield next(events, None)
@@ -155,7 +157,7 @@ class _Reader:
             self._replayed.pop()
 
     def _branch(self, start: Any, path: Path, *, metadata: bool = False) -> Branch:
-        if len(path) > MAX_NESTING:
+        if len(path) > DEPTH:
             raise nested_too_deep(start.start_mark.line + 1)
         branch = Branch(
             self._same.setdefault(start.tag or "", start.tag or ""),

@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from asdffs.errors import InvalidTreeError
+from asdffs.limits import REFERENCES
 from asdffs.tree.branch import Branch, walk
 
 #: The longest chain of references: each takes a few levels of Python's recursion.
 _FARTHEST: Final = 100
-#: The most branches that are visited to find cycles, in all; a short tree could need any number.
-_MOST_LOOKED_AT: Final = 2_000_000
 
 #: The mapping or sequence that has a reference, its key there, and the reference.
 Reference = tuple[Branch, str | int, Branch]
@@ -28,7 +27,7 @@ class References:
         self._root = root
         self._settled: dict[int, Branch | None] = {}
         self._following: set[int] = set()
-        self._budget = _MOST_LOOKED_AT
+        self._budget = REFERENCES
 
     def join(self, references: Iterable[Reference]) -> None:
         """Replace each reference by its target.
@@ -72,7 +71,10 @@ class References:
                 return True
             self._budget -= 1 + len(now.above)
             if self._budget < 0:
-                raise InvalidTreeError("references lead to each other without end", line=branch.line)
+                raise InvalidTreeError(
+                    f"references lead to each other without end: at most {REFERENCES:,} steps are made",
+                    line=branch.line,
+                )
             new = [above for above in now.above if id(above) not in seen]
             seen.update(map(id, new))
             rest += new

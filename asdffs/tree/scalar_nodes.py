@@ -9,6 +9,7 @@ import functools
 from typing import Any, Final, NamedTuple
 
 from asdffs.dialects.base import Dialect
+from asdffs.limits import INDEXED
 from asdffs.tree.collected import Found
 from asdffs.tree.lookups import plain
 from asdffs.tree.ndarrays import Ndarray, ndarray_of
@@ -17,9 +18,8 @@ from asdffs.tree.values import ValueNode, read_values
 
 #: A list with more items is data, not metadata.
 LONGEST_LIST: Final = 100
-#: Characters of the longest text, and the most scalars of a file.
+#: Characters of the longest text.
 LONGEST_TEXT: Final = 1 << 16
-MOST_SCALARS: Final = 50_000
 
 
 class Scalars(NamedTuple):
@@ -49,7 +49,7 @@ class _Walk:
     def __init__(self, found: Scalars, dialect: Dialect) -> None:
         self._values, self._arrays, self._empty, self._full, self._left_out = found
         self._dialect = dialect
-        self._left = MOST_SCALARS
+        self._left = INDEXED
 
     def visit(self, node: ValueNode, name: str, path: Path) -> None:
         """Add the scalars and arrays of ``node``.  ``path``: its place; ``name``: the same in writing."""

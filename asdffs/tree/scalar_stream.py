@@ -14,9 +14,10 @@ import yaml
 from asdffs.dialects.base import Dialect
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
+from asdffs.limits import DEPTH, INDEXED
 from asdffs.tree.paths import Path
-from asdffs.tree.scalar_nodes import LONGEST_LIST, LONGEST_TEXT, MOST_SCALARS, Scalars, array_of, step_of
-from asdffs.tree.syntax import MAX_NESTING, syntax_error
+from asdffs.tree.scalar_nodes import LONGEST_LIST, LONGEST_TEXT, Scalars, array_of, step_of
+from asdffs.tree.syntax import syntax_error
 from asdffs.tree.values import reader_of, scalar_value
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -56,7 +57,7 @@ class _Pass:
     def __init__(self, next_event: Callable[[], Any], dialect: Dialect) -> None:
         self._next = next_event
         self._dialect = dialect
-        self._left = MOST_SCALARS
+        self._left = INDEXED
         self._found = Scalars({}, [], [], [], [])
 
     def read(self) -> Scalars:
@@ -72,7 +73,7 @@ class _Pass:
     def _visit(self, event: Any, name: str, path: Path) -> None:
         """Add the node that begins with ``event``.  ``path``: its place; ``name``: the same in writing."""
         self._left -= 1
-        if self._left <= 0 or event.anchor or len(path) > MAX_NESTING:
+        if self._left <= 0 or event.anchor or len(path) > DEPTH:
             raise UnusualTreeError
         kind = type(event)
         if kind is _Scalar:

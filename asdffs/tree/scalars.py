@@ -7,10 +7,10 @@ or keys that occur twice, are read as a whole first (``scalar_nodes``).  Both gi
 from __future__ import annotations
 
 from asdffs.dialects.base import Dialect
-from asdffs.tree.scalar_nodes import LONGEST_LIST, LONGEST_TEXT, MOST_SCALARS, Scalars, scalars_of_nodes
+from asdffs.tree.scalar_nodes import LONGEST_LIST, LONGEST_TEXT, Scalars, scalars_of_nodes
 from asdffs.tree.scalar_stream import UnusualTreeError, scalars_in_order
 
-__all__ = ["LONGEST_LIST", "LONGEST_TEXT", "MOST_SCALARS", "Scalars", "read_scalars"]
+__all__ = ["LONGEST_LIST", "LONGEST_TEXT", "Scalars", "read_scalars"]
 
 
 def read_scalars(text: bytes, dialect: Dialect) -> Scalars:

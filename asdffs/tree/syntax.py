@@ -10,9 +10,8 @@ from typing import Any, Final
 import yaml
 
 from asdffs.errors import InvalidTreeError
+from asdffs.limits import DEPTH
 
-#: The deepest nesting that readers of a committed tree follow; no library reads a deeper tree.
-MAX_NESTING: Final = 260
 #: What libyaml says of a text that is nested more than 1,000 deep (since 0.2.6; before, it had no limit).
 _TOO_DEEP: Final = "exceeded maximum nesting depth"
 
@@ -29,7 +28,7 @@ def syntax_error(err: yaml.YAMLError) -> InvalidTreeError:
 
 def nested_too_deep(line: int | None) -> InvalidTreeError:
     """Return the error for a tree that is nested too deep; ``line`` from 1."""
-    return InvalidTreeError(f"nested more than {MAX_NESTING} deep", line=line)
+    return InvalidTreeError(f"nested more than {DEPTH} deep", line=line)
 
 
 def too_deep(err: Any) -> bool:

@@ -18,8 +18,9 @@ import yaml
 
 from asdffs.errors import InvalidTreeError
 from asdffs.format.header import as_yaml
+from asdffs.limits import DEPTH
 from asdffs.tree.merges import Merges
-from asdffs.tree.syntax import MAX_NESTING, nested_too_deep, syntax_error
+from asdffs.tree.syntax import nested_too_deep, syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Any = yaml.resolver.Resolver()
@@ -102,7 +103,7 @@ class Reader:
         if isinstance(event, yaml.AliasEvent):
             return self._anchors.get(str(event.anchor), ValueNode("", None))
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
-        if depth > MAX_NESTING:
+        if depth > DEPTH:
             raise nested_too_deep(line)
         if isinstance(event, yaml.MappingStartEvent):
             node = ValueNode(event.tag or "", self._mapping(depth + 1, line), line)

@@ -392,7 +392,7 @@ def test_regression_what_follows_too_many_scalars_was_missing(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("scalar_stream", "scalar_nodes"):
-        monkeypatch.setattr(f"asdffs.tree.{module}.MOST_SCALARS", 500)
+        monkeypatch.setattr(f"asdffs.tree.{module}.INDEXED", 500)
     many = ", ".join(f"a{n}: 1" for n in range(600))
     paths = write(tmp_path / "a", f"n: 1\nmany: {{{many}}}\nz: 5", "n: 2")
     assert call("index", tmp_path / "a").code == 0

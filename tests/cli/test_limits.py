@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from cli.test_hostile_trees import crossing_references, merges
 from support.arrays import tree_file
 from support.commands import command
 from support.mounts import LIMIT, environment_in
@@ -35,6 +36,8 @@ sys.exit(code)
 #: Bytes of memory that a command may have, more than any of these should need.
 PEAK = 512 << 20
 ND = "!core/ndarray-1.0.0"
+ARRAY = f"{ND} {{source: 0, datatype: uint8, byteorder: big, shape: [8]}}"
+DATA = block_bytes(bytes(8))
 TAG = "asdf://asdf-format.org/zarr/tags/zarr-1.0.0"
 
 
@@ -125,6 +128,22 @@ CASES = {
         lambda: filtered({"id": "fixedscaleoffset", "offset": 0, "scale": 1, "dtype": "|u1"}),
         ("show", "F", "a"),
         "a chunk before its filters",
+    ),
+    "nesting": Case("DEPTH", lambda: tree_file(f"a: {'[' * 300}{']' * 300}\n", []), ("get", "a", "F"), "260 deep"),
+    "merge keys": Case("MERGED", lambda: tree_file(merges(3000), []), ("get", "l[0]", "F"), "add more than 500,000"),
+    "aliases of array shapes": Case(
+        "REPLAYED", lambda: tree_file(f"{BOMB}s: {ND} {{strides: *a19}}\n", []), ("explode", "F", "made"), "2,000,000"
+    ),
+    "references in rings": Case(
+        "REFERENCES", lambda: tree_file(crossing_references(1500), []), ("explode", "F", "made"), "2,000,000 steps"
+    ),
+    "places of arrays": Case("PLACES", lambda: tree_file(bomb(ARRAY), [DATA]), ("refs", "F"), "20,000 places", 2),
+    "values for a catalogue": Case(
+        "INDEXED",
+        lambda: tree_file("".join(f"k{n}: 1\n" for n in range(60_000)), []),
+        ("find", "--catalog", "c.db", "--fresh", "k59999 == 1", "F"),
+        "F",
+        0,
     ),
     "a search by grep": Case(
         "SEARCH", lambda: tree_file(f"v: {'a' * 900_000}\n", []), ("grep", "(a|aa)*b", "F"), "takes more than 1 s"

@@ -88,11 +88,11 @@ def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
 
 def test_aliases_of_aliases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They double the places forty times; the limit itself is reached in a few seconds, so it is lower here."""
-    monkeypatch.setattr(places, "_MOST_INDIRECT", 3_000)
+    monkeypatch.setattr(places, "PLACES", 3_000)
     lines = [f"l0: &l0 {{a: {ARRAY}}}, b: 1}}"]
     lines += [f"l{number}: &l{number} [*l{number - 1}, *l{number - 1}]" for number in range(1, 40)]
     path = written(tmp_path / "a.asdf", "\n".join(lines) + "\n")
-    with pytest.raises(AsdffsError, match="aliases and references lead to more than 3000 places"):
+    with pytest.raises(AsdffsError, match="aliases and references lead to more than 3,000 places"):
         opened(path)
 
 

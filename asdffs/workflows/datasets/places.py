@@ -6,18 +6,16 @@ An array that is reached in two ways has two places.  The caller holds the main 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from asdffs.document.arrays.index import key_named
 from asdffs.document.document import Document
 from asdffs.document.state import FileState
 from asdffs.errors import AsdffsError, NotSupportedError, UsageError
+from asdffs.limits import PLACES
 from asdffs.tree.branch import Branch, shown_key
 from asdffs.tree.key_names import name_of
 from asdffs.tree.paths import Path
-
-#: The most places that are reached by an alias or a reference: with aliases of aliases a short text has any number.
-_MOST_INDIRECT: Final = 100_000
 
 
 class Place(NamedTuple):
@@ -83,8 +81,8 @@ def places_below(group: Place, left_out: dict[str, str]) -> Iterator[Place]:
     while rest:
         place = rest.pop()
         indirect += place.branch.path != group.branch.path + place.keys
-        if indirect > _MOST_INDIRECT:
-            sentence = f"aliases and references lead to more than {_MOST_INDIRECT} places with arrays"
+        if indirect > PLACES:
+            sentence = f"aliases and references lead to more than {PLACES:,} places with arrays"
             raise NotSupportedError(sentence, path=group.file.path)
         if place.branch.array is not None:
             yield place
