@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -17,8 +20,13 @@ from support.commands import Done, command
 from support.mounts import environment_in
 
 from asdffs.document.scanning import read_text
+from asdffs.errors import AsdffsError
+from asdffs.tree.conditions import parse_condition
 from asdffs.workflows.catalog import indexing, schema
+from asdffs.workflows.catalog.parquet import export
+from asdffs.workflows.catalog.query import candidates
 from asdffs.workflows.catalog.schema import _OLD_SCHEMA, _SCHEMA
+from asdffs.workflows.catalog.store import Catalog, open_catalog
 
 Call = Callable[..., Done]
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n"
@@ -189,6 +197,7 @@ def test_any_change_of_a_table_is_told_or_harmless(
         assert done.code in (0, 1, 4), done
 
 
+@pytest.mark.long
 def test_regression_small_columns_do_not_take_all_memory(tmp_path: Path, call: Call, folder: Path) -> None:
     """Files of a few hundred kB: very many values, lists, or one text, which SQL and ``find`` unpack."""
     catalog = tmp_path / "archive.db"
@@ -277,3 +286,48 @@ def test_regression_the_condition_holds_for_the_file_that_is_changed(
     done = call("set", "--where", "value == 2", "value=9", folder / "2.asdf")
     assert (done.code, done.out) == (0, f"{folder}/2.asdf: the condition does not hold\n")
     assert call("get", "value", folder / "2.asdf").out == "0\n"
+
+
+class Nowhere:
+    """A place for Parquet files."""
+
+    def put(self, name: str, content: bytes) -> None:
+        pass
+
+    complete = abandon = lambda self: None
+
+
+def test_a_mutant_of_a_catalogue_is_refused_or_harmless(tmp_path: Path, call: Call, folder: Path) -> None:
+    """Bytes changed, above all in the heads of pages and cells: nothing ends but with an error of ours."""
+    good, mutant, all_of_them = tmp_path / "good.db", tmp_path / "mutant.db", tmp_path / "all.db"
+    (folder / "own.asdf").write_bytes(HEAD + b"{own: {a: 1, b: [x, 2026-01-01]}, value: 5}\n...\n")
+    assert call("index", "--catalog", good, folder).code == 0
+    raw, chance = good.read_bytes(), random.Random(7)
+    condition = parse_condition("value > 0 and own.a == 1 or not exists own.b")
+
+    def look(catalog: Catalog) -> None:
+        list(candidates(catalog, condition, [], [("own", "b", 0)]))
+        export(catalog, [], Nowhere())
+        for _ in catalog.select("SELECT * FROM scalar")[1]:
+            pass
+
+    def merge(catalog: Catalog) -> None:
+        catalog.merge(str(mutant))
+
+    def update(catalog: Catalog) -> None:
+        os.utime(folder / "2.asdf")
+        indexing.update(catalog, [os.fsencode(folder)], indexing.Way(1), lambda done, total: None)
+
+    for _ in range(5000 if os.environ.get("ASDFFS_DEEP") else 50):
+        content = bytearray(raw)
+        for _ in range(chance.choice([1, 1, 2, 8])):
+            page = chance.randrange(len(raw) // 4096) * 4096
+            place = page + chance.choice(
+                [chance.randrange(120), 4095 - chance.randrange(400), chance.randrange(4096)]
+            )
+            content[place] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        mutant.write_bytes(content)
+        all_of_them.unlink(missing_ok=True)
+        for path, way in ((mutant, look), (all_of_them, merge), (mutant, update)):
+            with contextlib.suppress(AsdffsError), open_catalog(str(path), writable=way is not look) as catalog:
+                way(catalog)

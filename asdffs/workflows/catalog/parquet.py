@@ -20,6 +20,7 @@ from asdffs.tree.paths import Path
 from asdffs.workflows.catalog.chunks import Kinds
 from asdffs.workflows.catalog.query import names_of
 from asdffs.workflows.catalog.sinks import Sink
+from asdffs.workflows.catalog.sqlite_errors import damage_told
 from asdffs.workflows.catalog.store import Catalog
 
 #: The largest number of columns for paths of the table of files.
@@ -124,7 +125,8 @@ def _export_chunk(
     more = list[tuple[str, str, str | None]]()
     for path, values in catalog.columns_of(chunk):
         if path in types:
-            table[path] = _array([values.get(place, MISSING) for _, place, *_ in files], types[path])
+            with damage_told(catalog.path):  # the values are not of the kinds that it says
+                table[path] = _array([values.get(place, MISSING) for _, place, *_ in files], types[path])
         elif wanted(path):
             told = ((names[place], path, _text(value)) for place, value in values.items() if place in names)
             more += (row for row in told if row[2] is not None)

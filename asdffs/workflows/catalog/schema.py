@@ -76,7 +76,7 @@ def connect(path: str, *, writable: bool) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    except sqlite3.Error as err:
+    except (sqlite3.Error, UnicodeDecodeError) as err:
         error = error_of(err, path)
         if isinstance(error, NotCatalogError) and mark != _APPLICATION:
             error = NotCatalogError(f"is no catalogue ({err})", path=path, remedy=Remedy.OTHER_CATALOG)
@@ -103,6 +103,7 @@ def _mark_of(path: str) -> int | None:
 
 def _connected(path: str, parameters: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri_of(path, parameters), uri=True, timeout=_WAIT, isolation_level=None)
+    connection.text_factory = functools.partial(str, encoding="utf-8", errors="replace")  # it may be damaged
     connection.execute("PRAGMA trusted_schema = OFF")
     prepare(connection)
     return connection

@@ -22,7 +22,7 @@ from asdffs.workflows.catalog.chunks import FILES, WEIGHT, Kinds, Packed, Packer
 from asdffs.workflows.catalog.places import catalog_of
 from asdffs.workflows.catalog.schema import connect, uri_of
 from asdffs.workflows.catalog.sql import select
-from asdffs.workflows.catalog.sqlite_errors import error_of
+from asdffs.workflows.catalog.sqlite_errors import damage_told, error_of
 
 _COPY_COLUMNS: Final = """
 INSERT INTO columns SELECT mine.id, c.chunk + ?, c.kinds, c.packed
@@ -44,7 +44,10 @@ INSERT INTO files
     FROM part.files
 """
 #: Types are asked for: a file that is damaged, or that others wrote, may have any.
-_PLACES: Final = "SELECT CAST(path AS BLOB), CAST(place AS INTEGER) FROM files"
+_PATH: Final = "CAST(coalesce(path, x'') AS BLOB)"
+_IDENTITY: Final = "CAST(coalesce(identity, '') AS TEXT)"
+_NAME: Final = "CAST(coalesce(p.path, '') AS TEXT)"
+_COUNT: Final = "CAST(coalesce(places, 0) AS INTEGER)"
 #: The columns of a table that are exported behind the path of the file, and where they are.
 _EXPORTED: Final = {
     "files": ("place size standard format container error left_out", "files f"),
@@ -98,7 +101,7 @@ class Catalog:
 
     def known(self, root: bytes) -> dict[bytes, str]:
         """Return the identity of each file below the directory ``root``, or of the file ``root``, by its path."""
-        rows = self._sql.execute("SELECT CAST(path AS BLOB), identity FROM files WHERE " + _BELOW, _below(root))
+        rows = self._sql.execute(f"SELECT {_PATH}, {_IDENTITY} FROM files WHERE {_BELOW}", _below(root))
         return dict(rows.fetchall())
 
     def add(self, files: Sequence[FileRow], packed: Packed) -> None:
@@ -183,7 +186,7 @@ class Catalog:
 
     def _take_over(self) -> int:
         """Copy the rows of the attached catalogue ``part``, with numbers of their own."""
-        paths = self._sql.execute("SELECT path FROM part.files").fetchall()
+        paths = self._sql.execute(f"SELECT {_PATH} FROM part.files").fetchall()
         for (path,) in paths:
             self._remove(path)
         (chunk,) = self._sql.execute("SELECT coalesce(max(chunk), 0) FROM chunks").fetchone()
@@ -234,9 +237,7 @@ class Catalog:
 
     def chunks(self) -> list[tuple[int, int]]:
         """Return each chunk with the number of its places, of which some may not be in use any more."""
-        return list(
-            self._sql.execute(f"SELECT chunk, min(CAST(places AS INTEGER), {FILES}) FROM chunks ORDER BY chunk")
-        )
+        return list(self._sql.execute(f"SELECT chunk, min({_COUNT}, {FILES}) FROM chunks ORDER BY chunk"))
 
     def files_at(self, chunk: int, places: Sequence[int], roots: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
         """Yield path and place of the files at some ``places`` of a chunk that could be read.
@@ -245,7 +246,9 @@ class Catalog:
         """
         below = " OR ".join(_BELOW for _ in roots) or "1"
         few = f"AND place IN ({','.join('?' * len(places))})" if len(places) <= _FEW else ""
-        query = f"{_PLACES} WHERE chunk = ? AND error = '' AND ({below}) {few}"
+        query = (
+            f"SELECT {_PATH}, CAST(place AS INTEGER) FROM files WHERE chunk = ? AND error = '' AND ({below}) {few}"
+        )
         wanted = set(places)
         arguments = [chunk, *(one for root in roots for one in _below(root)), *(places if few else ())]
         for path, place in self._sql.execute(query, arguments):
@@ -268,7 +271,7 @@ class Catalog:
     def column(self, path: str, chunk: int, places: int) -> list[Any]:
         """Return the values at a dotted path for the ``places`` of a chunk.  Raises ``NotCatalogError``."""
         here = "WHERE path = (SELECT id FROM paths WHERE path = ?) AND chunk = ?"
-        with _damage(self.path):
+        with damage_told(self.path):
             found = self._sql.execute(f"SELECT packed FROM columns {here}", (path, chunk)).fetchone()
             if found is not None:
                 return unpack_column(found[0], places)
@@ -281,16 +284,16 @@ class Catalog:
         Raises ``NotCatalogError`` if it is damaged.
         """
         columns = self._sql.execute(
-            "SELECT CAST(p.path AS TEXT), places, packed FROM columns c JOIN paths p ON p.id = c.path "
+            f"SELECT {_NAME}, places, packed FROM columns c JOIN paths p ON p.id = c.path "
             "JOIN chunks USING (chunk) WHERE c.chunk = ?",
             (chunk,),
         )
         rows = self._sql.execute(
-            "SELECT CAST(p.path AS TEXT), place, value FROM rare r JOIN paths p ON p.id = r.path WHERE chunk = ? "
+            f"SELECT {_NAME}, place, value FROM rare r JOIN paths p ON p.id = r.path WHERE chunk = ? "
             "ORDER BY r.path, place",
             (chunk,),
         )
-        with _damage(self.path):
+        with damage_told(self.path):
             for path, places, packed in columns:
                 values = enumerate(unpack_column(packed, places))
                 yield path, {place: value for place, value in values if value is not MISSING}
@@ -302,10 +305,10 @@ class Catalog:
         self._sql.create_function("wanted", 1, wanted, deterministic=True)
         kinds = " | ".join(f"max(kinds & {kind.value})" for kind in Kinds)
         rows = self._sql.execute(
-            f"SELECT CAST(p.path AS TEXT), {kinds} AS found FROM ("
+            f"SELECT {_NAME}, {kinds} AS found FROM ("
             "SELECT path, kinds, places AS files FROM columns JOIN chunks USING (chunk) "
             "UNION ALL SELECT path, kinds, 1 FROM rare) f JOIN paths p ON p.id = f.path "
-            f"WHERE wanted(CAST(p.path AS TEXT)) GROUP BY f.path HAVING found & {(~Kinds.NONE).scalars.value} "
+            f"WHERE wanted({_NAME}) GROUP BY f.path HAVING found & {(~Kinds.NONE).scalars.value} "
             "ORDER BY sum(files) DESC, p.path LIMIT ?",
             (most,),
         )
@@ -314,7 +317,7 @@ class Catalog:
     def use_of_chunks(self) -> list[tuple[int, int, int, int]]:
         """Return each chunk with the number of its places, how many of these are in use, and its weight."""
         return self._sql.execute(
-            "SELECT c.chunk, CAST(c.places AS INTEGER), count(f.id), coalesce(CAST(w.weight AS INTEGER), 0) "
+            f"SELECT c.chunk, {_COUNT}, count(f.id), coalesce(CAST(w.weight AS INTEGER), 0) "
             "FROM chunks c LEFT JOIN weights w ON w.chunk = c.chunk LEFT JOIN files f ON f.chunk = c.chunk "
             "GROUP BY c.chunk ORDER BY c.chunk"
         ).fetchall()
@@ -329,8 +332,10 @@ class Catalog:
         names, source = _EXPORTED[table]
         kinds = dict.fromkeys(("place", "size", "offset", "number", "b.size", "stored"), "INTEGER")
         each = ", ".join(f"CAST({name} AS {kinds.get(name, 'TEXT')})" for name in names.split())
-        query = f"SELECT CAST(f.path AS BLOB), {each} FROM {source} WHERE f.chunk = ? AND ({below}) ORDER BY place"
-        return self._sql.execute(query, [chunk, *(one for root in roots for one in _below(root))]).fetchall()
+        query = f"SELECT {_PATH.replace('path', 'f.path')}, {each} FROM {source} WHERE f.chunk = ? AND ({below})"
+        return self._sql.execute(
+            f"{query} ORDER BY place", [chunk, *(one for root in roots for one in _below(root))]
+        ).fetchall()
 
     def counts(self) -> tuple[int, int]:
         """Return how many files there are, and how many of them could not be read."""
@@ -371,11 +376,3 @@ def _below(root: bytes) -> tuple[bytes, bytes, bytes]:
     """Return the arguments of ``_BELOW`` for a directory or file: all from ``ROOT/`` up to ``ROOT0`` is below it."""
     start = root.removesuffix(b"/")
     return root, start + b"/", start + b"0"
-
-
-@contextlib.contextmanager
-def _damage(path: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as err:
-        raise NotCatalogError("is damaged", path=path, remedy=Remedy.INDEX_ANEW) from err
