@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from support.commands import Done, command
-from support.mounts import LIMIT, environment_in
+from support.mounts import LIMIT, environment_in, run
 from support.processes import until
 from support.samples import DATA, MASK, block_bytes, odd_file, zlib_block
 
@@ -294,6 +294,17 @@ def test_values_tables_and_formats(tmp_path: Path, call: Call) -> None:
     ]
     scalars = call("find", "--json", "--sql", "SELECT value FROM scalar WHERE path = 'value' ORDER BY file").json
     assert [row["value"] for row in scalars] == ["a\tb", 1]
+
+
+def test_regression_a_signal_did_not_end_a_select(tmp_path: Path, call: Call) -> None:
+    write(tmp_path / "a/1.asdf", 1)
+    assert call("index", "--catalog", tmp_path / "c.db", tmp_path / "a").code == 0
+    query = "WITH RECURSIVE t (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t"
+    command = [sys.executable, "-m", "asdffs", "find", "--catalog", str(tmp_path / "c.db"), "--sql", query]
+    with subprocess.Popen(command, env=environment_in(tmp_path), stderr=subprocess.PIPE) as process:
+        until(lambda: "c.db" in run("ls", "-l", f"/proc/{process.pid}/fd").stdout)
+        process.terminate()
+        assert process.wait(LIMIT) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
+from asdffs import interrupts
 from asdffs.workflows.catalog.chunks import unpack_json, unpack_value_json
 from asdffs.workflows.catalog.sqlite_errors import sqlite_errors
 
+T = TypeVar("T")
+
+#: Steps of SQLite between two looks for a signal, and rows that are asked for at a time.
+_STEPS: Final = 100_000
+_ROWS: Final = 100
 #: What ``--sql`` may read; made for each connection.
 _VIEWS: Final = """
 CREATE TEMP VIEW file AS SELECT id, shown(path) AS path, size, standard, format, container, error, left_out
@@ -42,8 +48,9 @@ def select(connection: sqlite3.Connection, query: str, path: str) -> tuple[list[
     connection.executescript(_VIEWS)
     connection.execute("PRAGMA query_only = 1")
     connection.set_authorizer(_authorize)
+    connection.set_progress_handler(interrupts.is_noted, _STEPS)
     with sqlite_errors(path, typed=True):
-        done = connection.execute(query)
+        done = _ended_by_signals(lambda: connection.execute(query))
     return [name for name, *_ in done.description or ()], _rows(done, path)
 
 
@@ -54,7 +61,18 @@ def shown(path: bytes) -> str:
 
 def _rows(done: sqlite3.Cursor, path: str) -> Iterator[tuple[Any, ...]]:
     with sqlite_errors(path, typed=True):
-        yield from done
+        while rows := _ended_by_signals(lambda: done.fetchmany(_ROWS)):
+            yield from rows
+
+
+def _ended_by_signals(work: Callable[[], T]) -> T:
+    """Return ``work()``, in which SQLite looks for signals: Python does not until it is done."""
+    try:
+        with interrupts.critical():
+            return work()
+    except sqlite3.OperationalError:
+        interrupts.check()
+        raise
 
 
 def _authorize(action: int, *_: Any) -> int:
