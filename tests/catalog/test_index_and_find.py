@@ -14,6 +14,7 @@ import threading
 import zlib
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,19 @@ def test_regression_each_path_had_a_place_for_each_file(tmp_path: Path, call: Ca
     assert call("find", "--columns", "own.k7_299,n", "own.k7_298 == 298").out.splitlines()[1:] == [
         f"{names[7]}\t299\t7"
     ]
+
+
+def test_regression_paths_that_no_file_has_any_more_stayed(tmp_path: Path, call: Call) -> None:
+    """A catalogue of files with keys of their own grew with every change of them."""
+    counts = []
+    for key in ("a", "b", "c"):
+        for number in range(5):
+            (tmp_path / f"{number}.asdf").write_bytes(HEAD + f"{{{key}{number}: 1, n: 2}}\n...\n".encode())
+        assert call("index", "--catalog", tmp_path / "c.db", tmp_path).code == 0
+        with closing(sqlite3.connect(tmp_path / "c.db")) as sql:
+            counts += [len(sql.execute("SELECT * FROM paths").fetchall())]
+    assert counts == [6, 6, 6]
+    assert call("find", "--catalog", tmp_path / "c.db", "c3 == 1 or b3 == 1").out == f"{tmp_path}/3.asdf\n"
 
 
 def test_a_chunk_ends_before_it_takes_much_memory(

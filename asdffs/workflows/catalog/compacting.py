@@ -34,4 +34,5 @@ def compact(catalog: Catalog) -> int:
     wanted = [group for group in groups if len(group) > 1 or sparse.issuperset(group)]
     for group in wanted:
         catalog.join(group)
+    catalog.forget_paths()
     return sum(map(len, wanted))

@@ -84,6 +84,7 @@ class Catalog:
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self.path = path
         self._sql = connection
+        self._dropped = False
 
     def __enter__(self) -> Self:
         return self
@@ -208,9 +209,17 @@ class Catalog:
     def _drop_unused(self) -> None:
         """Remove chunks of which no place is in use."""
         unused = self._sql.execute("SELECT chunk FROM chunks WHERE chunk NOT IN (SELECT chunk FROM files)").fetchall()
+        self._dropped |= bool(unused)
         for chunk in unused:
             for table in ("columns", "rare", "weights", "chunks"):
                 self._sql.execute(f"DELETE FROM {table} WHERE chunk = ?", chunk)
+
+    def forget_paths(self) -> None:
+        """Remove the paths that no file has any more, if chunks were removed.  This looks at every path."""
+        if self._dropped:
+            unused = " AND ".join(f"id NOT IN (SELECT path FROM {table})" for table in ("columns", "rare"))
+            self._sql.execute(f"DELETE FROM paths WHERE {unused}")
+            self._dropped = False
 
     def _insert(self, row: FileRow, chunk: int, place: int) -> None:
         done = self._sql.execute(
