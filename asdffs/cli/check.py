@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from contextlib import closing
 from functools import partial
@@ -20,9 +21,10 @@ from asdffs.cli.several_files import for_each
 from asdffs.document.opening import open_document
 from asdffs.document.scanning import resolve
 from asdffs.document.schema import check_available
-from asdffs.errors import AsdffsError
+from asdffs.errors import AsdffsError, Remedy
 from asdffs.storage.file_backend import FileFolder
 from asdffs.storage.leftovers import find_leftovers
+from asdffs.storage.own_places import own_directory
 from asdffs.storage.remote.urls import is_remote
 from asdffs.workflows.checking import Finding, Level, check_document
 
@@ -104,8 +106,23 @@ def _leftovers(path: str) -> list[Finding]:
     finally:
         store.close()
     return [
-        Finding(Level.NOTE if left.kept else Level.WARNING, left.sentence, repairable=left.repairable)
-        for left in found
+        *(
+            Finding(Level.NOTE if left.kept else Level.WARNING, left.sentence, repairable=left.repairable)
+            for left in found
+        ),
+        *_unsaved(os.path.join(directory, name)),
+    ]
+
+
+def _unsaved(path: str) -> list[Finding]:
+    """Return findings about edits of a killed mount that are still in the state directory."""
+    if not os.path.isdir(os.path.join(own_directory("XDG_STATE_HOME", ".local/state"), "asdffs", "open")):
+        return []
+    from asdffs.cli.state_directory import work_of_killed  # slow to import
+
+    return [
+        Finding(Level.WARNING, f"a mount that was killed left unsaved edits in {place}", remedy=Remedy.RECOVER)
+        for place in work_of_killed(path)
     ]
 
 

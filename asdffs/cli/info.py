@@ -19,6 +19,7 @@ from asdffs.errors import DamagedBlockError, InvalidTreeError
 from asdffs.format.header import standard_version
 from asdffs.printable import printable
 from asdffs.storage.file_backend import FileFolder
+from asdffs.storage.holder import is_locked
 from asdffs.storage.journal_name import has_journal
 from asdffs.storage.remote.urls import shown_name
 from asdffs.tree.ndarrays import Ndarray
@@ -110,7 +111,7 @@ def _mount(path: str) -> dict[str, Any] | None:
     """Who has the file mounted for writing, if anybody: process, mount point, state, how blocks were moved last."""
     directory, name = os.path.split(path)
     folder = FileFolder(directory)
-    if not has_journal(folder, name):
+    if not has_journal(folder, name) and not is_locked(folder, name):
         return None
     from asdffs.storage.journal import read_owner
 

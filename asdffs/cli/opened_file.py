@@ -8,7 +8,7 @@ import os
 from asdffs.cli.budgets import stated_budget
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.remedies import told
-from asdffs.cli.state_directory import StateDirectory
+from asdffs.cli.state_directory import StateDirectory, noted_holder
 from asdffs.document.blocks.contents import ChecksumPolicy
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
@@ -83,6 +83,8 @@ def open_for_mount(
         growth=options.growth,
         journal=options.journal,
         replacing=state.note_replacement,
+        noting=state.note_holder,
+        holder=noted_holder,
         tell=told,
         remote=options.remote,
         others=_others(options),

@@ -2,7 +2,8 @@
 
 The state home of a user has
 
-    open/NAME/              drafts, scratch, report, log and old trees of a file that is open, or was at a crash
+    open/NAME/              drafts, scratch, report, log and old trees of a file that is open, or was at a crash; and
+                            the note ``holder`` about the process
     closed/IDENTITY/NAME/   what of it stays when the file is closed: report, log and old trees
     mirrors/IDENTITY/       records of exploded forms (``workflows/mirror_record``)
 
@@ -22,7 +23,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from asdffs.cli.identity import Owner, identity_of
 from asdffs.document.saves.places import Places
@@ -33,6 +34,7 @@ from asdffs.storage.own_places import own_directory
 REPORT: Final = "report.json"
 _LOCK: Final = "lock"
 _OWNER: Final = "file"
+_HOLDER: Final = "holder"
 #: In ``open/NAME``: the spool, or a symbolic link to it.
 _SPOOL: Final = "spool"
 #: The number of replacements that are noted beside the last one, because that may fail.
@@ -54,9 +56,16 @@ class LockedDirectory(NamedTuple):
 
     def note(self, owner: Owner) -> None:
         """Replace the note about the file as a whole.  Raises ``OSError``."""
-        note = self._inside(_OWNER)
+        self._replace_note(_OWNER, owner._asdict())
+
+    def note_holder(self, note: dict[str, Any]) -> None:
+        """Replace the note about the process that has the directory.  Raises ``OSError``."""
+        self._replace_note(_HOLDER, note)
+
+    def _replace_note(self, name: str, facts: dict[str, Any]) -> None:
+        note = self._inside(name)
         with open(f"{note}.new", "w") as file:
-            json.dump(owner._asdict(), file)
+            json.dump(facts, file)
         os.replace(f"{note}.new", note)
 
     def places(self) -> Places:
@@ -93,6 +102,8 @@ class LockedDirectory(NamedTuple):
             shutil.rmtree(place, ignore_errors=True)
         if os.path.islink(self._inside(_SPOOL)):
             os.unlink(self._inside(_SPOOL))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._inside(_HOLDER))
 
     def renamed(self, path: str) -> LockedDirectory:
         """Give the directory another path.  Raises ``OSError``."""
@@ -175,8 +186,8 @@ class StateDirectory:
             owner = owner_of(place)
             if owner.is_file(file, identity):
                 self._directories += filter(None, [_lock_soon(place)])
-            elif owner.path == path and (foreign := _work_of_killed(place)):
-                said.append(foreign)
+            elif owner.path == path and _is_left(place):
+                said.append(_told_work(place))
         if not self._directories:
             self._directories.append(_reopened(file, identity) or _made(identity))
         for known in self._directories[0].owner().identities:
@@ -209,6 +220,12 @@ class StateDirectory:
             first, *others = owner.identities
             directory.note(Owner(owner.path, (first, *others[-_MOST_REPLACEMENTS:], identity_of(new))))
 
+    def note_holder(self, note: dict[str, Any]) -> None:
+        """Note who has the file open, for processes that cannot see this one."""
+        for directory in self._directories[:1]:
+            with contextlib.suppress(OSError):  # nothing else depends on it
+                directory.note_holder(note)
+
     def release(self) -> None:
         """All that was typed or copied in is in the file, or beside it."""
         self._released = True
@@ -236,6 +253,28 @@ def has_state(path: str) -> bool:
         return True
     owners = (owner_of(place) for place in _paths_in(_home("open")))
     return any(identity in owner.identities or owner.path == path for owner in owners)
+
+
+def noted_holder(path: str) -> dict[str, Any]:
+    """Return the note about the process that has the file at ``path`` open; empty if there is none.
+
+    The process may be in another container with the same home.
+    """
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        identity = identity_of(path)
+        for place in _paths_in(_home("open")):
+            if identity in owner_of(place).identities and _is_locked(place):
+                with open(os.path.join(place, _HOLDER)) as file:
+                    note = json.load(file)
+                return note if isinstance(note, dict) else {}
+    return {}
+
+
+def _is_locked(place: str) -> bool:
+    directory = lock_directory(place)
+    if directory is not None:
+        directory.close()
+    return directory is None
 
 
 def mirrors_of(path: str) -> str:
@@ -299,14 +338,27 @@ def _lock_soon(place: str) -> LockedDirectory | None:
     return None
 
 
-def _work_of_killed(place: str) -> str:
-    """Return a sentence about the work of a user that a killed process left in ``place``; '' if there is none."""
+def work_of_killed(path: str) -> list[str]:
+    """Return the state directories in which killed processes left work of a user on the file at ``path``.
+
+    Raises ``OSError``.
+    """
+    identity = identity_of(path)
+    return [place for place in _paths_in(_home("open")) if identity in owner_of(place).identities and _is_left(place)]
+
+
+def _is_left(place: str) -> bool:
+    """Return whether a killed process left work of a user in ``place``."""
     directory = lock_directory(place)
     if directory is None:
-        return ""
+        return False
     has_work = directory.has_work()
     directory.close()
-    return has_work * (
+    return has_work
+
+
+def _told_work(place: str) -> str:
+    return (
         "another file had this name before; what was typed into it, and is not in it, is in "
         f"{place}; it comes back when that file is opened under its new name, else take what you need and remove that"
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from asdffs import interrupts
 from asdffs.cli.past import tell_the_past
 from asdffs.cli.remedies import told
-from asdffs.cli.state_directory import StateDirectory, has_state
+from asdffs.cli.state_directory import StateDirectory, has_state, noted_holder
 from asdffs.document import preloading
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_in_folder
@@ -56,7 +56,9 @@ def opened_to_write(
 def _opened(
     folder: FileFolder, real: str, command: str, settings: Settings, state: StateDirectory, *, typing: bool
 ) -> Iterator[tuple[Document, StateDirectory]]:
-    settings = settings._replace(replacing=state.note_replacement, tell=told)
+    settings = settings._replace(
+        replacing=state.note_replacement, noting=state.note_holder, holder=noted_holder, tell=told
+    )
     if typing:
         preloading.load()
     document = open_in_folder(folder, os.path.basename(real), writable=True, settings=settings)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from asdffs.document.blocks.codecs import KnownCodecs
 from asdffs.document.blocks.contents import ChecksumPolicy
@@ -53,6 +53,7 @@ class Settings(NamedTuple):
     ``journal``: False writes without a crash journal, so a crash in the middle of a change may damage the file.
     ``replacing(path)``: called before the new file at ``path`` takes the place of this one, or when another program's
     has done so.
+    ``noting(note)``: notes who has the file open; ``holder(path)``: returns the note of another process that has.
     ``tell(error)``: returns the text of an error as users read it.
     ``remote``: settings for remote files; None: the defaults.
     ``others``: see ``LinkedFiles``; None if no other users see what the document has.
@@ -69,6 +70,8 @@ class Settings(NamedTuple):
     growth: str = AUTO
     journal: bool = True
     replacing: Callable[[str], None] = lambda path: None
+    noting: Callable[[dict[str, Any]], None] = lambda note: None
+    holder: Callable[[str], dict[str, Any]] = lambda path: {}
     tell: Callable[[Exception], str] = str
     remote: RemoteOptions | None = None
     others: int | None = None
@@ -174,7 +177,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
     if writable:
         from asdffs.storage.lock import open_locked
 
-        backend: Backend = open_locked(folder, name, patience=PATIENCE)
+        backend: Backend = open_locked(folder, name, patience=PATIENCE, noted=settings.holder)
     else:
         backend = with_pending_record(folder, folder.open(name, writable=False))
     try:
@@ -190,7 +193,7 @@ def _open_parts(folder: Folder, name: str, story: list[str], settings: Settings,
             journal.discard()
         backend.close()
         raise
-    policy = ChangePolicy(writable, settings.growth, settings.replacing)
+    policy = ChangePolicy(writable, settings.growth, settings.replacing, settings.noting)
     transaction = Transaction(folder, backend, journal, settings.scheduler, policy, known, embedded=embedded)
     return Parts(transaction, layout, dialect)
 
@@ -206,7 +209,7 @@ def _reopen_parts(folder: Folder, name: str, current: Transaction, settings: Set
     elif folder.signature(name).inode != backend.signature().inode:
         from asdffs.storage.lock import open_locked
 
-        backend = open_locked(folder, name, patience=0)
+        backend = open_locked(folder, name, patience=0, noted=settings.holder)
     try:
         known = backend.signature()
         if settings.others is not None:

@@ -171,6 +171,12 @@ class Folder(Protocol):
     def open(self, name: str, *, writable: bool, create: bool = False) -> Backend:
         """Open ``name``; with ``create`` it must be new."""
 
+    def open_unnamed(self) -> Backend:
+        """Create a file without a name, which is '' in the backend; ``place`` gives it one.
+
+        It vanishes when it is closed.  It may be on another file system; then ``place`` raises ``OSError``.
+        """
+
     def signature(self, name: str) -> Signature:
         """Return the signature of the file that now has this name."""
 

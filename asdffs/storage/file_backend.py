@@ -22,10 +22,13 @@ from asdffs.errors import LockedError
 from asdffs.scheduling import CHUNK
 from asdffs.storage import linux_calls
 from asdffs.storage.backend import Access, Backend, Extent, PhysicalExtent, Signature
-from asdffs.storage.descriptors import open_fd
+from asdffs.storage.descriptors import duplicate_fd, open_fd
 
 #: Errors of link(2) if the file system, or a rule of the system, does not allow hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+#: Errors of open(2) with O_TMPFILE if the file system, such as NFS, or the system has no files without a name.
+_NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
 
 #: How directories are opened: with O_PATH the right to search them is enough.
 _DIRECTORY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -253,6 +256,19 @@ class FileFolder:
         except BlockingIOError:  # another process has a lease: wait until it has finished the file
             return open_fd(name, flags & ~os.O_NONBLOCK, 0o600, dir_fd=self.fileno())
 
+    def open_unnamed(self) -> FileBackend:
+        """See ``Folder``: O_TMPFILE, or a temporary file; raises ``OSError``."""
+        try:
+            flags = getattr(os, "O_TMPFILE", os.O_DIRECTORY) | os.O_RDWR | os.O_CLOEXEC
+            return FileBackend(open_fd(".", flags, 0o600, dir_fd=self.fileno()), "", writable=True)
+        except OSError as err:
+            if err.errno not in _NO_UNNAMED:
+                raise
+        from tempfile import TemporaryFile
+
+        with TemporaryFile() as file:
+            return FileBackend(duplicate_fd(file.fileno()), "", writable=True)
+
     def signature(self, name: str) -> Signature:
         """Return the signature by lstat of the path; raises ``OSError``.
 
@@ -350,6 +366,9 @@ class FileFolder:
 
     def place(self, backend: Backend, name: str) -> Backend:
         """Call link(2) and unlink(2), or rename(2) if hard links are not supported; raises ``OSError``."""
+        if not backend.name:
+            linux_calls.name_file(_fd(backend), self.fileno(), name)
+            return _file_store(backend).renamed(name)
         try:
             fd = self.fileno()
             os.link(backend.name, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)

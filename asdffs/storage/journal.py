@@ -4,7 +4,7 @@ After ``write`` has returned, ``recovery`` can complete the change of the record
 Before, the file is untouched.  Bytes that are not in the record are not protected.  Only one thread uses the
 journal, and it holds the exclusive lock on the file.
 
-The sidecar ``.NAME.asdffs-journal`` (integers big-endian; docs/design/journal.md)::
+The sidecar ``.NAME.asdffs-journal`` is there from the first change on (integers big-endian; design/journal.md)::
 
      0  4096  owner note: JSON, then spaces; who holds the file (information, not synced)
   4096     8  magic "ASDFFSJ3"; zeros when no record is pending ("retired")
@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 from asdffs.errors import LockedError, UntrustedFileError
 from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.holder import NOTE_SIZE, note_of_holder
 from asdffs.storage.journal_name import journal_name
 from asdffs.storage.payload import is_payload_name
 from asdffs.storage.record import Record, build, parse
@@ -40,15 +41,15 @@ from asdffs.storage.trust import check_name_trusted, check_trusted, is_trusted
 
 logger = logging.getLogger(__name__)
 
-_NOTE_SIZE = 4096
 _MAGIC = b"ASDFFSJ3"
 _COMMIT_MARK = struct.Struct(">8sQI")
 _PROGRESS = struct.Struct(">IQQQII")
 _CRC = struct.Struct(">I")
+#: Errors if a file without a name can get none: it is elsewhere, or there are no hard links, or no proc(5).
+_NO_NAME = frozenset({errno.EXDEV, errno.ENOENT, errno.EPERM, errno.EOPNOTSUPP})
 _PAGE = 4096
 #: Longest piece of a record that is joined with others, in bytes.  So one call writes most records.
 _SHORT = 1 << 20
-#: Suffix of the names of all sidecars.
 
 
 class JournalProgress(NamedTuple):
@@ -66,15 +67,20 @@ class JournalProgress(NamedTuple):
 
 
 class Journal:
-    """The sidecar of one file.  ``open`` it once for each mount, and ``discard`` it at the end."""
+    """The sidecar of one file.  ``open`` it once for each mount, and ``discard`` it at the end.
 
-    def __init__(self, folder: Folder, backend: Backend) -> None:
+    Until the first record it has its room on the disk, but no name: who only reads leaves the directory as it is.
+    """
+
+    def __init__(self, folder: Folder, backend: Backend, sidecar: str) -> None:
         self._folder = folder
         self._backend = backend
+        self._sidecar = sidecar
+        self._durable = False
 
     @classmethod
     def open(cls, folder: Folder, name: str) -> Journal:
-        """Open the sidecar of the file ``name``, or create it durably, and lock it.
+        """Open the sidecar of the file ``name``, or create it without a name, and lock it.
 
         A mount whose file was replaced still holds the lock.  Raises ``LockedError``, ``UntrustedFileError`` or
         ``OSError``.
@@ -83,28 +89,28 @@ class Journal:
         try:
             backend = _open_trusted(folder, name, sidecar)
         except FileNotFoundError:
-            backend = _create(folder, sidecar)
+            backend = folder.open_unnamed()
         if not folder.lock(backend):
             backend.close()
-            raise LockedError("the file that had this name before is still mounted; unmount it first")
-        return cls(folder, backend)
+            raise _used_by_former()
+        return cls(folder, backend, sidecar)
 
     @property
     def name(self) -> str:
         """The name of the sidecar in its folder."""
-        return self._backend.name
+        return self._backend.name or self._sidecar
 
     def note_owner(self, note: dict[str, Any]) -> None:
         """Write who holds the file, as at most 4 KiB of JSON.  Raises ``OSError``."""
         text = json.dumps(note).encode()
-        self._backend.write_at(0, text[:_NOTE_SIZE].ljust(_NOTE_SIZE))
+        self._backend.write_at(0, text[:NOTE_SIZE].ljust(NOTE_SIZE))
 
     def write(self, record: Record) -> None:
         """Make ``record`` durable: from here on the change happens.  Raises ``OSError``."""
-        self._check_named()
+        self._make_durable()
         pieces = build(record)
         mark = _COMMIT_MARK.pack(_MAGIC, *_measured(pieces))
-        place = _NOTE_SIZE
+        place = NOTE_SIZE
         for piece in _gathered([mark, *pieces]):  # in any order: the checksum is wrong unless all are written
             self._backend.write_at(place, piece)
             place += len(piece)
@@ -122,7 +128,7 @@ class Journal:
 
     def reserve(self, size: int) -> None:
         """Reserve disk space for a record of ``size`` bytes, for a full disk.  Raises ``OSError``."""
-        self._backend.allocate(0, _NOTE_SIZE + _COMMIT_MARK.size + size)
+        self._backend.allocate(0, NOTE_SIZE + _COMMIT_MARK.size + size)
 
     def reserve_progress(self, record: Record) -> None:
         """Reserve disk space for the progress of the shift ``record``.  Raises ``OSError``."""
@@ -152,9 +158,9 @@ class Journal:
     def retire(self) -> None:
         """Erase the record durably: the change is in the file, or undone.  Raises ``OSError``."""
         try:
-            self._backend.write_at(_NOTE_SIZE, bytes(_COMMIT_MARK.size))
+            self._backend.write_at(NOTE_SIZE, bytes(_COMMIT_MARK.size))
         except OSError:  # a full disk that copies on write (btrfs) still allows truncation
-            self._backend.truncate(_NOTE_SIZE)
+            self._backend.truncate(NOTE_SIZE)
         self._backend.sync()  # invariant 3
 
     def set_aside(self) -> str:
@@ -168,9 +174,32 @@ class Journal:
     def discard(self) -> None:
         """Remove the sidecar, unless it is gone or another file has its name.  Raises ``OSError``."""
         with contextlib.suppress(FileNotFoundError):
-            self._check_named()
-            self._folder.remove(self._backend.name)
+            if self._backend.name:
+                self._check_named()
+                self._folder.remove(self._backend.name)
         self._backend.close()
+
+    def _make_durable(self) -> None:
+        """Give the sidecar its name, durably, before the first record.  Raises as ``write``.
+
+        Also of a sidecar that was there: whoever made it may have been killed before its name was durable.
+        """
+        if not self._backend.name:
+            self._take_name()
+        self._check_named()
+        if not self._durable:
+            self._folder.sync()  # invariant 2
+            self._durable = True
+
+    def _take_name(self) -> None:
+        try:
+            self._backend = self._folder.place(self._backend, self._sidecar)
+        except FileExistsError as err:
+            raise _used_by_former() from err
+        except OSError as err:
+            if err.errno not in _NO_NAME:
+                raise
+            self._backend = _copied(self._folder, self._backend, self._sidecar)
 
     def _check_named(self) -> None:
         """Raise ``FileNotFoundError`` if the sidecar was removed.
@@ -200,15 +229,22 @@ def _open_trusted(folder: Folder, name: str, sidecar: str) -> Backend:
     return backend
 
 
-def _create(folder: Folder, sidecar: str) -> Backend:
-    """Create a sidecar with a durable name.  If that fails, nothing is left of it."""
+def _used_by_former() -> LockedError:
+    return LockedError("the file that had this name before is still mounted; unmount it first")
+
+
+def _copied(folder: Folder, unnamed: Backend, sidecar: str) -> Backend:
+    """Create the sidecar where the file system has no files without a name.  If that fails, nothing is left of it."""
     backend = folder.open(sidecar, writable=True, create=True)
     try:
-        folder.sync()  # invariant 2
+        folder.lock(backend)
+        backend.allocate(0, max(unnamed.size(), NOTE_SIZE))
+        backend.write_at(0, unnamed.read_at(0, NOTE_SIZE))
     except OSError:
         backend.close()
         folder.remove(sidecar)
         raise
+    unnamed.close()
     return backend
 
 
@@ -216,10 +252,12 @@ def read_owner(folder: Folder, name: str) -> dict[str, Any]:
     """Return the owner note of the file ``name``; empty if there is none or it cannot be read."""
     try:
         backend = folder.open(journal_name(name), writable=False)
+    except FileNotFoundError:
+        return note_of_holder(folder, name)
     except OSError:
         return {}
     try:
-        note = json.loads(backend.read_at(0, _NOTE_SIZE)) if is_trusted(folder, name, backend) else {}
+        note = json.loads(backend.read_at(0, NOTE_SIZE)) if is_trusted(folder, name, backend) else {}
     except (OSError, ValueError, RecursionError):
         return {}
     finally:
@@ -229,13 +267,13 @@ def read_owner(folder: Folder, name: str) -> dict[str, Any]:
 
 def read_record(backend: Backend) -> Record | None:
     """Return the complete record in the sidecar ``backend``, or None."""
-    mark = backend.read_at(_NOTE_SIZE, _COMMIT_MARK.size)
+    mark = backend.read_at(NOTE_SIZE, _COMMIT_MARK.size)
     if len(mark) < _COMMIT_MARK.size:
         return None
     magic, length, crc = _COMMIT_MARK.unpack(mark)
     if magic != _MAGIC or length > backend.size():
         return None
-    body = backend.read_at(_NOTE_SIZE + _COMMIT_MARK.size, length)
+    body = backend.read_at(NOTE_SIZE + _COMMIT_MARK.size, length)
     if len(body) != length or zlib.crc32(body) != crc:
         return None
     try:
@@ -303,6 +341,6 @@ def _read_slot(backend: Backend, record: Record, measured: tuple[int, int], pari
 
 def _slot(record: Record, body_length: int, parity: int) -> int:
     """Return the offset of the slot for progress with an even or odd number."""
-    end = _NOTE_SIZE + _COMMIT_MARK.size + body_length
+    end = NOTE_SIZE + _COMMIT_MARK.size + body_length
     piece = record.gap.piece if record.gap else 0
     return -(-end // _PAGE) * _PAGE + parity * (_PAGE + -(-piece // _PAGE) * _PAGE)

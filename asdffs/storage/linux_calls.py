@@ -14,6 +14,7 @@ import struct
 from typing import Any, Final
 
 from asdffs.storage.backend import PhysicalExtent
+from asdffs.storage.descriptors import open_fd
 
 # linux/falloc.h
 KEEP_SIZE: Final = 0x01
@@ -40,7 +41,7 @@ _STATX_SIZE: Final = 256
 _STATX: Final = struct.Struct("=I4xQ64xqI")
 _STATX_BTIME: Final = 0x800
 _STATX_MOUNT_ROOT: Final = 0x2000
-_AT_FDCWD: Final = -100
+AT_FDCWD: Final = -100
 _AT_SYMLINK_NOFOLLOW: Final = 0x100
 
 
@@ -72,7 +73,7 @@ def _errno() -> int:
 
 def birth_ns(path: str) -> int:
     """Return when the file at ``path`` was created, in ns; 0 if the system or the file system does not know."""
-    mask, _, seconds, rest = _statx(_AT_FDCWD, path, 0)
+    mask, _, seconds, rest = _statx(AT_FDCWD, path, 0)
     return seconds * 10**9 + rest if mask & _STATX_BTIME else 0
 
 
@@ -105,6 +106,15 @@ def fallocate(fd: int, mode: int, offset: int, length: int) -> None:
         code = _errno()
         if code != errno.EINTR:
             raise OSError(code, os.strerror(code))
+
+
+def name_file(fd: int, directory: int, name: str) -> None:
+    """Give the open file ``fd``, which has no name, one in ``directory``; raises ``OSError``."""
+    descriptors = open_fd("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:  # only with src_dir_fd Python calls linkat(2), which can follow the link in /proc
+        os.link(str(fd), name, src_dir_fd=descriptors, dst_dir_fd=directory, follow_symlinks=True)
+    finally:
+        os.close(descriptors)
 
 
 def syncfs(fd: int) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from asdffs.errors import LockedError, Remedy
 from asdffs.printable import as_word
 from asdffs.storage.backend import Backend, Folder
+from asdffs.storage.holder import command_of_holder
 from asdffs.storage.journal import read_owner
 from asdffs.storage.mount_table import topmost
 
@@ -23,11 +25,13 @@ _POLL = 0.05  # seconds; flock has no wait with a time limit
 _NAMELESS = 2.0
 
 
-def open_locked(folder: Folder, name: str, *, patience: float) -> Backend:
+def open_locked(
+    folder: Folder, name: str, *, patience: float, noted: Callable[[str], dict[str, Any]] = lambda path: {}
+) -> Backend:
     """Open ``name`` for writing under the exclusive lock.
 
-    Waits up to ``patience`` seconds for a daemon that is finishing the file.  Raises ``LockedError``, which
-    names the holder, or ``OSError``.
+    Waits up to ``patience`` seconds for a daemon that is finishing the file.  ``noted(path)`` returns what the holder
+    noted elsewhere about itself.  Raises ``LockedError``, which names the holder, or ``OSError``.
     """
     begin = time.monotonic()
     while True:
@@ -35,7 +39,7 @@ def open_locked(folder: Folder, name: str, *, patience: float) -> Backend:
         if folder.lock(backend) and folder.signature(name).inode == backend.signature().inode:
             return backend
         backend.close()  # locked by another, or replaced between open and lock
-        owner = read_owner(folder, name)
+        owner = read_owner(folder, name) or noted(folder.path(name)) or command_of_holder(folder, name)
         if time.monotonic() - begin > _longest(owner, patience):
             raise LockedError(_holder(owner), path=folder.path(name), remedy=_remedy(owner))
         time.sleep(_POLL)
@@ -48,7 +52,7 @@ def _longest(owner: dict[str, Any], patience: float) -> float:
     idle = owner.get("idle")
     if isinstance(idle, int | float):  # in an archive, where a file that nothing uses is closed after so long
         return min(patience, 2 * idle + _NAMELESS)
-    return min(patience, _NAMELESS) if not owner or _is_gone(owner) else 0
+    return min(patience, _NAMELESS) if not owner or "line" in owner or _is_gone(owner) else 0
 
 
 def _is_gone(owner: dict[str, Any]) -> bool:
@@ -69,8 +73,9 @@ def _remedy(owner: dict[str, Any]) -> Remedy | None:
 
 
 def _holder(owner: dict[str, Any]) -> str:
-    if not owner:
-        return "another asdffs is writing this file; unmount it first"
+    if not owner or "line" in owner:
+        who = f" (process {owner['pid']}: {owner['line']})" if owner else ""
+        return f"another asdffs is writing this file{who}; unmount it first"
     if "program" in owner:
         own = owner.get("pid") == os.getpid()
         who = "this process" if own else f"{owner['program']} (process {owner.get('pid')})"

@@ -67,9 +67,11 @@ class MemoryBackend:
         return Signature(0, self.file.inode, self.size(), self.file.changes, self.file.changes)
 
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock; a file without a name vanishes."""
         if self.file.holder == id(self):
             self.file.holder = None
+        if self._folder.files.get("") is self.file:
+            del self._folder.files[""]
 
     def allocate(self, offset: int, length: int) -> None:
         """Give the pages addresses."""
@@ -141,7 +143,7 @@ class MemoryFolder:
 
     def names(self) -> list[str]:
         """Return the names of all files."""
-        return list(self.files)
+        return [name for name in self.files if name]
 
     def open(self, name: str, *, writable: bool, create: bool = False) -> MemoryBackend:
         """Open or create ``name``; raises ``OSError``."""
@@ -152,6 +154,11 @@ class MemoryFolder:
             self.step("create", name, file.inode)
             self.files[name] = file
         return MemoryBackend(self, self._file(name), name, writable=writable)
+
+    def open_unnamed(self) -> MemoryBackend:
+        """See ``Folder``; there is one such file at a time."""
+        self.files.pop("", None)
+        return self.open("", writable=True, create=True)
 
     def signature(self, name: str) -> Signature:
         """Return the signature of the file of that name; raises ``OSError``."""

@@ -181,7 +181,7 @@ def _open_foreign(folder: Folder, name: str, backend: Backend) -> Journal | None
         check_trusted(folder, backend.name, sidecar)
         record = read_record(sidecar)
         if record is not None and belongs(backend, record, read_progress(sidecar, record)):
-            return Journal(folder, sidecar)
+            return Journal(folder, sidecar, name)
     except (UntrustedFileError, OSError) as err:
         logger.info("%s is ignored: %s", folder.path(name), err)
     sidecar.close()

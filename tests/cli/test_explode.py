@@ -322,7 +322,7 @@ def test_a_pending_change_of_a_killed_mount_is_seen(tmp_path: Path) -> None:
     for stop in range(len(steps)):
         folder = MemoryFolder({NAME: change.start})
         record(folder, lambda f=folder: change.run(f), stop=stop)
-        if len(folder.files) > 1:
+        if len(folder.names()) > 1:
             break
     for name, file in folder.files.items():
         (tmp_path / name).write_bytes(bytes(file.content))

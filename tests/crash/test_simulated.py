@@ -192,7 +192,7 @@ def test_cut_at_every_step(name: str) -> None:
             if case.is_new(crashed, disk.promised):
                 check(crashed, case, disk.promised)
     STATES.update(case.seen)
-    assert len(case.seen) >= 8
+    assert len(case.seen) >= 6, "an append to a stream has no journal"
 
 
 @pytest.mark.sampled(5)

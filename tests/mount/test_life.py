@@ -14,7 +14,7 @@ import asdf
 import numpy as np
 import pytest
 from support.mounts import LIMIT, asdffs, environment_in, lazily_unmount, mounted, run
-from support.samples import MASK, odd_file, opened
+from support.samples import MASK, check_saved, odd_file, opened
 
 pytestmark = pytest.mark.mount
 ROOT = Path(__file__).parents[2]
@@ -201,6 +201,40 @@ def test_a_second_writing_mount_is_refused(file: Path) -> None:
         assert asdffs("info", file, environment=mount.environment).returncode == 0
 
 
+@pytest.mark.parametrize("what", ["sub/data.asdf", "sub"])
+def test_regression_a_mount_that_is_only_read_changes_no_directory(tmp_path: Path, what: str) -> None:
+    """It made a journal beside the file.  Who holds the file is known all the same."""
+    path, point, environment = tmp_path / "sub/data.asdf", tmp_path / "mnt", environment_in(tmp_path)
+    path.parent.mkdir()
+    path.write_bytes(odd_file())
+    before = path.parent.stat().st_mtime_ns, [path.name]
+    point.mkdir()
+    assert asdffs("mount", tmp_path / what, point, "-o", "idle=60", environment=environment).returncode == 0
+    try:
+        inside = point / ("" if what != "sub" else "data.asdf.d")
+        text = (inside / "tree.yaml").read_bytes()
+        assert (inside / "blocks/0001.bin").read_bytes() == MASK
+        assert (path.parent.stat().st_mtime_ns, os.listdir(path.parent)) == before
+        note = json.loads(asdffs("info", "--json", path, environment=environment).stdout)["mount"]
+        assert (note["mountpoint"], note["state"]) == (str(point), "serving")
+        (inside / "tree.yaml").write_bytes(text.replace(OLD, NEW))
+        assert sorted(os.listdir(path.parent)) == [".data.asdf.asdffs-journal", "data.asdf"]
+    finally:
+        assert asdffs("umount", point, environment=environment).returncode == 0
+    assert os.listdir(path.parent) == ["data.asdf"]
+    check_saved(path, 2)
+
+
+def test_the_holder_is_named_in_another_container_with_the_same_home(file: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a pid namespace needs root")
+    with mounted(file) as mount:
+        command = [sys.executable, "-m", "asdffs", "set", "value=2", file]
+        done = run("unshare", "-p", "-f", "--mount-proc", *command, env=mount.environment)
+        assert done.returncode == 5
+        assert f"already mounted for writing at {mount.point} by process {mount.pid}" in done.stderr
+
+
 def test_a_file_that_cannot_be_written_is_mounted_read_only(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("mounting a read-only tmpfs needs root")
@@ -316,11 +350,12 @@ def test_regression_draft_was_lost_when_the_disk_was_full_at_the_end(tmp_path: P
 
 
 def test_a_removed_journal_stops_commits(file: Path) -> None:
-    before = file.read_bytes()
     with mounted(file, code=7) as mount:
+        mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 1\n", b"value: 5\n"))
+        before = file.read_bytes()
         (file.parent / ".data.asdf.asdffs-journal").unlink()
         with pytest.raises(OSError, match="No such file"):
-            mount.tree.write_bytes(mount.tree.read_bytes().replace(OLD, NEW))
+            mount.tree.write_bytes(mount.tree.read_bytes().replace(b"value: 5\n", NEW))
     assert file.read_bytes() == before
 
 

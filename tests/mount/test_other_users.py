@@ -6,6 +6,7 @@ The other user exchanges names while the mounter's daemon looks and opens: here 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from support.mounts import asdffs, environment_in, lazily_unmount, mounted, run
 
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.keeping import Keeper
-from asdffs.errors import InvalidArrayError
+from asdffs.errors import InvalidArrayError, LockedError
 from asdffs.mount.permissions import may_open
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.attributes import Attributes, User
@@ -169,6 +170,19 @@ def test_regression_others_do_not_see_files_of_the_mounter_through_links(open_fo
         other = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
         assert run(*other, "cat", open_folder / "mnt/tree.yaml").returncode == 0
         assert SECRET.decode() not in run(*other, "cat", open_folder / "mnt/arrays/s.npy").stdout
+
+
+@needs_root
+@pytest.mark.mount
+def test_the_process_of_another_user_that_has_the_file_is_named(open_folder: Path) -> None:
+    (open_folder / "mnt").mkdir()
+    (open_folder / "x.asdf").chmod(0o666)
+    with mount(environment_in(open_folder), open_folder / "x.asdf", open_folder / "mnt"):
+        pid = json.loads((open_folder / "mnt/.asdffs/status.json").read_bytes())["pid"]
+        with as_other(), pytest.raises(LockedError) as refused:
+            open_document(str(open_folder / "x.asdf"), writable=True)
+    assert f"another asdffs is writing this file (process {pid}: " in str(refused.value)
+    assert f"; mounted at {open_folder / 'mnt'})" in str(refused.value)
 
 
 @needs_root

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
+from asdffs.errors import LockedError
 from asdffs.format.plan import Plan, Write
+from asdffs.storage.file_backend import FileBackend, FileFolder
 from asdffs.storage.journal import Journal, read_owner
 from asdffs.storage.journal_name import journal_name
 from asdffs.storage.memory_backend import MemoryFolder
@@ -115,7 +120,73 @@ def test_owner_note() -> None:
     assert read_owner(folder, "g") == {}
     assert read_owner(folder, "f") == {}
     journal.note_owner({"pid": 7, "state": "serving"})
+    journal.write(make_record(folder.open("f", writable=True), PLAN))
     assert read_owner(folder, "f") == {"pid": 7, "state": "serving"}
+
+
+def test_the_name_comes_with_the_first_record_and_is_durable_before_it() -> None:
+    folder = MemoryFolder({"f": OLD})
+    steps: list[tuple[str, str]] = []
+    folder.step = lambda kind, name, *details: steps.append((kind, name))
+    journal = Journal.open(folder, "f")
+    journal.reserve(10_000)
+    assert folder.names() == ["f"]
+    name = journal_name("f")
+    for number in range(2):
+        steps.clear()
+        journal.write(make_record(folder.open("f", writable=True), PLAN))
+        named = [("replace", name), ("syncdir", "")] * (not number)
+        assert steps == [*named, ("write", name), ("sync", name)]
+    journal.discard()
+    assert folder.names() == ["f"]
+
+
+@pytest.fixture(params=["here", "elsewhere"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> FileFolder:
+    """Return a folder with a file; ``elsewhere``: its file system has no files without a name, as NFS."""
+    (tmp_path / "f").write_bytes(OLD)
+    return FileFolder(str(tmp_path)) if request.param == "here" else WithoutUnnamed(str(tmp_path))
+
+
+class WithoutUnnamed(FileFolder):
+    def open_unnamed(self) -> FileBackend:
+        return FileFolder("/dev/shm").open_unnamed()  # on another file system
+
+
+def test_regression_an_open_file_that_is_only_read_leaves_its_directory_alone(folder: FileFolder) -> None:
+    backend = folder.open("f", writable=True)
+    assert folder.lock(backend)
+    before = os.stat(folder.directory)
+    journal = Journal.open(folder, "f")
+    journal.reserve(10_000)
+    now = backend.signature()
+    note = {"pid": os.getpid(), "program": "x", "device": now.device, "inode": now.inode}
+    journal.note_owner(note)
+    assert folder.names() == ["f"]
+    assert os.stat(folder.directory).st_mtime_ns == before.st_mtime_ns
+    assert read_owner(folder, "f") == note
+    record = make_record(backend, PLAN)
+    journal.write(record)
+    assert sorted(folder.names()) == [journal_name("f"), "f"]
+    assert read_owner(folder, "f") == note
+    assert journal.pending() == record
+    assert not folder.lock(folder.open(journal_name("f"), writable=True))
+    assert os.stat(folder.path(journal_name("f"))).st_mode & 0o777 == 0o600
+    journal.discard()
+    backend.close()
+    assert folder.names() == ["f"]
+    assert read_owner(folder, "f") == {}
+
+
+def test_a_sidecar_that_came_meanwhile_is_not_used(folder: FileFolder) -> None:
+    journal = Journal.open(folder, "f")
+    with open(folder.path(journal_name("f")), "wb") as planted:
+        planted.write(bytes(5000))
+    backend = folder.open("f", writable=True)
+    with pytest.raises(LockedError):
+        journal.write(make_record(backend, PLAN))
+    journal.discard()
+    assert os.path.getsize(folder.path(journal_name("f"))) == 5000
 
 
 def test_names_of_sidecars_fit() -> None:

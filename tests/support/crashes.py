@@ -180,7 +180,7 @@ class Disk:
                 for piece in torn(rng, offset, payload):
                     disk.apply(("write", (inode, *piece)))
         folder = MemoryFolder()
-        folder.files = {name: disk.files[inode] for name, inode in disk.names.items()}
+        folder.files = {name: disk.files[inode] for name, inode in disk.names.items() if name}
         return folder
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 from asdffs.document.blocks.ranges import Ranges
-from asdffs.storage.linux_calls import punch_hole
+from asdffs.storage.linux_calls import AT_FDCWD, name_file, punch_hole
 
 #: Bytes that are freed together.  Use is noted for each segment.
 SEGMENT: Final = 1 << 20
@@ -112,8 +112,4 @@ class Spooled:
     def name(self, path: str) -> None:
         """Give the file the name ``path``, durably and without a copy.  Raises ``OSError``."""
         os.fsync(self.file.fileno())
-        descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:  # only with src_dir_fd Python calls linkat(2), which can follow the link in /proc
-            os.link(str(self.file.fileno()), path, src_dir_fd=descriptors, follow_symlinks=True)
-        finally:
-            os.close(descriptors)
+        name_file(self.file.fileno(), AT_FDCWD, path)

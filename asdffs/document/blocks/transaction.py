@@ -72,12 +72,14 @@ class ChangePolicy(NamedTuple):
     """The policy for changes of a file.
 
     ``writable``: whether changes are allowed; ``growth``: a strategy of ``storage/gap``, or ``auto``.
-    ``replacing(path)`` is called before a new file, now at ``path``, gets the name of the old one.
+    ``replacing(path)`` is called before a new file, now at ``path``, gets the name of the old one.  ``noting(note)``
+    gets each note about the owner.
     """
 
     writable: bool = True
     growth: str = AUTO
     replacing: Callable[[str], None] = lambda path: None
+    noting: Callable[[dict[str, Any]], None] = lambda note: None
 
 
 class Transaction:
@@ -112,7 +114,7 @@ class Transaction:
         self.grown_by = ""
         self.pins = Pins()
         self._note: dict[str, Any] = {}
-        self._noted = ""
+        self._noted: dict[str, Any] = {}
 
     @property
     def backend(self) -> Backend:
@@ -302,16 +304,19 @@ class Transaction:
         self._file.check_unchanged()
 
     def note_owner(self, note: dict[str, Any]) -> None:
-        """Write the owner note into the journal, if there is one.  Raises ``OSError``.
+        """Write the owner note into the journal, if there is one, and where the settings say.  Raises ``OSError``.
 
-        The note includes the growth strategy, so it is written again when another one is used.
+        The note includes the growth strategy and the inode, so it is written again when these change.
         """
-        self._note, self._noted = note, self.grown_by
+        file = {"device": self.known.device, "inode": self.known.inode}
+        self._note, self._noted = note, {**note, "growth": self.grown_by, **file}
         if self._file.journal is not None:
-            self._file.journal.note_owner({**note, "growth": self.grown_by})
+            self._file.journal.note_owner(self._noted)
+        self._policy.noting(self._noted)
 
     def _note_growth(self) -> None:
-        if self._note and self.grown_by != self._noted:
+        now = self.grown_by, self.known.inode
+        if self._note and now != (self._noted["growth"], self._noted["inode"]):
             with contextlib.suppress(OSError):  # the change must not fail because of a note for other programs
                 self.note_owner(self._note)
 
@@ -335,8 +340,10 @@ class Transaction:
         new = Transaction(
             file.folder, backend, file.journal, file.scheduler, self._policy, known, self.mode, embedded
         )
-        new._note = self._note
         self._file.journal = None
+        if self._note:
+            with contextlib.suppress(OSError):  # as in ``_note_growth``
+                new.note_owner(self._note)
         return new
 
     def leave(self) -> None:
