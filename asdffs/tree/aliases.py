@@ -6,8 +6,7 @@ copies them, meets a shared node once for each alias that leads to it: ten lines
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asdffs.errors import InvalidTreeError
 from asdffs.limits import ALIASED, DEPTH, shown_size
@@ -22,26 +21,27 @@ def check_aliases(root: Any) -> None:
 
     ``root``: a ``ValueNode`` or a node of PyYAML.
     """
-    known: dict[int, tuple[int, int]] = {}  # of a collection: bytes with all copies, and depth; (0, 0): not yet known
+    if not getattr(root, "indirect", True):
+        return
+    sizes: dict[int, tuple[int, int]] = {}  # of a collection: bytes with all copies, and depth
     texts: set[int] = set()
-    written = 0
-    rest = [root]
+    written, rest, parts = 0, [root], dict[int, _Part]()
     while rest:
         node = rest[-1]
-        if id(node) not in known:
-            known[id(node)] = (0, 0)
-            rest += (child for child in _collections(node) if id(child) not in known)
+        part = parts.get(id(node))
+        if part is None:
+            part = parts[id(node)] = _part_of(node, texts)
+            written += part.written
+            rest += (child for child in part.inner if id(child) not in sizes)
             continue
         rest.pop()
-        if known[id(node)] == (0, 0):
-            inner = [known[id(child)] for child in _collections(node)]
-            depth = 1 + max((depth for _, depth in inner), default=0)
-            if (0, 0) in inner or depth > DEPTH:
+        if id(node) not in sizes:
+            found = [sizes.get(id(child)) for child in part.inner]
+            depth = 1 + max((one[1] for one in found if one), default=0)
+            if None in found or depth > DEPTH:  # None: it is inside itself
                 raise nested_too_deep(_line(node))
-            own, again = _own_sizes(node, texts)
-            written += own - again
-            known[id(node)] = own + sum(size for size, _ in inner), depth
-    aliased = known[id(root)][0] - written
+            sizes[id(node)] = part.size + sum(one[0] for one in found if one), depth
+    aliased = sizes[id(root)][0] - written
     if aliased > ALIASED:
         raise InvalidTreeError(
             f"its aliases stand for {shown_size(aliased)} of values, and at most {shown_size(ALIASED)} are read",
@@ -49,30 +49,34 @@ def check_aliases(root: Any) -> None:
         )
 
 
-def _children(node: Any) -> Iterable[Any]:
-    value = node.value
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+class _Part(NamedTuple):
+    """A collection without the collections ``inner``.
 
-
-def _collections(node: Any) -> list[Any]:
-    return [child for child in _children(node) if isinstance(getattr(child, "value", None), (dict, list))]
-
-
-def _own_sizes(node: Any, texts: set[int]) -> tuple[int, int]:
-    """Return the bytes of a node without its collections, and those of them that ``texts`` has already.
-
-    ``texts``: the long texts that were met so far; those of ``node`` are added.
+    ``size``: its bytes; ``written``: those of them that are not of long texts that were met before.
     """
-    own = _VALUE * (1 + len(node.value)) if isinstance(node.value, (dict, list)) else _VALUE
-    own += sum(map(len, node.value)) if isinstance(node.value, dict) else 0
+
+    inner: list[Any]
+    size: int
+    written: int
+
+
+def _part_of(node: Any, texts: set[int]) -> _Part:
+    """Return a node as a part; its long texts are added to ``texts``."""
+    value = node.value
+    if not isinstance(value, (dict, list)):
+        return _Part([], _VALUE, _VALUE)
+    inner: list[Any] = []
+    size = _VALUE * (1 + len(value)) + (sum(map(len, value)) if isinstance(value, dict) else 0)
     again = 0
-    for child in _children(node):
-        text = getattr(child, "value", None)
-        if isinstance(text, str) and len(text) > _VALUE:
-            own += len(text)
-            again += len(text) if id(child) in texts else 0
+    for child in value.values() if isinstance(value, dict) else value:
+        content = getattr(child, "value", None)
+        if isinstance(content, (dict, list)):
+            inner.append(child)
+        elif isinstance(content, str) and len(content) > _VALUE:
+            size += len(content)
+            again += len(content) if id(child) in texts else 0
             texts.add(id(child))
-    return own, again
+    return _Part(inner, size, size - again)
 
 
 def _line(node: Any) -> int | None:

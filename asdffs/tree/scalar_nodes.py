@@ -90,7 +90,9 @@ class _Walk:
 def array_of(node: ValueNode, path: Path, dialect: Dialect) -> Ndarray:
     """Return the array that ``node`` describes, without its inline elements."""
     value = {key: item for key, item in node.value.items() if key != "data"}
-    stated = plain(ValueNode(node.tag, value))
+    described = ValueNode(node.tag, value)
+    described.indirect = node.indirect
+    stated = plain(described)
     if "data" in node.value:
         stated["data"] = None
     return ndarray_of(Found(path, node.tag, stated, node.line), dialect)

@@ -38,16 +38,17 @@ class ValueNode:
     """A node of the tree.  ``tag``: as written, else empty.
 
     ``value``: a dict of nodes for a mapping, a list of nodes for a sequence, else a scalar.  ``line``: of a mapping
-    or sequence, from 1.  ``text``: of a scalar, as it is written.
+    or sequence, from 1.  ``text``: of a scalar, as it is written.  ``indirect``: an alias is in it.
     """
 
-    __slots__ = ("line", "tag", "text", "value")
+    __slots__ = ("indirect", "line", "tag", "text", "value")
 
     def __init__(self, tag: str, value: Any, line: int = 0, text: str = "") -> None:
         self.tag = tag
         self.value = value
         self.line = line
         self.text = text
+        self.indirect = False
 
     def __repr__(self) -> str:
         return f"ValueNode({self.tag!r}, {self.value!r}, {self.line}, {self.text!r})"
@@ -85,6 +86,7 @@ class Reader:
         self._told_apart = told_apart
         self._anchors: dict[str, ValueNode] = {}
         self._merges = Merges()
+        self._aliases = 0
 
     def read(self) -> ValueNode:
         """Return the root; an empty mapping without a tree."""
@@ -101,14 +103,17 @@ class Reader:
                 self._anchors[event.anchor] = node
             return node
         if isinstance(event, yaml.AliasEvent):
+            self._aliases += 1
             return self._anchors.get(str(event.anchor), ValueNode("", None))
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
         if depth > DEPTH:
             raise nested_too_deep(line)
+        before = self._aliases
         if isinstance(event, yaml.MappingStartEvent):
             node = ValueNode(event.tag or "", self._mapping(depth + 1, line), line)
         else:
             node = ValueNode(event.tag or "", self._sequence(depth + 1), line)
+        node.indirect = self._aliases != before
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
