@@ -66,19 +66,20 @@ def unwritten() -> bytes:
     return tree_file(text, [block_bytes(b"\xff" * 4 * 10_000)])
 
 
-def filtered(*filters: dict[str, object], size: int = 200 << 20) -> bytes:
-    """One chunk of ``size`` bytes with filters, which are few bytes in the file."""
+def filtered(*filters: dict[str, object], size: int = 200 << 20, count: int = 1) -> bytes:
+    """Chunks of ``size`` bytes with filters, which are few bytes in the file."""
     packer = zlib.compressobj(9)
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(size >> 20)) + packer.flush()
     facts = {
-        "shape": [size],
+        "shape": [count * size],
         "chunks": [size],
         "dtype": "|u1",
         "compressor": {"id": "zlib"},
         "filters": list(filters),
     }
-    text = f"a: !<{TAG}> {{.zarray: {json.dumps(facts)}, chunk_block_map: 1}}\n"
-    return tree_file(text, [block_bytes(packed), block_bytes(bytes(4))])
+    text = f"a: !<{TAG}> {{.zarray: {json.dumps(facts)}, chunk_block_map: {count}}}\n"
+    table = b"".join(number.to_bytes(4, "little") for number in range(count))
+    return tree_file(text, [*[block_bytes(packed)] * count, block_bytes(table)])
 
 
 def bomb(first: str, depth: int = 20) -> str:
@@ -158,7 +159,10 @@ CASES = {
         "FILTERS", lambda: filtered(*[{"id": "shuffle"}] * 10_000, size=1 << 20), ("show", "F", "a"), "at most 16 are"
     ),
     "a chunk of zarr": Case("MEMORY", lambda: filtered(size=300 << 20), ("show", "F", "a"), "a chunk would take"),
-    "chunks that were never written": Case("MEMORY", unwritten, ("show", "F", "a"), "more than 256 MiB"),
+    "a look at many chunks": Case(
+        "MEMORY", lambda: filtered(size=64 << 20, count=12), ("show", "F", "a"), "768 MiB", 0
+    ),
+    "chunks that were never written": Case("MEMORY", unwritten, ("show", "F", "a"), "1000000 x 1000000", 0),
 }
 
 

@@ -18,7 +18,7 @@ from asdffs.document.arrays.elements import BlockElements, elements_of
 from asdffs.document.arrays.gathering import gather_by_requests, requests_for
 from asdffs.document.arrays.masks import ValueMask
 from asdffs.document.arrays.reference import ArrayReference, Version
-from asdffs.document.arrays.region import Selection, enclosing_box, is_packed, packed_runs, select
+from asdffs.document.arrays.region import Selection, chosen_ranges, is_packed, packed_runs, select
 from asdffs.document.arrays.stored import Stored, stored_elements
 from asdffs.document.block import Block
 from asdffs.document.changes import content
@@ -144,8 +144,8 @@ class Array:
                 self._file.budget.check(needed, "its elements", elements.held)
                 return self._read(elements, region, index)
         if isinstance(elements, ChunkedElements):
-            box, rest = enclosing_box(elements.shape, index)
-            return _copied(elements.box(box)[rest])
+            ranges, rest = chosen_ranges(elements.shape, index)
+            return _copied(elements.at(ranges)[rest])
         return _copied(self.mapped()[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:

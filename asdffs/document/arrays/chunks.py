@@ -22,7 +22,7 @@ from asdffs.tree.chunked import ENTRY, NULLS, Chunked, boxes
 _BYTEORDER: Final = "little"
 _SPECIAL: Final = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
-Box = tuple[tuple[int, int], ...]
+Ranges = tuple[range, ...]
 
 
 class ChunkedElements(Elements):
@@ -53,7 +53,7 @@ class ChunkedElements(Elements):
         if not length:
             return b""
         first, last = offset // item, -(-(offset + length) // item)
-        parts = [self.box(box).tobytes() for box in boxes(first, last, self.shape)]
+        parts = [self.at(tuple(range(*ends) for ends in box)).tobytes() for box in boxes(first, last, self.shape)]
         start = offset - first * item
         return b"".join(parts)[start : start + length]
 
@@ -67,24 +67,21 @@ class ChunkedElements(Elements):
         """Raise ``NotPermittedError``."""
         raise NotPermittedError("an array of asdf-zarr is read-only here; change it by asdf-zarr")
 
-    def box(self, box: Box) -> Any:
-        """Return a copy of the elements in ``box``, a start and a stop for each axis, as an ndarray.
+    def at(self, ranges: Ranges) -> Any:
+        """Return a copy of the elements at ``ranges``, positions along each axis with a positive step, as an ndarray.
 
-        Raises ``InvalidArrayError`` if a chunk cannot be decoded, ``DamagedBlockError``, ``OSError``.
+        Chunks without any of them are not decoded.  Raises ``InvalidArrayError`` if a chunk cannot be decoded or
+        there are too many elements, ``DamagedBlockError``, ``OSError``.
         """
         import numpy as np
 
-        shape = tuple(stop - start for start, stop in box)
+        shape = tuple(map(len, ranges))
         self._file.budget.check(math.prod(shape) * self._dtype.itemsize, "its elements", self.held)
         found = np.empty(shape, self._dtype)
-        for where in _chunks_in(box, self._about.chunk):
-            inside, outside = [], []
-            for (start, stop), index, step in zip(box, where, self._about.chunk, strict=True):
-                low, high = max(start, index * step), min(stop, (index + 1) * step)
-                inside.append(slice(low - index * step, high - index * step))
-                outside.append(slice(low - start, high - start))
-            chunk = self._chunk(where)
-            found[tuple(outside)] = self._fill if chunk is None else chunk[tuple(inside)]
+        for parts in itertools.product(*map(_parts, ranges, self._about.chunk)):
+            chunk = self._chunk(tuple(number for number, _, _ in parts))
+            inside = tuple(inside for _, inside, _ in parts)
+            found[tuple(outside for _, _, outside in parts)] = self._fill if chunk is None else chunk[inside]
         return found
 
     def _chunk(self, where: tuple[int, ...]) -> Any:
@@ -134,13 +131,16 @@ class ChunkedElements(Elements):
             raise InvalidArrayError(f"the table of its chunks has {size} bytes; {wanted} are needed")
 
 
-def _chunks_in(box: Box, chunk: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the chunks that overlap ``box``, by their indices."""
-    ranges = (
-        range(start // step, -(-stop // step)) if stop > start else range(0)
-        for (start, stop), step in zip(box, chunk, strict=True)
-    )
-    return itertools.product(*ranges)
+def _parts(positions: range, length: int) -> Iterator[tuple[int, slice, slice]]:
+    """Yield the chunks of ``length`` that have ``positions`` along an axis: number, slice of it, slice of these."""
+    first = 0
+    while first < len(positions):
+        number = positions[first] // length
+        here = positions[first:]
+        here = here[: -(-((number + 1) * length - here.start) // here.step)]
+        start = here.start - number * length
+        yield number, slice(start, here[-1] - number * length + 1, here.step), slice(first, first + len(here))
+        first += len(here)
 
 
 def _dtype(stated: Any) -> Any:

@@ -69,38 +69,29 @@ def select(whole: Selection, index: Any) -> Selection | None:
     return Selection(offset, tuple(shape), tuple(strides), scalar)
 
 
-def enclosing_box(shape: tuple[int, ...], index: Any) -> tuple[tuple[tuple[int, int], ...], tuple[Any, ...]]:
-    """Return a box, a start and a stop for each axis, with all elements that ``index`` selects, and the index in it.
+def chosen_ranges(shape: tuple[int, ...], index: Any) -> tuple[tuple[range, ...], tuple[Any, ...]]:
+    """Return the positions along each axis that ``index`` selects, in ascending order, and the index in them.
 
     An index that is not made of integers, slices, ``...`` and None gets the whole array.  Raises ``IndexError``.
     """
     keys = _tuple(index)
     if not all(key is None or key is Ellipsis or isinstance(key, slice) or _is_number(key) for key in keys):
-        return tuple((0, length) for length in shape), index
-    box, rest = list[tuple[int, int]](), list[Any]()
+        return tuple(map(range, shape)), index
+    ranges, rest = list[range](), list[Any]()
     for key in _expanded(keys, len(shape)):
         if key is None:
             rest.append(key)
             continue
-        length = shape[len(box)]
+        length = shape[len(ranges)]
         if isinstance(key, slice):
             chosen = range(*key.indices(length))
-            low = min(chosen[0], chosen[-1]) if chosen else 0
-            box.append((low, max(chosen[0], chosen[-1]) + 1 if chosen else 0))
-            rest.append(_shifted(chosen, low))
+            ranges.append(chosen if chosen.step > 0 else chosen[::-1])
+            rest.append(slice(None, None, 1 if chosen.step > 0 else -1))
         else:
-            low = _position(key, length, len(box))
-            box.append((low, low + 1))
+            low = _position(key, length, len(ranges))
+            ranges.append(range(low, low + 1))
             rest.append(0)
-    return tuple(box), (*rest, *([...] if Ellipsis in keys else []))
-
-
-def _shifted(chosen: range, low: int) -> slice:
-    """Return ``chosen`` as a slice of what begins at ``low``."""
-    if not chosen:
-        return slice(0, 0)
-    stop = chosen[-1] - low + (1 if chosen.step > 0 else -1)
-    return slice(chosen[0] - low, stop if stop >= 0 else None, chosen.step)
+    return tuple(ranges), (*rest, *([...] if Ellipsis in keys else []))
 
 
 def packed_runs(region: Selection, item: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
