@@ -62,7 +62,7 @@ class _Part(NamedTuple):
 
 def _part_of(node: Any, texts: set[int]) -> _Part:
     """Return a node as a part; its long texts are added to ``texts``."""
-    value = node.value
+    value = getattr(node, "value", None)
     if not isinstance(value, (dict, list)):
         return _Part([], _VALUE, _VALUE)
     inner: list[Any] = []

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from asdffs.errors import InvalidArrayError
+from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.limits import Budget
 from asdffs.tree.aliases import check_aliases
 from asdffs.tree.branch import Branch, Outline
@@ -27,10 +27,7 @@ _NATIVE: Final = sys.byteorder
 
 
 def inline_array(outline: Outline, branch: Branch, budget: Budget) -> Any:
-    """Return the inline array of ``branch``; masked values are zeros.
-
-    Raises ``InvalidArrayError``, ``InvalidTreeError`` if aliases make too much of it.
-    """
+    """Return the inline array of ``branch``; masked values are zeros.  Raises ``InvalidArrayError``."""
     import numpy as np
 
     array = branch.array
@@ -141,6 +138,8 @@ def read_values(outline: Outline, span: tuple[int, int], line: int) -> Any:
         root = loader.get_single_node()
         check_aliases(root)
         return _constructed(loader, root, line)
+    except InvalidTreeError as err:
+        raise InvalidArrayError(f"its data cannot be read: {err.sentence}", line=line) from err
     except yaml.YAMLError as err:
         raise InvalidArrayError("its data cannot be read outside of its place in the tree", line=line) from err
     finally:
