@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from asdffs.errors import InvalidTreeError, MissingValueError
-from asdffs.tree.aliases import check_aliases
 from asdffs.tree.locating import locate
 from asdffs.tree.paths import Path, format_path, item_number
 from asdffs.tree.values import ValueNode, read_values, scalar_node
@@ -147,8 +146,16 @@ def for_json(node: ValueNode) -> Any:
     return _copy(node, _json_scalar)
 
 
+def _check(node: ValueNode) -> None:
+    """Raise as ``check_aliases``."""
+    if node.indirect:
+        from asdffs.tree.aliases import check_aliases  # few trees have aliases
+
+        check_aliases(node)
+
+
 def _copy(node: ValueNode, scalar: Callable[[ValueNode], Any]) -> Any:
-    check_aliases(node)
+    _check(node)
 
     def copied(node: ValueNode) -> Any:
         if isinstance(node.value, dict):
@@ -169,7 +176,7 @@ def cut(node: ValueNode, depth: int) -> ValueNode:
 
     Raises as ``plain``.
     """
-    check_aliases(node)
+    _check(node)
     return _cut(node, depth)
 
 
@@ -220,7 +227,7 @@ def walk(node: ValueNode) -> Iterator[tuple[Path, ValueNode]]:
 
     Raises as ``plain``.
     """
-    check_aliases(node)
+    _check(node)
     yield from _walk(node, ())
 
 
