@@ -217,7 +217,7 @@ def test_all_messages_quote_what_they_propose() -> None:
 
 def test_sentences_that_propose_commands(tmp_path: Path) -> None:
     """Pasted into a shell they are about the file, whatever its name is."""
-    where, name = environment_in(tmp_path), "it's; touch pwned #.asdf"
+    where, name = environment_in(tmp_path), "it's; touch pwned &.asdf"
     (tmp_path / name).write_bytes(odd_file()[:-4] + b"??")
     for words, proposed in (
         (["repack", name], ["asdffs", "check", name]),

@@ -33,7 +33,7 @@ def none_left() -> Iterator[None]:
     """Use all descriptors of this process inside the block."""
     taken: list[int] = []
     try:
-        with limited_to(256):
+        with limited_to(512):
             with contextlib.suppress(OSError):
                 while True:
                     taken.append(os.open(os.devnull, os.O_RDONLY))
@@ -57,7 +57,7 @@ def scratch(tmp_path: Path) -> Iterator[list[ScratchFile]]:
 
 def test_at_most_a_quarter_of_the_descriptors_are_kept_as_the_limit_is_now(tmp_path: Path) -> None:
     files = KeptFiles()
-    for limit, kept in ((256, 64), (128, 32), (4096, 256)):
+    for limit, kept in ((1024, 256), (512, 128), (4096, 256)):
         with limited_to(limit):
             for number in range(300):
                 files.create(str(tmp_path / f"{limit}-{number}"))
@@ -121,9 +121,9 @@ class Decoded:
 
 def test_decoded_blocks_leave_half_of_the_descriptors(tmp_path: Path) -> None:
     room = SpoolRoom(str(tmp_path))
-    with limited_to(128):
-        blocks = [Decoded(number, room) for number in range(200)]
-        assert all(block.file.fileno() <= 64 for block in blocks if not block.file.closed)
+    with limited_to(512):
+        blocks = [Decoded(number, room) for number in range(600)]
+        assert all(block.file.fileno() <= 256 for block in blocks if not block.file.closed)
         assert not blocks[-1].file.closed
     for block in blocks:
         block.file.close()

@@ -24,7 +24,7 @@ def changed_files(text: bytes, open_file: Callable[[str], Document]) -> Iterator
         url = str(stated["url"])
         path = url.removeprefix(LOCAL)
         if is_remote(path):
-            yield url, "is not asked: a file of references leads to no server; see it with 'asdffs info'"
+            yield url, "is not asked: a file of references leads to no server"
             continue
         try:
             with closing(open_file(path)) as document:
