@@ -193,6 +193,10 @@ class StaleFileError(StorageError):
     """Another program changed or replaced the file since it was read."""
 
 
+class WorkerKilledError(StorageError):
+    """A worker process was killed while it worked for this process."""
+
+
 class FailedFileError(StorageError):
     """A write or sync failed, so the file must not be written any more; the journal stays for recovery."""
 

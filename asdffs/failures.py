@@ -22,7 +22,6 @@ T = TypeVar("T")
 _KINDS: Final = (
     ({"MemoryError"}, StorageError, "needs more memory than there is"),
     ({"RecursionError"}, DamagedFileError, "is nested too deep"),
-    ({"concurrent.futures._base.BrokenExecutor"}, StorageError, "the process that worked on it was killed"),
     ({"sqlite3.Error"}, StorageError, "the catalogue cannot be used"),
     (
         {"ValueError", "ArithmeticError", "EOFError", "zlib.error", "struct.error", "_lzma.LZMAError"}
@@ -32,7 +31,7 @@ _KINDS: Final = (
     ),
 )
 #: What each error may have done is known, so their text says nothing more.
-_TOLD: Final = frozenset({"MemoryError", "RecursionError", "BrokenProcessPool"})
+_TOLD: Final = frozenset({"MemoryError", "RecursionError"})
 _LONGEST: Final = 300
 
 

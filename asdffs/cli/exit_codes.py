@@ -44,6 +44,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.TreeChangedError: ExitCode.IN_USE,
     errors.AbandonedError: ExitCode.UNFINISHED,
     errors.StorageError: ExitCode.UNFINISHED,
+    errors.WorkerKilledError: ExitCode.UNFINISHED,
     errors.NotCatalogError: ExitCode.NOT_ASDF,
     errors.RemoteError: ExitCode.UNFINISHED,
     errors.LockedError: ExitCode.IN_USE,

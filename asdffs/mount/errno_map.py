@@ -25,6 +25,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.TreeChangedError: errno.EBUSY,
     errors.AbandonedError: errno.EINTR,
     errors.StorageError: errno.EIO,
+    errors.WorkerKilledError: errno.EIO,
     errors.NotCatalogError: errno.EIO,
     errors.RemoteError: errno.EIO,
     errors.LockedError: errno.EBUSY,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
-from asdffs.errors import StorageError
+from asdffs.errors import StorageError, WorkerKilledError
 from asdffs.workers import lifeline
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def worker_processes(count: int, *, complete: bool, begin: Callable[[], object] 
     """Yield an executor of at most ``count`` processes, which end with the block.  Each calls ``begin`` first.
 
     After an exception, such as an interrupt, no call is begun.  Calls under way are completed if ``complete`` is
-    True, else their processes are killed.  A call whose process is killed raises ``StorageError``.
+    True, else their processes are killed.  A call whose process is killed raises ``WorkerKilledError``.
     """
     pool = _Pool(count, begin)
     try:
@@ -113,15 +113,19 @@ class _Worker:
     def carry_out(self, call: Callable[[], T]) -> T:
         """Return what ``call()`` returns in the process, or raise what it raises.
 
-        Raises ``StorageError`` if the process is killed meanwhile or cannot be started.
+        Raises ``WorkerKilledError`` if the process is killed meanwhile, ``StorageError`` if it cannot be started.
         """
         try:
             connection = self._connection or self._start()
+        except OSError as err:
+            self.end()
+            raise StorageError("a worker process cannot be started; give the command again") from err
+        try:
             connection.send(call)
             result, error = connection.recv()
         except (EOFError, OSError) as err:
             self.end()
-            raise StorageError("a worker process was killed or cannot be started; give the command again") from err
+            raise WorkerKilledError("a worker process was killed; give the command again") from err
         if error is not None:
             raise error
         return cast("T", result)

@@ -47,7 +47,8 @@ def package(site: Path, name: str, module: str, points: dict[str, str]) -> None:
 
 def asdffs(site: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own: the registry reads what is installed once."""
-    environment = environment_in(site.parent) | {"PYTHONPATH": str(site)}
+    environment = environment_in(site.parent)
+    environment["PYTHONPATH"] += f":{site}"
     command = [sys.executable, "-m", "asdffs", *map(str, arguments)]
     return subprocess.run(
         command, env=os.environ | environment, capture_output=True, text=True, errors="replace", check=False
@@ -164,3 +165,37 @@ def test_a_codec_that_decodes_wrongly_is_told(site: Path, path: Path) -> None:
     done = asdffs(site, "check", "--deep", path)
     assert done.returncode == 4
     assert "the codec word failed (TypeError" in done.stdout
+
+
+KILLER = """
+import os, signal
+class Killer:
+    name = "killer"
+    def claims(self, head):
+        head.startswith(b"KILL") and os.kill(os.getpid(), signal.SIGKILL)
+        return False
+PLUGIN = Killer()
+"""
+
+
+def test_files_that_kill_the_process_that_reads_them(site: Path, tmp_path: Path) -> None:
+    """As the system does when memory is short: they have a row each, and all others are read."""
+    package(site, "killer", KILLER, {"containers": "killer"})
+    (tmp_path / "archive").mkdir()
+    for number in range(60):
+        raw = b"KILL" if number in (7, 40) else odd_file(blocks=[])
+        (tmp_path / f"archive/{number:02}.asdf").write_bytes(raw)
+    catalog = tmp_path / "c.db"
+    done = asdffs(site, "index", "--json", "--jobs", "2", "--catalog", catalog, tmp_path / "archive")
+    assert done.returncode == 0, done.stderr
+    facts = {"found": 60, "read": 60, "unread": 2, "removed": 0, "kept": 0}
+    assert json.loads(done.stdout) == {"catalog": str(catalog), **facts}
+    rows = asdffs(
+        site, "find", "--csv", "--catalog", catalog, "--sql", "SELECT path, error FROM file WHERE error != ''"
+    )
+    reason = "a worker process was killed; give the command again"
+    assert rows.stdout.splitlines()[1:] == [f"{tmp_path}/archive/{number}.asdf,{reason}" for number in ("07", "40")]
+    files = [tmp_path / f"archive/{number:02}.asdf" for number in range(6, 9)]
+    done = asdffs(site, "set", "--jobs", "2", "value=2", *files)
+    assert (done.returncode, done.stdout) == (8, "3 files: 2 changed, 0 already so, 1 failed\n")
+    assert f"asdffs: {files[1]}: {reason}" in done.stderr

@@ -8,7 +8,6 @@ import sqlite3
 import struct
 import zlib
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 
@@ -114,7 +113,6 @@ def test_whatever_is_raised_is_the_line_of_its_file(capsys: pytest.CaptureFixtur
         PermissionError(13, "Permission denied"): (8, "Permission denied"),
         MemoryError(): (8, "needs more memory than there is"),
         RecursionError("maximum"): (4, "is nested too deep"),
-        BrokenProcessPool("a child"): (8, "the process that worked on it was killed"),
         sqlite3.OperationalError("locked"): (8, "the catalogue cannot be used (OperationalError: locked)"),
         zlib.error("invalid"): (4, "has content that cannot be read (error: invalid)"),
         struct.error("unpack"): (4, "has content that cannot be read (error: unpack)"),

@@ -18,11 +18,11 @@ from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from asdffs.errors import InUseError
+from asdffs.errors import InUseError, WorkerKilledError
 from asdffs.workers.pool import worker_processes
 from asdffs.workflows.catalog.chunks import FILES
 from asdffs.workflows.catalog.compacting import compact
-from asdffs.workflows.catalog.reading import Chunk, read_chunk
+from asdffs.workflows.catalog.reading import Chunk, read_chunk, unread_chunk
 from asdffs.workflows.catalog.store import Catalog
 from asdffs.workflows.catalog.walking import Walk
 
@@ -149,7 +149,14 @@ def _chunks(todo: Sequence[bytes], way: Way) -> Generator[Chunk]:
                 part = parts.popleft()
                 waiting.append((pool.submit(read_chunk, part, way.remote), part))
             future, part = waiting.popleft()
-            yield _without_rest(_result(pool, future, part, way), part, parts)
+            try:
+                chunk = _result(pool, future, part, way)
+            except WorkerKilledError as err:
+                if len(part) > 1:  # nobody knows by which file: each half is read by itself
+                    parts.extendleft((part[len(part) // 2 :], part[: len(part) // 2]))
+                    continue
+                chunk = unread_chunk(part[0], err)
+            yield _without_rest(chunk, part, parts)
 
 
 def _without_rest(chunk: Chunk, part: Sequence[bytes], parts: deque[Sequence[bytes]]) -> Chunk:

@@ -75,6 +75,13 @@ def read_chunk(paths: Sequence[bytes], remote: RemoteOptions | None = None) -> C
     return Chunk(rows, packer.packed(), asked)
 
 
+def unread_chunk(path: bytes, err: AsdffsError) -> Chunk:
+    """Return the chunk of one file that could not be read.  The next index tries again."""
+    packer = Packer()
+    packer.add({})
+    return Chunk([_unread(path, err)], packer.packed(), 1)
+
+
 def read_file(path: bytes, remote: RemoteOptions | None = None) -> tuple[FileRow, dict[str, Any]] | None:
     """Return the row and the scalars of a file; None if it is gone.
 
