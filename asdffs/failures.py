@@ -51,10 +51,19 @@ def attempt(work: Callable[[], T]) -> T | Failure:
     except BrokenPipeError:
         raise
     except (AsdffsError, OSError) as err:
+        _forget_frames(err)
         return Failure(err)
     except Exception as err:  # the one place: the caller tells it, and goes on
         logger.info("an unexpected error:", exc_info=True)
+        _forget_frames(err)
         return Failure(_translated(err))
+
+
+def _forget_frames(err: BaseException | None) -> None:
+    """Let the result of the caller keep no frame alive: a cursor in one would lock a catalogue."""
+    while err is not None:
+        err.__traceback__ = None
+        err = err.__cause__ or err.__context__
 
 
 def _translated(err: Exception) -> AsdffsError:

@@ -6,6 +6,8 @@ import json
 import logging
 import sqlite3
 import struct
+import threading
+import weakref
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +22,7 @@ from support.samples import check_saved, odd_file
 from asdffs.cli.saying import CommandFormatter
 from asdffs.cli.several_files import for_each
 from asdffs.errors import MissingFileError
+from asdffs.failures import Failure, attempt
 
 Call = Callable[..., Done]
 
@@ -142,3 +145,23 @@ def test_v_shows_where_an_unexpected_error_arose(caplog: pytest.LogCaptureFixtur
     assert "in work" in said
     assert "OwnError: \\x1b]0;" in said
     assert all(line.startswith(("asdffs: ", "  ")) for line in said.splitlines())
+
+
+def test_a_failure_keeps_no_frame_alive() -> None:
+    """A cursor in one would lock a catalogue until the garbage collector runs."""
+    held = threading.Event()
+    alive = weakref.ref(held)
+
+    def work(kept: object) -> None:
+        try:
+            raise OwnError("inner")
+        except OwnError as err:
+            raise MissingFileError("outer") from err
+
+    def run(held: object) -> Failure | None:
+        return attempt(partial(work, held))  # frames refer to their callers, too
+
+    found = run(held)
+    del held
+    assert isinstance(found, Failure)
+    assert alive() is None

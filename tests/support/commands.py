@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 from unittest import mock
 
@@ -37,11 +38,12 @@ class Done:
 @contextlib.contextmanager
 def no_surprise() -> Iterator[None]:
     """Raise the first unexpected error that asdffs turned into a sentence inside the block."""
-    found: list[BaseException] = []
+    found: list[tuple[BaseException, TracebackType | None]] = []
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found.extend(err for err in record.exc_info or () if isinstance(err, BaseException))
+            _, err, trace = record.exc_info or (None, None, None)
+            found.extend([(err, trace)] if err is not None else [])
 
     handler, logger = Handler(), logging.getLogger("asdffs.failures")
     logger.addHandler(handler)
@@ -54,7 +56,7 @@ def no_surprise() -> Iterator[None]:
         logger.setLevel(logging.NOTSET)
         logger.propagate = True
     if found:
-        raise found[0]
+        raise found[0][0].with_traceback(found[0][1])
 
 
 def command(*arguments: object, environment: dict[str, str]) -> Done:
