@@ -27,6 +27,9 @@ GOOD = odd_file()
 HEAD = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
 ARRAY = "!core/ndarray-1.1.0 {source: 0, datatype: uint8, byteorder: big, shape: [4]}"
 DEEP = 50_000
+BOMB = "value: 1\na0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 8)}]\n" for n in range(1, 30)
+)
 #: Where one part of a file ends and the next begins.
 BOUNDARIES = {
     "the header line": GOOD.index(b"\n") + 1,
@@ -121,6 +124,7 @@ CONTENTS = {
     "a key twice": tree("value: 1\nvalue: 2\n"),
     "surrogates": tree('value: 1\n"\\ud800": "a\\0b"\n'),
     "an alias of itself": tree("value: 1\nloop: &loop [*loop]\n"),
+    "a bomb of aliases": tree(BOMB),
     "an unknown alias": tree("value: *nothing\n"),
     "odd scalars": tree("value: 1\na: 9999-99-99\nb: 0x\nc: 1:99:99\nd: !!int x\ne: !!float x\nf: !!binary '*'\n"),
     "many digits": tree("value: " + "9" * 5000 + "\n"),
@@ -140,6 +144,8 @@ CONTENTS = {
     "ASDF in FITS": table(),
     "FITS with NAXIS1 of 10^18": table(NAXIS1=10**18),
     "FITS with negative sizes": table(NAXIS1=-5, PCOUNT=-(10**18)),
+    "FITS with TFIELDS of 10^18": table(TFIELDS=10**18),
+    "FITS with a heap of 10^18": table(THEAP=10**18, PCOUNT=10**18),
     "FITS with cards of text": table(NAXIS="'a'", PCOUNT="'b'"),
     **{f"layout: {name}": raw for name, raw in ODD_FILES.items() if "index" in name or name == "streamed"},
 }
