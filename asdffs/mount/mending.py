@@ -12,7 +12,6 @@ import functools
 import os
 import stat
 import time
-from ctypes import c_char, c_void_p
 from typing import Any, Final
 
 from asdffs.vfs.attributes import Attributes, Kind
@@ -42,10 +41,18 @@ _UTIME_NOW: Final = (1 << 30) - 1
 _UTIME_OMIT: Final = (1 << 30) - 2
 
 
+_view_of: Final = ctypes.pythonapi.PyMemoryView_FromMemory
+_view_of.argtypes, _view_of.restype = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int], ctypes.py_object
+#: PyBUF_READ (Python's C API).
+_READ: Final = 0x100
+
+
 def _window(pointer: Any, size: int) -> memoryview:
-    """Return ``size`` bytes of libfuse's own buffer without a copy.  They are valid during the callback."""
-    address = ctypes.cast(pointer, c_void_p).value
-    return memoryview((c_char * size).from_address(address or 0)).cast("B") if size else memoryview(b"")
+    """Return ``size`` bytes of libfuse's own buffer without a copy.  They are valid during the callback.
+
+    ``ctypes.cast``, and an array of each size, would leave garbage at each write: 400 bytes or more.
+    """
+    return _view_of(ctypes.addressof(pointer.contents), size, _READ) if size else memoryview(b"")
 
 
 def _list(module: Any, operations: Any, handle: int, start: int, add: Any) -> int:
