@@ -27,14 +27,14 @@ LONGEST = 5 * LIMIT
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    pytest.fail(f"took longer than {LONGEST} s; what its daemons were doing is above", pytrace=True)
+    pytest.fail("took too long; what its daemons were doing is above", pytrace=True)
 
 
 @contextlib.contextmanager
-def ended_if_it_hangs(folder: Path) -> Iterator[None]:
-    """End what runs inside the block after ``LONGEST`` seconds.  ``folder``: that of the test's daemons."""
+def ended_if_it_hangs(folder: Path, longest: float = LONGEST) -> Iterator[None]:
+    """End what runs inside the block after ``longest`` seconds.  ``folder``: that of the test's daemons."""
     before = signal.signal(signal.SIGUSR2, _interrupt)
-    timer = threading.Timer(LONGEST, _end, (folder, threading.main_thread().ident))
+    timer = threading.Timer(longest, _end, (folder, threading.main_thread().ident))
     timer.daemon = True
     timer.start()
     try:
