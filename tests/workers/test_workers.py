@@ -152,5 +152,5 @@ def test_regression_workers_outlived_their_command(tmp_path: Path, words: str, e
     process.send_signal(end)
     _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == (130 if end == signal.SIGINT else -end)
-    assert "Traceback" not in err
+    assert end == signal.SIGKILL or "Traceback" not in err  # a worker that is just starting says what it misses
     until(lambda: not pids_with(mark))
