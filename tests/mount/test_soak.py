@@ -155,7 +155,8 @@ EXPECTED = (28, 116, 74, 16, 2, 5)
 def spooled(disk: Path, pid: int) -> int:
     """Bytes of all files on the disk, also of those without a name that the daemon has open."""
     found = {}
-    for path in (*disk.rglob("*"), *Path(f"/proc/{pid}/fd").iterdir()):
+    named = (Path(top, name) for top, _, names in os.walk(disk) for name in names)  # a directory may go meanwhile
+    for path in (*named, *Path(f"/proc/{pid}/fd").iterdir()):
         with suppress(OSError):
             one = path.stat()
             if one.st_dev == disk.stat().st_dev and path.name != "ballast":
