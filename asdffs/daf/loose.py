@@ -165,9 +165,16 @@ def take_log(spool: str, text: bytes) -> list[list[Any]]:
 def _read(path: str) -> list[list[Any]]:
     try:
         with open(path, "rb") as file:
-            return [json.loads(line) for line in file.read().split(b"\n")[:-1]]
+            return list(map(_operation, file.read().split(b"\n")[:-1]))
     except FileNotFoundError:
         return []
+
+
+def _operation(line: bytes) -> list[str]:
+    found = json.loads(line)
+    if not isinstance(found, list) or not 2 <= len(found) <= 3 or not all(isinstance(one, str) for one in found):
+        raise ValueError(f"{line[:60]!r} is no operation")
+    return found
 
 
 def remove_logs(spool: str) -> None:

@@ -20,6 +20,7 @@ from asdffs.daf.committing import Commit
 from asdffs.daf.live import LiveStore
 from asdffs.daf.loose import LooseFiles
 from asdffs.daf.places import LOG
+from asdffs.daf.recovering import recover_store
 from asdffs.document.document import Document
 from asdffs.document.opening import open_document
 from asdffs.errors import FailedFileError, InvalidTreeError, UnfinishedError
@@ -356,6 +357,20 @@ def test_a_last_line_of_the_log_that_was_cut_is_not_read(torn: bytes, place: Pla
     with open(place.spool / LOG, "ab") as log:
         log.write(torn)
     assert place.seen_later() == before
+
+
+@pytest.mark.parametrize("line", [b"5", b"[]", b'["loose"]', b'["unlink", 5]', b'["rename", "y", "z", "x"]', b"\xff"])
+def test_regression_a_damaged_line_of_the_log_was_an_internal_error(
+    line: bytes, place: Place, client: Client
+) -> None:
+    client.write("y", b"zero")
+    client.kill()
+    with open(place.spool / LOG, "ab") as log:
+        log.write(line + b"\n")
+    document = open_document(str(place.path), writable=True)
+    with pytest.raises(UnfinishedError, match="the store log that the last mount left cannot be read"):
+        list(recover_store(document, str(place.spool)))
+    document.close()
 
 
 def test_regression_a_rename_was_undone_by_a_tree_that_was_saved(client: Client) -> None:
