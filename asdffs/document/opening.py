@@ -244,7 +244,11 @@ def _open_recovered(folder: Folder, backend: Backend, story: list[str], *, creat
     from asdffs.storage.recovery import recover
 
     journal = Journal.open(folder, backend.name)
-    _, sentence = recover(folder, backend, journal)
+    try:
+        _, sentence = recover(folder, backend, journal)
+    except BaseException:  # it stays for the next time, and its lock must not
+        journal.close()
+        raise
     if sentence:
         story.append(sentence)
         journal.close()

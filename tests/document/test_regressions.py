@@ -20,12 +20,20 @@ from support.samples import DATA, MASK, block_bytes, header_bytes, index_bytes, 
 
 from asdffs.document.document import Document
 from asdffs.document.opening import Settings, open_document, open_in_folder
-from asdffs.errors import DamagedBlockError, DamagedFileError, FailedFileError, NoRoomError, StaleFileError
+from asdffs.errors import (
+    DamagedBlockError,
+    DamagedFileError,
+    FailedFileError,
+    NoRoomError,
+    RecoveryError,
+    StaleFileError,
+)
 from asdffs.format.plan import Plan, Write
 from asdffs.format.scanner import drive, scan_layout
 from asdffs.storage.journal import Journal
 from asdffs.storage.memory_backend import MemoryFolder
-from asdffs.storage.record import make_record
+from asdffs.storage.payload import PAYLOAD_SUFFIX, temporary_prefix
+from asdffs.storage.record import Fill, make_record
 from asdffs.storage.recovery import Outcome, recover
 from asdffs.workflows.checking import check_document
 
@@ -237,6 +245,22 @@ def test_regression_stale_record_under_another_name_undid_a_later_save() -> None
     other.write_at(100, b"later save!")
     assert recover(folder, backend, Journal.open(folder, "a"))[0] is Outcome.CLEAN
     assert backend.read_at(100, 11) == b"later save!"
+
+
+def test_regression_a_recovery_that_failed_kept_the_lock() -> None:
+    """The next open said that the file is still mounted."""
+    whole = odd_file(padding=b" " * 400)
+    folder, document = opened(whole)
+    document.close()
+    backend = folder.open(NAME, writable=True)
+    journal = Journal.open(folder, NAME)
+    fill = Fill(len(whole) - 20, 20, 1, 1, f"{temporary_prefix(NAME)}1{PAYLOAD_SUFFIX}")
+    journal.write(make_record(backend, Plan(len(whole), len(whole)), fill))
+    journal.close()
+    backend.close()
+    for _ in range(2):
+        with pytest.raises(RecoveryError, match="is missing or was changed"):
+            open_in_folder(folder, NAME, writable=True)
 
 
 def test_regression_reader_trusted_the_record_of_a_file_that_was_rewritten() -> None:
