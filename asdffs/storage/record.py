@@ -28,6 +28,9 @@ _WRITE = struct.Struct(">QQQ")
 _EXTENT = struct.Struct(">QQQ")
 #: Unchanged bytes that identify the file, in addition to its inode and size.
 _WITNESS = 512
+#: Larger numbers, and longer pieces of a shift, are in no record; sums of a few of them still are offsets.
+_LARGEST = 1 << 60
+_LARGEST_PIECE = 1 << 26
 
 
 class Kind(enum.IntEnum):
@@ -179,11 +182,16 @@ def parse(body: bytes) -> Record:
     """Return the record of a ``body`` with a correct checksum.  Raises ``ValueError`` or ``struct.error``."""
     *fields, count, kind, extent_count, offset, length, piece = _BODY.unpack_from(body)[:13]
     *filled, name_length = _BODY.unpack_from(body)[13:]
+    wrong_piece = kind == Kind.SHIFT and not 0 < piece <= _LARGEST_PIECE
+    if max(*fields[2:], offset, length, *filled[:2]) > _LARGEST or fields[5] > _WITNESS or wrong_piece:
+        raise ValueError("no record has such numbers")
     images = []
     place = _BODY.size
     for _ in range(count):
         start, before, after = _WRITE.unpack_from(body, place)
         place += _WRITE.size
+        if start > _LARGEST:
+            raise ValueError("no record has such numbers")
         images.append(RecordImage(start, body[place : place + before], body[place + before : place + before + after]))
         place += before + after
     end = place + extent_count * _EXTENT.size

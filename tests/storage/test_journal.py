@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from asdffs.storage.journal import Journal, read_owner
 from asdffs.storage.journal_name import journal_name
 from asdffs.storage.memory_backend import MemoryFolder
 from asdffs.storage.payload import temporary_prefix
-from asdffs.storage.record import make_record
+from asdffs.storage.record import Gap, Kind, RecordImage, make_record
 from asdffs.storage.recovery import Outcome, recover
 from asdffs.storage.unfinished import apply, as_recovered, belongs, undo
 
@@ -39,6 +40,25 @@ def test_record_round_trip() -> None:
     journal.write(record)
     assert journal.pending() == record
     journal.retire()
+    assert journal.pending() is None
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"witness_length": 1 << 60},
+        {"witness_offset": 1 << 63},
+        {"new_size": 1 << 63},
+        {"images": (RecordImage(1 << 63, b"", b"x"),)},
+        {"gap": Gap(Kind.SHIFT, 10, 50, piece=0)},
+        {"gap": Gap(Kind.SHIFT, 10, 50, piece=1 << 60)},
+        {"gap": Gap(Kind.SHIFT, 10, 1 << 63, piece=10)},
+    ],
+)
+def test_regression_impossible_numbers_are_no_record(numbers: dict[str, Any]) -> None:
+    """The checksum is right.  They took all memory, or recovery moved nothing for ever."""
+    folder, journal = make()
+    journal.write(make_record(folder.open("f", writable=True), PLAN)._replace(**numbers))
     assert journal.pending() is None
 
 
