@@ -115,7 +115,8 @@ def date_of(text: str | None) -> float | None:
 
 def seconds_of(text: str | None) -> float | None:
     """Return the seconds of a ``Retry-After`` header; None without one.  A date counts as no statement."""
-    return float(text) if text is not None and text.strip().isdecimal() else None
+    stripped = (text or "").strip()
+    return float(stripped) if stripped.isdecimal() else None
 
 
 def check_whole(found: Stated, count: int, most: int, *, ended: bool) -> None:

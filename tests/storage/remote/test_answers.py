@@ -131,6 +131,12 @@ def test_tags_and_dates_that_count() -> None:
         assert date_of(text) is None
 
 
+def test_regression_control_characters_around_seconds() -> None:
+    """Python strips more from a text than it allows around a number."""
+    found = [seconds_of(text) for text in ("3", " 3 ", "3\x1d", "\x1c3", "\x1d", "-3", "3.5", None)]
+    assert found == [3, 3, 3, 3, None, None, None, None]
+
+
 def test_regression_a_panic_of_the_library_is_a_sentence() -> None:
     """A tag that no header can have: it is no longer sent, but others may panic as well."""
     store = StoreTransport(
