@@ -24,6 +24,7 @@ from asdffs.document.scanning import read_text
 from asdffs.errors import AsdffsError
 from asdffs.tree.conditions import parse_condition
 from asdffs.workflows.catalog import indexing, schema
+from asdffs.workflows.catalog.chunks import pack_column, unpack_column
 from asdffs.workflows.catalog.parquet import export
 from asdffs.workflows.catalog.query import candidates
 from asdffs.workflows.catalog.schema import _OLD_SCHEMA, _SCHEMA
@@ -87,6 +88,12 @@ def test_regression_the_database_of_another_program_is_never_changed(
         assert (done.code, "is no catalogue" in done.sentence) == (4, True), done
         assert done.sentence.endswith("; name another file with --catalog")
         assert (mine.read_bytes(), [path.name for path in mine.parent.iterdir()]) == (before, ["mine.db"])
+
+
+@pytest.mark.parametrize("places", ["a" * 3000, b"a" * 3000, 1 << 62, -1, 1.5, None])
+def test_regression_a_number_of_places_that_is_none_took_gigabytes(places: Any) -> None:
+    with pytest.raises(ValueError, match="no number of places"):
+        unpack_column(pack_column([1, 2]), places)
 
 
 @pytest.mark.parametrize(("mark", "version"), [(0, 2), (0, 1), (0x61736466, 1), (0x61736466, 3)])

@@ -190,6 +190,8 @@ def unpack_column(packed: bytes, places: int) -> list[Any]:
 
     Raises ``ValueError`` if it is damaged, before it takes much more memory than a column may.
     """
+    if not isinstance(places, int) or not 0 <= places <= FILES:  # a damaged catalogue may say anything
+        raise ValueError("no number of places")
     stream = zlib.decompressobj()
     try:
         text = stream.decompress(packed, min(LARGEST, places * (_LONGEST + 1) + 2))
