@@ -10,13 +10,14 @@ import contextlib
 import io
 import os
 import random
+import re
 import resource
 import signal
 import sys
 import tempfile
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from asdffs.cli.main import main
@@ -63,29 +64,54 @@ WORDS = (
     b"\xff",
 )
 NAMES = "abcdefgh"
+#: What numbers in a text become.
+NUMBERS = (b"0", b"-1", b"1", b"2147483648", b"9223372036854775807", b"18446744073709551616", b"1e999", b".nan", b"*")
+LENGTHS = (0, 1, 1 << 31, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+_NUMBER = re.compile(rb"-?[0-9]+")
 
 
 def mutated(rng: random.Random) -> bytes:
-    """One of ``STARTS`` with some bytes changed, moved, cut, or words put in."""
-    raw = bytearray(rng.choice(STARTS))
+    """A mutant of one of ``STARTS``."""
+    return mutated_of(rng, rng.choice(STARTS), WORDS)
+
+
+def mutated_of(rng: random.Random, seed: bytes, words: Sequence[bytes]) -> bytes:
+    """``seed`` with some bytes and numbers changed, pieces moved, doubled or cut, or ``words`` put in."""
+    raw = bytearray(seed)
     for _ in range(rng.randint(1, 6)):
-        at, kind = rng.randrange(len(raw)), rng.randrange(6)
-        if kind == 0:
-            raw[at] = rng.randrange(256)
-        elif kind == 1:
-            raw[at : at + rng.randrange(1, 40)] = b""
-        elif kind == 2:
-            raw[at:at] = rng.choice(WORDS)
-        elif kind == 3:
-            start = rng.randrange(len(raw))
-            raw[at:at] = raw[start : start + rng.randrange(1, 200)]
-        elif kind == 4:
-            raw[at : at + 8] = rng.choice((0, 1, 1 << 31, (1 << 63) - 1, (1 << 64) - 1)).to_bytes(8, "big")
-        elif len(raw) > 200:
-            del raw[rng.randrange(100, len(raw)) :]
+        rng.choice((*_CHANGES, lambda rng, raw, at: _put(raw, at, 0, rng.choice(words))))(
+            rng, raw, rng.randrange(len(raw))
+        )
         if not raw:
-            return b""
+            break
     return bytes(raw)
+
+
+def _put(raw: bytearray, at: int, length: int, piece: bytes) -> None:
+    raw[at : at + length] = piece
+
+
+def _swap(raw: bytearray, at: int, start: int, length: int) -> None:
+    raw[at : at + length], raw[start : start + length] = raw[start : start + length], raw[at : at + length]
+
+
+def _renumber(raw: bytearray, at: int, number: bytes) -> None:
+    if found := _NUMBER.search(raw, at):
+        raw[slice(*found.span())] = number
+
+
+#: Ways to change ``raw`` at a place.
+_CHANGES: tuple[Callable[[random.Random, bytearray, int], None], ...] = (
+    lambda rng, raw, at: _put(raw, at, 1, rng.randbytes(1)),
+    lambda rng, raw, at: _put(raw, at, 1, bytes([raw[at] ^ 1 << rng.randrange(8)])),
+    lambda rng, raw, at: _put(raw, at, rng.randrange(1, 40), b""),
+    lambda rng, raw, at: _put(raw, at, 0, raw[(start := rng.randrange(len(raw))) : start + rng.randrange(1, 200)]),
+    lambda rng, raw, at: _put(raw, at, 8, rng.choice(LENGTHS).to_bytes(8, "big")),
+    lambda rng, raw, at: _put(raw, at, 4, (rng.choice(LENGTHS) & 0xFFFFFFFF).to_bytes(4, "little")),
+    lambda rng, raw, at: _swap(raw, at, rng.randrange(len(raw)), rng.randrange(1, 40)),
+    lambda rng, raw, at: _renumber(raw, at, rng.choice(NUMBERS)),
+    lambda rng, raw, at: _put(raw, max(at, min(100, len(raw) // 2)), len(raw), b""),
+)
 
 
 def tangled(rng: random.Random) -> bytes:
@@ -177,9 +203,14 @@ def run(first: int, count: int) -> list[str]:
     return found
 
 
-if __name__ == "__main__":
+def limit_memory() -> None:
+    """Let this process have no more than ``MEMORY`` beyond what it has now."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY, used + MEMORY))
+
+
+if __name__ == "__main__":
+    limit_memory()
     wrong = run(int(sys.argv[1]), int(sys.argv[2]))
     print("\n".join(wrong))
     sys.exit(bool(wrong))
