@@ -76,8 +76,8 @@ MUTANTS: Final = (
     Mutant(
         "torn-line-of-the-log",
         "asdffs/daf/loose.py",
-        'for line in file.read().split(b"\\n")[:-1]]',
-        'for line in file.read().split(b"\\n") if line]',
+        'file.read().split(b"\\n")[:-1]))',
+        'filter(None, file.read().split(b"\\n"))))',
         ("tests/daf/test_live.py",),
     ),
     Mutant(
