@@ -225,6 +225,13 @@ class NoSuchNameError(AsdffsError):
     """Nothing has that name: no node of the mount, or no block of the file."""
 
 
+class GoneError(AsdffsError):
+    """The kernel asks for a node that has no name any more, or whose name leads to another node by now.
+
+    The program does not see this error: the kernel looks the name up again.
+    """
+
+
 class NameExistsError(AsdffsError):
     """A node or a file with that name already exists."""
 

@@ -56,6 +56,7 @@ EXIT_CODES: Final[dict[type[errors.AsdffsError], ExitCode]] = {
     errors.SpoolFullError: ExitCode.UNFINISHED,
     errors.ReadOnlyError: ExitCode.UNFINISHED,
     errors.NoSuchNameError: ExitCode.NO_FILE,
+    errors.GoneError: ExitCode.NO_FILE,
     errors.NameExistsError: ExitCode.USAGE,
     errors.NameRefusedError: ExitCode.USAGE,
     errors.NameTooLongError: ExitCode.USAGE,

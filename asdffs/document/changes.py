@@ -30,6 +30,8 @@ CONTENTS: Final = Subject("contents")
 #: The bytes of any file of the FilesDaf store that the tree has, other than those in blocks.
 STORE: Final = Subject("store")
 
+_NAMING: Final = frozenset({TREE, BLOCKS})
+
 
 @functools.cache
 def content(number: int) -> Subject:
@@ -44,11 +46,15 @@ def stored(number: int) -> Subject:
 
 
 class Changes:
-    """The stamps of all subjects.  ``last``: the newest; ``news``: the subjects that changed since ``take``."""
+    """The stamps of all subjects.  ``last``: the newest; ``news``: the subjects that changed since ``take``.
+
+    ``shape``: the last stamp at which names of views may have come or gone.
+    """
 
     def __init__(self) -> None:
         self._stamps: dict[Subject, int] = {}
         self.last = 0
+        self.shape = 0
         self._floor = 0
         self.news: set[Subject] = set()
 
@@ -57,6 +63,8 @@ class Changes:
         self.last = max(time.time_ns(), self.last + 1)
         for subject in subjects:
             self._stamps[subject] = self.last
+        if not _NAMING.isdisjoint(subjects):
+            self.shape = self.last
         self.news.update(subjects)
 
     def note_content(self, number: int) -> None:
@@ -66,7 +74,7 @@ class Changes:
     def note_all(self) -> None:
         """Note that every subject may have changed, because another program changed the file."""
         self.note(*self._stamps)
-        self._floor = self.last
+        self._floor = self.shape = self.last
 
     def stamp(self, subject: Subject) -> int:
         """Return the time of the last change in ns; 0 if there was none since the document was opened."""

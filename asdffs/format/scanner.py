@@ -121,10 +121,13 @@ def scan_layout(size: int, rules_of: RulesOf = rules_1, *, trusting: bool = Fals
 
 def scan_block_header(offset: int, rules: BlockRules = RULES_1) -> Scan[BlockHeader]:
     """Read the block header at ``offset``, at once if it has the usual size.  Raises ``DamagedBlockError``."""
-    found = yield from _exactly(offset, _USUAL_HEADER)
-    size = parse_block_prefix(found[:BLOCK_PREFIX_SIZE], offset=offset, rules=rules)
-    whole = found[: BLOCK_PREFIX_SIZE + size]
-    whole += yield from _exactly(offset + len(whole), BLOCK_PREFIX_SIZE + size - len(whole))
+    whole = yield Need(offset, _USUAL_HEADER)
+    if len(whole) < _USUAL_HEADER:
+        whole += yield from _exactly(offset + len(whole), _USUAL_HEADER - len(whole))
+    size = parse_block_prefix(whole, offset=offset, rules=rules)
+    if size != FORM_48.size:
+        whole = whole[: BLOCK_PREFIX_SIZE + size]
+        whole += yield from _exactly(offset + len(whole), BLOCK_PREFIX_SIZE + size - len(whole))
     forms = rules.candidates(size)
     if len(forms) == 1:
         return parse_block_header(whole, offset=offset, form=forms[0], rules=rules)

@@ -1,167 +1,242 @@
-"""Answers requests: finds what each is about, holds the main lock, and turns errors into errno.
+"""Answers requests: finds the operation and the place of each, turns errors into errno, and sends the answer.
 
-The decorators of this module make an operation of a method of a subclass of ``Answers``.  Each is about a path, an
-open file, or either.
+A request's way: ``session`` reads it, ``TABLE`` names its operation, a method of ``operations`` calls the area, and
+one writev(2) or splice(2) sends the answer.  Each thread of the loop has one ``Answerer``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import errno
-import functools
+import fcntl
+import logging
 import os
+import struct
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple
 
-from asdffs.errors import AsdffsError, NoSuchNameError
+from asdffs.errors import AsdffsError
 from asdffs.mount.errno_map import SILENT, errno_of
-from asdffs.mount.loop import Loop
-from asdffs.vfs.areas import Area, Areas, Place
+from asdffs.mount.fair_lock import FairLock
+from asdffs.mount.operations import HELPERS, Operations
+from asdffs.mount.protocol import ANSWER, ANSWER_SIZE, GETATTR_HANDLE, REQUESTS, MalformedError, Opcode
+from asdffs.mount.session import RequestBuffer, Session
+from asdffs.mount.structures import Header
+from asdffs.storage.backend import Extent, read_bytes
+from asdffs.vfs.areas import Area
 
-P = ParamSpec("P")
-R = TypeVar("R")
-S = TypeVar("S", bound="Answers")
+logger = logging.getLogger(__name__)
 
-PathMethod = Callable[Concatenate[S, Place, P], R]
-NodeMethod = Callable[Concatenate[S, Place, int | None, P], R]
-FileMethod = Callable[Concatenate[S, Area, P], R]
-Path = str | None
-
-
-class Answers:
-    """What all operations of a mount share."""
-
-    def __init__(self, areas: Areas, loop: Loop) -> None:
-        self.areas = areas
-        self.loop = loop
-
-    def at(
-        self,
-        method: Callable[..., R],
-        place: Place,
-        arguments: tuple[Any, ...],
-        named: dict[str, Any],
-        *,
-        changing: bool,
-    ) -> R:
-        """Return ``method(self, place, ...)``; the caller holds the main lock, and this method leaves ``place``.
-
-        Domain errors become errno, and the report of the area records refusals.  Afterwards the kernel is told of
-        changes.  With ``changing``, the answer waits a moment until mmaps show them.
-        """
-        area = place.area
-        try:
-            try:
-                return method(self, place, *arguments, **named)
-            finally:
-                if place.directory:
-                    place.leave()
-        except (AsdffsError, OSError) as err:
-            raise self.refused(area, err) from err
-        finally:
-            area.tell_changes(wait=changing)
-
-    def place(self, path: Path, fh: int | None, *, looking: bool) -> Place:
-        """Return the place of an open file, or that of ``path`` if there is no handle.  Raises ``OSError``.
-
-        ``looking``: see ``Areas.enter``.
-        """
-        if fh is not None and fh in self.areas.handles:
-            return Place(self.areas.handles[fh], path or "")
-        try:
-            if path is None:
-                raise NoSuchNameError("the file is no longer open")
-            return self.areas.enter(path, looking=looking)
-        except (AsdffsError, OSError) as err:
-            raise self.refused(self.areas.root, err) from err
-
-    def refused(self, area: Area, error: AsdffsError | OSError) -> OSError:
-        """Return the error for the program, and note everything but everyday results in the report of ``area``."""
-        if not isinstance(error, SILENT):
-            self.areas.refuse(area, error)
-        code = errno_of(error) if isinstance(error, AsdffsError) else error.errno or errno.EIO
-        return OSError(code, os.strerror(code))
+#: A shorter answer is copied, because splicing needs two more system calls, to fill a pipe and to empty it.
+_LEAST_SPLICE: Final = 32 << 10
+#: Size of the pipe in bytes, if this user may have such a large one.
+_PIPE: Final = 1 << 20
+_PAGE: Final = 4096
+#: Errors that mean: the program was interrupted, or the mount is gone, so the answer is not needed any more.
+_UNWANTED: Final = (errno.ENOENT, errno.ENODEV)
 
 
-def on_path(
-    method: PathMethod[S, P, R], *, changing: bool = False, looking: bool = False
-) -> Callable[Concatenate[S, str, P], R]:
-    """Decorate a method about a path: it gets the place of the path, as ``Answers.at`` says."""
+class About(enum.Enum):
+    """What a request is about.
 
-    @functools.wraps(method)
-    def call(self: S, path: str, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self.loop.lock:
-            place = self.place(path, None, looking=looking)
-            return self.at(method, place, arguments, named, changing=changing)
-
-    return call
-
-
-def on_node(
-    method: NodeMethod[S, P, R], *, changing: bool = False, looking: bool = False
-) -> Callable[Concatenate[S, Path, int | None, P], R]:
-    """Decorate a method about an open file, or about a path if there is no handle; otherwise as ``on_path``."""
-
-    @functools.wraps(method)
-    def call(self: S, path: Path, fh: int | None = None, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self.loop.lock:
-            place = self.place(path, fh, looking=looking)
-            return self.at(method, place, (fh, *arguments), named, changing=changing)
-
-    return call
-
-
-def on_file(
-    method: FileMethod[S, P, R], *, handle: int = -1, changing: bool = False
-) -> Callable[Concatenate[S, P], R]:
-    """Decorate a method about an open file or directory: it gets the area of it; otherwise as ``Answers.at``.
-
-    ``handle``: which argument is the handle.
+    ``ITEM``: an item; its document is opened.  ``LOOK``: an item, of which it asks what it is.  ``HANDLE``: an open
+    file or directory.  ``NONE``: the mount.
     """
 
-    @functools.wraps(method)
-    def call(self: S, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self.loop.lock:
-            area = self.areas.handles[arguments[handle]]  # type: ignore[index]
+    ITEM = enum.auto()
+    LOOK = enum.auto()
+    HANDLE = enum.auto()
+    NONE = enum.auto()
+
+
+class Operation(NamedTuple):
+    """``changing``: other programs shall see the change when the program has its answer."""
+
+    method: Callable[[Operations, Any, Header, Any], bytes | Extent | int | None]
+    about: About
+    changing: bool = False
+
+
+TABLE: Final[dict[Opcode, Operation]] = {
+    Opcode.LOOKUP: Operation(Operations.lookup, About.ITEM),
+    Opcode.FORGET: Operation(Operations.forget, About.NONE),
+    Opcode.GETATTR: Operation(Operations.getattr, About.LOOK),
+    Opcode.SETATTR: Operation(Operations.setattr, About.ITEM, changing=True),
+    Opcode.READLINK: Operation(Operations.readlink, About.LOOK),
+    Opcode.SYMLINK: Operation(Operations.symlink, About.ITEM),
+    Opcode.MKNOD: Operation(Operations.mknod, About.ITEM),
+    Opcode.MKDIR: Operation(Operations.mkdir, About.ITEM),
+    Opcode.UNLINK: Operation(Operations.unlink, About.ITEM, changing=True),
+    Opcode.RMDIR: Operation(Operations.rmdir, About.ITEM),
+    Opcode.RENAME: Operation(Operations.rename, About.ITEM, changing=True),
+    Opcode.LINK: Operation(Operations.link, About.ITEM),
+    Opcode.OPEN: Operation(Operations.open, About.ITEM),
+    Opcode.READ: Operation(Operations.read, About.HANDLE),
+    Opcode.WRITE: Operation(Operations.write, About.HANDLE, changing=True),
+    Opcode.STATFS: Operation(Operations.statfs, About.LOOK),
+    Opcode.RELEASE: Operation(Operations.release, About.HANDLE),
+    Opcode.FSYNC: Operation(Operations.fsync, About.HANDLE, changing=True),
+    Opcode.SETXATTR: Operation(Operations.setxattr, About.ITEM, changing=True),
+    Opcode.GETXATTR: Operation(Operations.getxattr, About.LOOK),
+    Opcode.LISTXATTR: Operation(Operations.listxattr, About.LOOK),
+    Opcode.REMOVEXATTR: Operation(Operations.removexattr, About.ITEM),
+    Opcode.FLUSH: Operation(Operations.flush, About.HANDLE, changing=True),
+    Opcode.OPENDIR: Operation(Operations.opendir, About.ITEM),
+    Opcode.READDIR: Operation(Operations.readdir, About.HANDLE),
+    Opcode.RELEASEDIR: Operation(Operations.releasedir, About.HANDLE),
+    Opcode.FSYNCDIR: Operation(Operations.fsyncdir, About.HANDLE),
+    Opcode.CREATE: Operation(Operations.create, About.ITEM, changing=True),
+    Opcode.INTERRUPT: Operation(Operations.interrupt, About.NONE),
+    Opcode.DESTROY: Operation(Operations.destroy, About.NONE),
+    Opcode.IOCTL: Operation(Operations.ioctl, About.NONE),
+    Opcode.BATCH_FORGET: Operation(Operations.forget_many, About.NONE),
+    Opcode.FALLOCATE: Operation(Operations.fallocate, About.HANDLE, changing=True),
+    Opcode.READDIRPLUS: Operation(Operations.readdirplus, About.HANDLE),
+    Opcode.RENAME2: Operation(Operations.rename, About.ITEM, changing=True),
+}
+
+
+_header_of: Final = ANSWER.pack
+#: As a structure's own class, without a call of Python.
+_new: Final[Any] = tuple.__new__
+
+
+class Answerer:
+    """Answers the requests of one thread.
+
+    ``lock``: the main lock.  ``users``: the only users who may use the mount, besides those who hold open files of
+    it; None: all.
+    """
+
+    def __init__(
+        self, session: Session, operations: Operations, lock: FairLock, users: tuple[int, ...] | None = None
+    ) -> None:
+        self._session = session
+        self._operations = operations
+        self._areas = operations.areas
+        self._handles = operations.areas.handles
+        self._lock = lock
+        self._users = users
+        self._pipe: tuple[int, int] | None = None
+        self._room = 0
+
+    def close(self) -> None:
+        """Close the pipe."""
+        if self._pipe is not None:
+            for end in self._pipe:
+                os.close(end)
+            self._pipe = None
+
+    def answer(self, request: RequestBuffer) -> None:
+        """Answer a request."""
+        header, found = request.header, None
+        try:
+            with self._lock:
+                found = self._answer_to(header, request.body)
+            if type(found) is Extent:
+                short = found.length < _LEAST_SPLICE
+                piece = os.pread(found.fd, found.length, found.offset) if short else b""
+                found = piece if short and len(piece) == found.length else self._sent(header.unique, found)
+        except (MalformedError, struct.error, OSError) as err:
+            logger.warning("a request cannot be answered: %s", err)
+            found = getattr(err, "errno", None) or errno.EIO
+        except Exception:  # the program must not wait for ever for an answer
+            logger.exception("internal error; please report it")
+            found = errno.EIO
+        if type(found) is bytes:
+            self._session.send(_header_of(ANSWER_SIZE + len(found), 0, header.unique), found)
+        elif type(found) is int:
+            self._session.send(_header_of(ANSWER_SIZE, -found, header.unique))
+
+    def _answer_to(self, header: Header, body: memoryview) -> bytes | Extent | int | None:
+        """Return the answer, or an errno.  Raises ``MalformedError``."""
+        operation = TABLE.get(header.opcode)  # type: ignore[call-overload]
+        if operation is None:
+            return errno.ENOSYS
+        method: Callable[..., bytes | Extent | int | None] = operation.method
+        about = operation.about
+        layout = REQUESTS[header.opcode]  # type: ignore[index]
+        asked = (
+            layout.parse(body) if layout.names or layout.rest else _new(layout.kind, layout.numbers.unpack_from(body))
+        )
+        if about is About.NONE:
+            return method(self._operations, None, header, asked)
+        if about is About.HANDLE:
+            if asked.handle == HELPERS:
+                return b""
+            place = self._handles.get(asked.handle)
+            if place is None:
+                return errno.EBADF
+        else:
+            if self._users is not None and header.user not in self._users and not _has_handle(header, asked):
+                return errno.EACCES
             try:
-                return method(self, area, *arguments, **named)
+                place = self._areas.enter(header.node, looking=about is About.LOOK)
             except (AsdffsError, OSError) as err:
-                raise self.refused(area, err) from err
-            finally:
-                area.tell_changes(wait=changing)
+                return self._refused(self._areas.root, err)
+        area = place.area
+        try:
+            return method(self._operations, place, header, asked)
+        except (AsdffsError, OSError) as err:
+            return self._refused(area, err)
+        finally:
+            if place.directory and about is not About.HANDLE:
+                self._areas.leave(place)
+            area.tell_changes(wait=operation.changing)
 
-    return call
+    def _refused(self, area: Area, error: AsdffsError | OSError) -> int:
+        """Return the errno for the program, and note everything but everyday results in the report of ``area``."""
+        if not isinstance(error, SILENT):
+            self._areas.refuse(area, error)
+        return errno_of(error) if isinstance(error, AsdffsError) else error.errno or errno.EIO
+
+    # -- sending --------------------------------------------------------------------
+
+    def _sent(self, unique: int, found: Extent) -> bytes | None:
+        """Send the bytes of an extent, or return them if they cannot be spliced.  Raises ``OSError``."""
+        spliced = found.length >= _LEAST_SPLICE and self._splice(unique, found)
+        return None if spliced else read_bytes(found)
+
+    def _splice(self, unique: int, found: Extent) -> bool:
+        """Let the kernel copy from the file to the answer; return False if it cannot and nothing was sent."""
+        try:
+            pipe = self._pipe or self._open_pipe()
+        except OSError:  # no file descriptors are left: copy the bytes instead
+            return False
+        if found.length + 2 * _PAGE > self._room:  # one page more for an unaligned offset, and one for the header
+            return False
+        total = ANSWER_SIZE + found.length
+        os.write(pipe[1], ANSWER.pack(total, 0, unique))
+        try:
+            if self._fill(pipe[1], found):
+                return os.splice(pipe[0], self._session.fd, total) == total
+        except OSError as err:
+            if err.errno in _UNWANTED:
+                self.close()  # and with it the bytes in the pipe
+                return True
+            logger.info("an answer could not be spliced: %s", err.strerror)
+        self.close()
+        return False
+
+    def _fill(self, end: int, found: Extent) -> bool:
+        """Fill the pipe; return False if the bytes ended early, because another program cut the file."""
+        filled = 0
+        while filled < found.length:
+            count = os.splice(found.fd, end, found.length - filled, offset_src=found.offset + filled)
+            if not count:
+                return False
+            filled += count
+        return True
+
+    def _open_pipe(self) -> tuple[int, int]:
+        self._pipe = os.pipe2(os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # without the right to a large pipe, keep the default size
+            fcntl.fcntl(self._pipe[1], fcntl.F_SETPIPE_SZ, _PIPE)
+        self._room = fcntl.fcntl(self._pipe[1], fcntl.F_GETPIPE_SZ)
+        return self._pipe
 
 
-def looking_path(method: PathMethod[S, P, R]) -> Callable[Concatenate[S, str, P], R]:
-    """Decorate as ``on_path``, for a request that does not open the document of a directory (``Areas.enter``)."""
-    return on_path(method, looking=True)
-
-
-def looking_node(method: NodeMethod[S, P, R]) -> Callable[Concatenate[S, Path, int | None, P], R]:
-    """Decorate as ``on_node``; otherwise as ``looking_path``."""
-    return on_node(method, looking=True)
-
-
-def changing_path(method: PathMethod[S, P, R]) -> Callable[Concatenate[S, str, P], R]:
-    """Decorate as ``on_path``, for a change that other programs shall see."""
-    return on_path(method, changing=True)
-
-
-def changing_node(method: NodeMethod[S, P, R]) -> Callable[Concatenate[S, Path, int | None, P], R]:
-    """Decorate as ``on_node``, for a change that other programs shall see."""
-    return on_node(method, changing=True)
-
-
-def changing_file(method: FileMethod[S, P, R]) -> Callable[Concatenate[S, P], R]:
-    """Decorate as ``on_file``, for a change that other programs shall see."""
-    return on_file(method, changing=True)
-
-
-def by_handle(method: FileMethod[S, P, R]) -> Callable[Concatenate[S, P], R]:
-    """Decorate as ``on_file``, if the handle is the first argument."""
-    return on_file(method, handle=0)
-
-
-def changing_by_handle(method: FileMethod[S, P, R]) -> Callable[Concatenate[S, P], R]:
-    """Decorate as ``by_handle``, for a change that other programs shall see."""
-    return on_file(method, handle=0, changing=True)
+def _has_handle(header: Header, asked: Any) -> bool:
+    """Return whether a request about an item comes through an open file: the kernel asks so before a read."""
+    return header.opcode == Opcode.GETATTR and bool(asked.flags & GETATTR_HANDLE)

@@ -37,6 +37,7 @@ class ArchiveContent:
         self.areas = Areas(
             ArchiveDirectory(files, self._documents, status, options.shown, site.loop), self._documents
         )
+        self._documents.ended = self.areas.ended
 
     def start(self) -> None:
         """Do nothing: each request looks for changes."""

@@ -1,22 +1,20 @@
-"""Chooses the FUSE binding, the Python package that calls libfuse.
+"""Chooses the FUSE binding, the Python package that loads libfuse, and lets libfuse mount and unmount.
 
-With libfuse 3 the first choice is mfusepy.  If only libfuse 2 is installed, it is fusepy.  Both run the same
-``operations`` on the same ``loop``; ``mending`` adds the features that they lack.  Used once per process.
+libfuse has the rights to do that: its helper fusermount is setuid root.  It does nothing else: the requests come to
+``session``.  With libfuse 3 the first choice is mfusepy.  If only libfuse 2 is installed, it is fusepy.
 """
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import ctypes
 import importlib
 import os
 from collections.abc import Callable, Iterator
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from typing import Any, Final, Literal, NamedTuple
 
 from asdffs.errors import MountError, UsageError
-from asdffs.mount.mending import mended2, mended3
-from asdffs.mount.session import Session, main_of
 
 BindingName = Literal["auto", "mfusepy", "fusepy"]
 
@@ -26,20 +24,25 @@ _LIBRARY_NAME: Final = "FUSE_LIBRARY_NAME"
 #: Names of the libraries for the dynamic linker.  libfuse 3 has the second name since 3.17.
 _LIBFUSE3: Final = ("libfuse3.so.3", "libfuse3.so.4")
 _LIBFUSE2: Final = ("libfuse.so.2",)
-#: fusepy decodes paths strictly, but lets us choose the encoding.  This one accepts all bytes.
-_PATH_ENCODING: Final = "asdffs_path"
+
+
+class Mounted(NamedTuple):
+    """A mount.  ``fd``: the file descriptor of /dev/fuse.  ``unmount()`` unmounts, if that was not done."""
+
+    fd: int
+    unmount: Callable[[], None]
 
 
 class Binding(NamedTuple):
     """A usable FUSE binding, on version ``libfuse`` of the library.
 
-    ``run(operations, mountpoint, serve, **options)`` mounts, calls ``serve(session)``, unmounts and returns.
+    ``mount(mountpoint, options)`` returns a ``Mounted``.  It raises ``MountError`` after libfuse has said why.
     """
 
     name: str
     libfuse: str
     libfuse2: bool
-    run: Callable[..., Any]
+    mount: Callable[[str, list[str]], Mounted]
 
 
 def load_binding(wanted: BindingName = "auto") -> Binding:
@@ -80,26 +83,30 @@ def describe_binding(wanted: BindingName = "auto") -> str:
     return f"{binding.name} {metadata.version(binding.name)}, libfuse {binding.libfuse}"
 
 
-def _libfuse_version(library: Any) -> str:
-    """Return the version of the library.  libfuse 2 has only two digits: 29 means 2.9."""
-    if hasattr(library, "fuse_pkgversion"):
-        library.fuse_pkgversion.restype = ctypes.c_char_p
-        return str(library.fuse_pkgversion().decode())
-    major, minor = divmod(int(library.fuse_version()), 10)
-    return f"{major}.{minor}"
-
-
 def _load_mfusepy() -> Binding:
     with _library(*_LIBFUSE3, *_LIBFUSE2):  # if both are installed, mfusepy would prefer libfuse 2
         module: Any = importlib.import_module("mfusepy")
-    libfuse2 = module.fuse_version_major == 2
-    base = mended2(module, "_fuse_2") if libfuse2 else mended3(module)
+    return _binding("mfusepy", module._libfuse)
 
-    def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:
-        module.fuse_main_real = main_of(module._libfuse._name, libfuse2=libfuse2, serve=serve)
-        base(operations, mountpoint, foreground=True, nothreads=True, **options)
 
-    return Binding("mfusepy", _libfuse_version(module._libfuse), libfuse2, run)
+def _load_fusepy() -> Binding:
+    with _library(*_LIBFUSE2):
+        module: Any = importlib.import_module("fuse")
+    return _binding("fusepy", module._libfuse)
+
+
+def _binding(name: str, loaded: Any) -> Binding:
+    library = ctypes.CDLL(loaded._name)  # with argument types of its own
+    libfuse2 = not hasattr(library, "fuse_session_mount")
+    return Binding(name, _version(library), libfuse2, (_mounter2 if libfuse2 else _mounter3)(library))
+
+
+def _version(library: ctypes.CDLL) -> str:
+    """Return the version of the library.  libfuse 2 has only two digits: 29 means 2.9."""
+    if hasattr(library, "fuse_pkgversion"):
+        return str(_declared(library, "fuse_pkgversion", c_char_p)().decode())
+    major, minor = divmod(int(library.fuse_version()), 10)
+    return f"{major}.{minor}"
 
 
 @contextlib.contextmanager
@@ -128,44 +135,64 @@ def _can_load(name: str) -> bool:
     return True
 
 
-def _load_fusepy() -> Binding:
-    with _library(*_LIBFUSE2):
-        module: Any = importlib.import_module("fuse")
-    base = mended2(module)
-    codecs.register(_find_path_encoding)
-
-    def run(operations: Any, mountpoint: str, serve: Callable[[Session], None], **options: Any) -> None:
-        module._libfuse.fuse_main_real = main_of(module._libfuse._name, libfuse2=True, serve=serve)
-        base(_Called(operations), mountpoint, foreground=True, nothreads=True, encoding=_PATH_ENCODING, **options)
-
-    version = _libfuse_version(module._libfuse)
-    return Binding("fusepy", version, libfuse2=True, run=run)
+# -- mounting -------------------------------------------------------------------
 
 
-def _find_path_encoding(name: str) -> codecs.CodecInfo | None:
-    if name != _PATH_ENCODING:
-        return None
+class _Arguments(ctypes.Structure):
+    """``struct fuse_args``."""
 
-    def encode(text: str, errors: str = "") -> tuple[bytes, int]:
-        return text.encode("utf-8", "surrogateescape"), len(text)
-
-    def decode(raw: Any, errors: str = "") -> tuple[str, int]:
-        return bytes(raw).decode("utf-8", "surrogateescape"), len(raw)
-
-    return codecs.CodecInfo(encode, decode, name=_PATH_ENCODING)
+    _fields_ = (("argc", c_int), ("argv", POINTER(c_char_p)), ("allocated", c_int))
 
 
-class _Called:
-    """Makes ``operations`` callable for fusepy, which calls ``operations(name, *arguments)``.
+def _arguments(options: list[str]) -> _Arguments:
+    words = [b"asdffs", *(os.fsencode(word) for option in options for word in ("-o", option))]
+    return _Arguments(len(words), (c_char_p * len(words))(*words), 0)
 
-    ``Operations`` itself is not callable, because mfusepy warns about callable objects.
-    """
 
-    def __init__(self, operations: Any) -> None:
-        self._operations = operations
+def _refused(mountpoint: str) -> MountError:
+    return MountError("FUSE refused the mount; see the message above", path=mountpoint)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._operations, name)
 
-    def __call__(self, name: str, *arguments: Any) -> Any:
-        return getattr(self._operations, name)(*arguments)
+def _mounter3(library: ctypes.CDLL) -> Callable[[str, list[str]], Mounted]:
+    create = "fuse_session_new" if hasattr(library, "fuse_session_new") else "fuse_session_new_30"
+    new = _declared(library, create, c_void_p, POINTER(_Arguments), c_void_p, c_size_t, c_void_p)
+    attach = _declared(library, "fuse_session_mount", c_int, c_void_p, c_char_p)
+    number = _declared(library, "fuse_session_fd", c_int, c_void_p)
+    detach = _declared(library, "fuse_session_unmount", None, c_void_p)
+    destroy = _declared(library, "fuse_session_destroy", None, c_void_p)
+
+    def mount(mountpoint: str, options: list[str]) -> Mounted:
+        operations = ctypes.create_string_buffer(8)  # of size 0: libfuse calls none
+        session = new(byref(_arguments(options)), operations, 0, None)
+        if not session or attach(session, os.fsencode(mountpoint)) != 0:
+            if session:
+                destroy(session)
+            raise _refused(mountpoint)
+
+        def unmount() -> None:
+            detach(session)
+            destroy(session)
+
+        return Mounted(number(session), unmount)
+
+    return mount
+
+
+def _mounter2(library: ctypes.CDLL) -> Callable[[str, list[str]], Mounted]:
+    attach = _declared(library, "fuse_mount", c_void_p, c_char_p, POINTER(_Arguments))
+    number = _declared(library, "fuse_chan_fd", c_int, c_void_p)
+    detach = _declared(library, "fuse_unmount", None, c_char_p, c_void_p)
+
+    def mount(mountpoint: str, options: list[str]) -> Mounted:
+        channel = attach(os.fsencode(mountpoint), byref(_arguments(options)))
+        if not channel:
+            raise _refused(mountpoint)
+        return Mounted(number(channel), lambda: detach(os.fsencode(mountpoint), channel))
+
+    return mount
+
+
+def _declared(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(library, name)
+    function.restype, function.argtypes = result, arguments
+    return function

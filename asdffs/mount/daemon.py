@@ -21,14 +21,14 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from asdffs import interrupts
 from asdffs.allocator import COLLECTIONS, give_back, own_process
 from asdffs.document import preloading
 from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.places import Places
-from asdffs.errors import MountError
+from asdffs.mount.answering import Answerer
 from asdffs.mount.binding import Binding
 from asdffs.mount.content import Content, Site
-from asdffs.mount.direct import Direct
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
@@ -97,31 +97,17 @@ def serve(
         site.dropper.stop()
         outcome.append(content.end())
 
-    operations = Operations(
-        content.areas,
-        site.loop,
-        is_helper=site.dropper.is_helper,
-        shared=site.options.allow_other,
-        ready=started,
-        ended=ended,
-    )
-
-    def served(session: Session) -> None:
-        site.loop.serve(session, lambda: Direct(session.fd, operations))
-
+    operations = Operations(content.areas, site.loop, site.dropper.is_helper)
+    users = (0, os.getuid()) if site.options.allow_root else None
+    mounted = binding.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=binding.libfuse2))
     try:
-        binding.run(
-            operations,
-            site.mountpoint,
-            served,
-            **fuse_options(site.options, content.path, libfuse2=binding.libfuse2),
-        )
-    except RuntimeError as err:
-        raise MountError(
-            f"FUSE refused the mount (status {err}); see the message above", path=site.mountpoint
-        ) from err
-    if not outcome:  # a signal came before libfuse had the first request, so it did not call ``destroy``
-        outcome.append(content.end())
+        session = Session(mounted.fd)
+        session.begin(f"libfuse {binding.libfuse}", interrupts.is_noted)
+        site.loop.post(started)
+        site.loop.serve(session, lambda: Answerer(session, operations, site.loop.lock, users))
+    finally:
+        mounted.unmount()
+    ended()
     aborted = any(watchdog.aborted for watchdog in watchdogs)
     _conclude(content, _told_of_abort(outcome[0]) if aborted else outcome[0])
 
@@ -168,7 +154,7 @@ def site_of(mountpoint: str, options: MountOptions, places: Places, binding: Bin
     """Return the site for content at ``mountpoint``, an absolute path."""
     note: dict[str, Any] = {"pid": os.getpid(), "mountpoint": mountpoint, "binding": binding.name}
     more = {"namespace": pid_namespace(), "log": options.log or places.log, "report": places.report}
-    return Site(mountpoint, options, loop, Notifications(loop.forget_inode), PageDropper(), note, note | more)
+    return Site(mountpoint, options, loop, Notifications(loop.forget_attributes), PageDropper(), note, note | more)
 
 
 def _watched(site: Site) -> Watchdog:

@@ -37,6 +37,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
     errors.SpoolFullError: errno.ENOSPC,
     errors.ReadOnlyError: errno.EROFS,
     errors.NoSuchNameError: errno.ENOENT,
+    errors.GoneError: errno.ESTALE,
     errors.NameExistsError: errno.EEXIST,
     errors.NameRefusedError: errno.EINVAL,
     errors.NameTooLongError: errno.ENAMETOOLONG,
@@ -60,6 +61,7 @@ ERRNO: Final[dict[type[errors.AsdffsError], int]] = {
 #: Everyday results such as ENOENT.  They are not refusals, so they are neither logged nor shown.
 SILENT: Final = (
     errors.NoSuchNameError,
+    errors.GoneError,
     errors.NameTooLongError,
     errors.NoAttributeError,
     errors.NameExistsError,

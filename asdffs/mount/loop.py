@@ -12,8 +12,6 @@ Rules:
 3. ``alone`` is true for a leader while no other thread answers a request.  Only then may an answer refer to bytes of
    the file (an extent), because nothing can move them before it is sent.
 
-libfuse may hold up a request itself, by its locks on paths.  The thread then counts as busy as well, and the next
-idle thread takes the lead.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ from typing import Final
 from asdffs import interrupts
 from asdffs.mount.caller import is_dying
 from asdffs.mount.fair_lock import FairLock
-from asdffs.mount.request import FUSE_WRITE, opcode_of, process_of
-from asdffs.mount.request_queue import SIGNALS, RequestQueue, Shortcut
+from asdffs.mount.protocol import Opcode
+from asdffs.mount.request_queue import SIGNALS, RequestQueue, Worker
 from asdffs.mount.session import RequestBuffer, Session
 
 logger = logging.getLogger(__name__)
@@ -69,22 +67,26 @@ class Loop:
         self._stopping = False
         self._posting = 0
         self._looked: dict[int, float] = {}
-        self._new_shortcut: Callable[[], Shortcut]
+        self._new_worker: Callable[[], Worker]
 
     @property
     def alone(self) -> bool:
         """Whether no other thread works on a request, or can start one before this thread's answer is sent."""
         return len(self._answering) <= 1 and not self._posting and self._leader == threading.get_ident()
 
-    @property
-    def request(self) -> memoryview:
-        """The bytes of the request that this thread is answering; module ``request`` decodes them."""
-        return self._answering[threading.get_ident()].request
+    def interrupt(self, unique: int) -> None:
+        """Record that the program of a request got a signal: its thread soon asks whether the program is dying.
 
-    def forget_inode(self, inode: int) -> bool:
+        A request that is not being answered is ignored.  A signal that does not kill changes nothing.
+        """
+        for buffer in list(self._answering.values()):
+            if buffer.header.unique == unique:
+                buffer.interrupted = True
+
+    def forget_attributes(self, node: int) -> bool:
         """See ``Session``.  Never called by a thread of the loop, which the kernel may be waiting for."""
         session = self._session
-        return session is not None and session.forget_inode(inode)
+        return session is not None and session.forget_attributes(node)
 
     @property
     def device(self) -> int:
@@ -162,11 +164,11 @@ class Loop:
         me = threading.get_ident()
         if self.stopping:
             return False
-        now = time.monotonic()
-        if me not in self._answering or now - self._looked.setdefault(me, now) < _LOOK:
+        now, request = time.monotonic(), self._answering.get(me)
+        if request is None or (now - self._looked.setdefault(me, now) < _LOOK and not request.interrupted):
             return True
-        self._looked[me] = now
-        return not is_dying(process_of(self.request))
+        self._looked[me], request.interrupted = now, False
+        return not is_dying(request.header.process)
 
     def _change_waiting(self, change: int, *, soon: bool = False) -> None:
         with self._state:
@@ -179,12 +181,12 @@ class Loop:
 
     # -- serving ------------------------------------------------------------
 
-    def serve(self, session: Session, new_shortcut: Callable[[], Shortcut]) -> None:
+    def serve(self, session: Session, new_worker: Callable[[], Worker]) -> None:
         """Serve until the mount is gone or a signal ends it.  Runs in the main thread.
 
-        ``new_shortcut``: makes a ``Shortcut`` for one thread.
+        ``new_worker``: makes a ``Worker`` for one thread.
         """
-        self._new_shortcut = new_shortcut
+        self._new_worker = new_worker
         self._queue = RequestQueue(session)
         self._session = session
         interval = sys.getswitchinterval()
@@ -201,11 +203,11 @@ class Loop:
 
     def _work(self, queue: RequestQueue) -> None:
         """Lead or be idle, until the end.  Each thread runs this."""
-        shortcut = self._new_shortcut()
+        worker = self._new_worker()
         try:
-            self._serve_requests(self._serving, queue, shortcut)
+            self._serve_requests(self._serving, queue, worker)
         finally:
-            shortcut.close()
+            worker.close()
 
     @property
     def _serving(self) -> Session:
@@ -213,27 +215,26 @@ class Loop:
             raise RuntimeError("the loop does not serve a session")
         return self._session
 
-    def _serve_requests(self, session: Session, queue: RequestQueue, shortcut: Shortcut) -> None:
+    def _serve_requests(self, session: Session, queue: RequestQueue, worker: Worker) -> None:
         poller, me, busy, buffer = queue.poller(), threading.get_ident(), False, RequestBuffer()
         while self._lead(me):
             if self._calls:
                 self._run_calls()
             elif queue.take(buffer, busy=busy):
-                self._answer(session, buffer, shortcut, me)
+                self._answer(buffer, worker, me)
                 busy = True
-            elif session.exited():
+            elif session.gone:
                 self.stop()
             else:
                 busy = False
                 if not queue.wait(poller):
                     self.stop()
 
-    def _answer(self, session: Session, buffer: RequestBuffer, shortcut: Shortcut, me: int) -> None:
+    def _answer(self, buffer: RequestBuffer, worker: Worker, me: int) -> None:
         self._busy_since = buffer.since = time.monotonic()
         self._answering[me] = buffer
         try:
-            if not shortcut.answer(buffer.request):
-                session.process(buffer)
+            worker.answer(buffer)
         finally:
             del self._answering[me]
             if self._looked:
@@ -272,7 +273,7 @@ class Loop:
         buffer = self._answering.get(self._leader)
         if buffer is None or self._parked[self._leader]:
             return False
-        return opcode_of(buffer.request) == FUSE_WRITE
+        return buffer.header.opcode == Opcode.WRITE
 
     def _take_lead(self, me: int) -> None:
         """Make this thread the leader, which keeps the lead until it is busy.  The caller holds ``_state``."""

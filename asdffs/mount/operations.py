@@ -1,18 +1,18 @@
-"""The FUSE operations: decode a request, call the area that it is about, encode the answer or the errno.
+"""The FUSE operations: one method for each opcode of ``protocol``.
 
-An area is a document, or the directory of an archive (``vfs/areas``).  Any thread of the loop calls the methods; each
-takes the main lock.  Paths are absolute within the mount, or None if there is a handle.  Sizes and offsets are in
-bytes, times in ns.
+A method gets the request and its structure, finds the item and its area (``vfs/areas``), calls it, and returns the
+answer: bytes, an extent of a file, or None for requests that have no answer.  Errors become errno in ``answering``.
+The caller holds the main lock.
 """
 
 from __future__ import annotations
 
 import errno
-import logging
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from asdffs.errors import (
     ForeignAttributeError,
@@ -20,361 +20,360 @@ from asdffs.errors import (
     NotPermittedError,
     NotSupportedError,
 )
-from asdffs.mount.answering import (
-    Answers,
-    Path,
-    by_handle,
-    changing_by_handle,
-    changing_file,
-    changing_node,
-    changing_path,
-    looking_node,
-    looking_path,
-    on_file,
-    on_node,
-    on_path,
-)
+from asdffs.mount import protocol, structures
 from asdffs.mount.caller import was_killed
+from asdffs.mount.encoding import KINDS, NO_ENTRY, directory_entry, fitting, status, times_of, without_kinds
 from asdffs.mount.loop import Loop
 from asdffs.mount.options import KEPT_SECONDS
-from asdffs.mount.permissions import may_open
-from asdffs.mount.request import (
-    FUSE_RENAME,
-    FUSE_RENAME2,
-    inode_of,
-    is_mapped_write,
-    opcode_of,
-    process_of,
-    rename_target_of,
-    user_of,
+from asdffs.mount.protocol import (
+    ATTRIBUTES_ANSWER,
+    ENTRY_ANSWER,
+    OPEN_ANSWER,
+    STATISTICS_ANSWER,
+    WRITE_ANSWER,
+    OpenFlag,
+    SetFlag,
 )
+from asdffs.mount.structures import Header, OpenAnswer, StatisticsAnswer
 from asdffs.storage.backend import Extent, read_bytes
-from asdffs.vfs.areas import Area, Areas, Place, document_of
+from asdffs.vfs.areas import Areas, check_same, document_of
 from asdffs.vfs.attributes import Attributes, User
-from asdffs.vfs.namespace import is_hidden
+from asdffs.vfs.inodes import Place
 
-logger = logging.getLogger(__name__)
-
-_RENAME_NOREPLACE = 1
+_RENAME_NOREPLACE: Final = 1
 # linux/falloc.h: KEEP_SIZE; with it PUNCH_HOLE; ZERO_RANGE
-FALLOC_KEEP_SIZE = 0x01
-_FALLOCATE_MODES = FALLOC_KEEP_SIZE | 0x02 | 0x10
-_NAME_MAX = 255
+FALLOC_KEEP_SIZE: Final = 0x01
+_FALLOCATE_MODES: Final = FALLOC_KEEP_SIZE | 0x02 | 0x10
+_NAME_MAX: Final = 255
+_USER_ATTRIBUTES: Final = "user."
+#: The handle of all opens by helpers of ``dropper``.
+HELPERS: Final = (1 << 64) - 1
+#: For how long the kernel may keep names, and attributes that it can be told about, in seconds and ns.
+_KEPT: Final = divmod(int(KEPT_SECONDS * 10**9), 10**9)
+#: Attributes that may change unnoticed, and all while other threads answer requests: they could be old already.
+_NOT_KEPT: Final = (0, 0)
+_entry_of: Final = ENTRY_ANSWER.numbers.pack
+_attributes_of: Final = ATTRIBUTES_ANSWER.numbers.pack
+_written: Final = WRITE_ANSWER.numbers.pack
+
+Answer = bytes | Extent | None
 
 
-class Operations(Answers):
+class Operations:
     """The operations of one mount.
 
-    ``is_helper(pid)``: whether a process is a helper of ``dropper``.  ``shared``: other users may use the mount.
-    ``ready`` is called when the loop serves requests, ``ended`` after the unmount.
+    ``is_helper(pid)``: whether a process is a helper of ``dropper``.
     """
 
-    use_ns = True
-    # Requests on open files come without a path: the path may be gone, and so libfuse does not lock it.
-    flag_nullpath_ok = 1
-    flag_nopath = 1
-    # A program may set only one of the two times (for libfuse 2; libfuse 3 always allows it).
-    flag_utime_omit_ok = 1
+    def __init__(self, areas: Areas, loop: Loop, is_helper: Callable[[int], bool]) -> None:
+        self.areas = areas
+        self._loop = loop
+        self._is_helper = is_helper
 
-    def __init__(
-        self,
-        areas: Areas,
-        loop: Loop,
-        *,
-        is_helper: Callable[[int], bool],
-        shared: bool = False,
-        ready: Callable[[], None],
-        ended: Callable[[], None],
-    ) -> None:
-        super().__init__(areas, loop)
-        self.configuration: Any = None  # that of libfuse 3, which reads it at every answer
-        self.is_helper = is_helper
-        self._shared = shared
-        self._ready = ready
-        self._ended = ended
+    # -- items ----------------------------------------------------------------------
 
-    def init(self, path: str) -> None:
-        """Post ``ready``: libfuse answers the kernel right after this callback."""
-        self.loop.post(self._ready)
+    def lookup(self, place: Place, header: Header, asked: structures.Name) -> Answer:
+        """Return the entry of a directory."""
+        return self._entry(place, *place.area.lookup(place.item, asked.name))
 
-    def destroy(self, path: str) -> None:
-        """Finish the file, because the mount is gone."""
-        self._ended()
+    def _entry(self, place: Place, item: Any, shown: Attributes) -> bytes:
+        """Return the answer about an entry of the directory ``place``: a number, and attributes."""
+        number = self.areas.inodes.give(place, item)
+        kept = _KEPT if shown.steady and self._loop.alone else _NOT_KEPT
+        return _entry_of(number, 0, _KEPT[0], kept[0], _KEPT[1], kept[1]) + status(shown)
 
-    @looking_node
-    def getattr(self, place: Place, fh: int | None = None) -> Attributes:
-        """Return the attributes, and choose whether the kernel may cache them.
+    def forget(self, place: None, header: Header, asked: structures.Forget) -> None:
+        """The kernel forgets an item."""
+        self.areas.forget(header.node, asked.lookups)
 
-        The choice holds for the answer to this request, because libfuse reads its configuration afterwards.  While
-        other threads answer requests, nothing is cached.
-        """
-        return self._shown(place.area.attributes(place.path, fh, inode=inode_of(self.loop.request)))
+    def forget_many(self, place: None, header: Header, asked: structures.BatchForget) -> None:
+        """The kernel forgets several items."""
+        for number, count in protocol.pairs(asked):
+            self.areas.forget(number, count)
 
-    def _shown(self, shown: Attributes) -> Attributes:
-        if self.configuration is not None:
-            self.configuration.attr_timeout = KEPT_SECONDS if shown.steady and self.loop.alone else 0
-        return shown
+    def getattr(self, place: Place, header: Header, asked: structures.GetAttributes) -> Answer:
+        """Return attributes."""
+        handle = asked.handle if asked.flags & protocol.GETATTR_HANDLE else None
+        shown = place.area.attributes(place.item, handle)
+        place.since = time.monotonic()
+        kept = _KEPT if shown.steady and self._loop.alone else _NOT_KEPT
+        return _attributes_of(*kept) + status(shown)
 
-    @on_path
-    def opendir(self, place: Place) -> int:
-        """Open a directory and return the number of the handle."""
-        return self.areas.opened(place.area, place.area.opendir(place.path))
+    def setattr(self, place: Place, header: Header, asked: structures.SetAttributes) -> Answer:
+        """Set mode, owner, size and times; return the attributes."""
+        vfs, item, valid = document_of(place), place.item, asked.valid
+        handle = asked.handle if valid & SetFlag.HANDLE else None
+        if valid & SetFlag.MODE:
+            vfs.metadata.chmod(item, stat.S_IMODE(asked.mode))
+        if valid & (SetFlag.UID | SetFlag.GID):
+            vfs.metadata.chown(
+                item, asked.user if valid & SetFlag.UID else -1, asked.group if valid & SetFlag.GID else -1
+            )
+        if valid & SetFlag.KILL_PRIVILEGES:
+            vfs.metadata.drop_privileges(item)
+        if valid & SetFlag.SIZE:
+            vfs.truncate(item, asked.size, handle)
+        if valid & (SetFlag.ATIME | SetFlag.MTIME):
+            vfs.metadata.utimens(item, *times_of(asked))
+        return _attributes_of(*_NOT_KEPT) + status(vfs.attributes(item, handle))
 
-    @on_file
-    def readdir(self, area: Area, path: Path, fh: int) -> list[str]:
-        """Return all names of an open directory."""
-        return list(area.entries_from(fh, 0))
-
-    @by_handle
-    def readdir_from(self, area: Area, fh: int, start: int) -> Iterator[str]:
-        """Return the names of an open directory from entry ``start``.  They do not change during one listing."""
-        return area.entries_from(fh, start)
-
-    @by_handle
-    def number_of(self, area: Area, fh: int, name: str) -> int:
-        """Return the inode number of an entry of an open directory; 0 if unknown."""
-        return area.number_of(fh, name)
-
-    @by_handle
-    def kinds_from(self, area: Area, fh: int, start: int) -> Iterator[tuple[bytes, int, int]] | None:
-        """Return the names of an open directory, each with the type bits of its mode and its inode number.
-
-        None: the area lists it with attributes (``readdir_plus``).
-        """
-        return area.kinds_from(fh, start)
-
-    def directory_at(self, fh: int, name: bytes, number: int) -> Attributes | None:
-        """Return the attributes of a directory in a listing by ``kinds_from``; None if they are unknown.
-
-        Called for each entry, and without the main lock, because it looks at nothing but the disk.
-        """
-        shown = self.areas.handles[fh].directory_at(fh, name, number)
-        return None if shown is None else self._shown(shown)
-
-    def readdir_plus(self, fh: int, start: int) -> Iterator[tuple[str, Attributes | None]]:
-        """Yield the names from entry ``start``, each with its attributes or None if they are unknown.
-
-        Each entry is made after libfuse has taken the one before it, because libfuse reads then whether the kernel
-        may cache the attributes.
-        """
-        for name in self.readdir_from(fh, start):
-            try:
-                yield name, self._entry(fh, name)
-            except OSError:  # a program that asks for this entry gets the error then
-                yield name, None
-
-    @by_handle
-    def _entry(self, area: Area, fh: int, name: str) -> Attributes | None:
-        shown = area.entry_attributes(fh, name)
-        return None if shown is None else self._shown(shown)
-
-    @on_file
-    def releasedir(self, area: Area, path: Path, fh: int) -> None:
-        """Close a directory."""
-        area.closedir(fh)
-        self.areas.closed(fh)
-
-    @on_path
-    def readlink(self, place: Place) -> str:
+    def readlink(self, place: Place, header: Header, asked: structures.Nothing) -> Answer:
         """Return the target of a symbolic link."""
-        return place.area.readlink(place.path)
+        return os.fsencode(place.area.readlink(place.item))
 
-    @on_path
-    def open(self, place: Place, flags: int) -> int:
-        """Open a file; return the number of the handle.
+    def statfs(self, place: Place, header: Header, asked: structures.Nothing) -> Answer:
+        """Return the statistics of the file system that holds the bytes."""
+        found = os.statvfs(place.area.stored_in)
+        free = found.f_bfree, found.f_bavail, found.f_files, found.f_ffree
+        return STATISTICS_ANSWER.pack(
+            StatisticsAnswer(found.f_blocks, *free, found.f_bsize, _NAME_MAX, found.f_frsize)
+        )
 
-        O_TRUNC arrives here on libfuse 3, and as a separate truncate on libfuse 2.
-        """
-        write = flags & os.O_ACCMODE != os.O_RDONLY
-        inode, cut = inode_of(self.loop.request), bool(flags & os.O_TRUNC)
-        self._check(place, flags)  # before it is cut
-        handle = place.area.open(place.path, write=write, truncate=cut, inode=inode)
-        try:
-            self._check(place, flags, handle)
-        except PermissionError:
-            place.area.release(handle)
-            raise
-        return self.areas.opened(place.area, handle)
+    # -- names ----------------------------------------------------------------------
 
-    def _check(self, place: Place, flags: int, handle: int | None = None) -> None:
-        """Raise ``PermissionError`` if the program may not open the file, in a mount for other users."""
-        if self._shared:
-            shown = place.area.attributes(place.path, handle)
-            if not may_open(shown, self._user, process_of(self.loop.request), flags):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place.path)
-
-    @property
-    def _user(self) -> User:
-        return User(*user_of(self.loop.request))
-
-    def is_direct(self, fh: int) -> bool:
-        """Return whether the kernel must not cache pages that are read through ``fh``."""
-        return self.areas.handles[fh].is_direct(fh)
-
-    @changing_path
-    def create(self, place: Place, mode: int, fi: Any = None) -> int:
-        """Create and open a file; return the number of the handle."""
-        return self.areas.opened(place.area, place.document.create(place.path, mode, self._user))
-
-    @on_file
-    def read(self, area: Area, path: Path, size: int, offset: int, fh: int) -> bytes | Extent:
-        """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""
-        found = area.read(fh, offset, size)
-        return found if self.loop.alone else read_bytes(found)
-
-    @changing_file
-    def write(self, area: Area, path: Path, data: memoryview, offset: int, fh: int) -> int:
-        """Write all of ``data``, which is valid during the call; return its length."""
-        return document_of(area).write(fh, offset, data, mapped=is_mapped_write(self.loop.request))
-
-    @changing_by_handle
-    def overwrite(self, area: Area, fh: int, offset: int, data: memoryview) -> bool:
-        """Write through the fast path; return False and do nothing if there is none (``vfs/fast_paths``)."""
-        return document_of(area).overwrite(fh, offset, data)
-
-    def truncate(self, path: Path, length: int, fh: int | None = None) -> None:
-        """Set the size."""
-        self._truncate(path, fh, length)
-
-    @changing_node
-    def _truncate(self, place: Place, fh: int | None, length: int) -> None:
-        place.document.truncate(place.path, length, fh)
-
-    @changing_file
-    def flush(self, area: Area, path: Path, fh: int) -> None:
-        """Handle the close of a file descriptor.  This is the moment at which a save is committed or rejected."""
-        area.flush(fh, killed=area.is_dirty(fh) and was_killed(process_of(self.loop.request)))
-
-    def is_clean(self, fh: int) -> bool:
-        """Return whether no program wrote through ``fh`` since its last flush, so that a flush has no effect."""
-        return not self.areas.handles[fh].is_dirty(fh)
-
-    @changing_file
-    def fsync(self, area: Area, path: Path, datasync: int, fh: int) -> None:
-        """Make one file durable."""
-        area.fsync(fh)
-
-    @on_file
-    def fsyncdir(self, area: Area, path: Path, datasync: int, fh: int) -> None:
-        """Finish the files of the area if ``fh`` is its root (``sync MNT``).  Else there is nothing to sync."""
-        if area.is_root(fh):
-            area.finish()
-
-    @on_file
-    def release(self, area: Area, path: Path, fh: int) -> None:
-        """Close a handle after its last file descriptor."""
-        try:
-            area.release(fh)
-        finally:
-            self.areas.closed(fh)
-
-    @on_path
-    def mkdir(self, place: Place, mode: int) -> None:
-        """Create a directory."""
-        place.document.names.mkdir(place.path, mode, self._user)
-
-    @on_path
-    def mknod(self, place: Place, mode: int, dev: int) -> None:
+    def mknod(self, place: Place, header: Header, asked: structures.MakeNode) -> Answer:
         """Raise ``EPERM``: ``create`` makes regular files, and there are no other kinds."""
         raise NotPermittedError("only regular files, directories and symbolic links can be created here")
 
-    @on_path
-    def rmdir(self, place: Place) -> None:
-        """Remove an empty directory."""
-        place.document.names.rmdir(place.path)
+    def mkdir(self, place: Place, header: Header, asked: structures.MakeDirectory) -> Answer:
+        """Create a directory."""
+        vfs = document_of(place)
+        node = vfs.names.mkdir(place.item, asked.name, asked.mode, User(header.user, header.group))
+        return self._entry(place, node, vfs.attributes(node))
 
-    @changing_path
-    def unlink(self, place: Place) -> None:
+    def symlink(self, place: Place, header: Header, asked: structures.Symlink) -> Answer:
+        """Create a symbolic link."""
+        vfs = document_of(place)
+        node = vfs.names.symlink(place.item, asked.name, asked.target, User(header.user, header.group))
+        return self._entry(place, node, vfs.attributes(node))
+
+    def link(self, place: Place, header: Header, asked: structures.Link) -> Answer:
+        """Give a file an additional name."""
+        vfs, other = document_of(place), self.areas.enter(asked.node)
+        try:
+            check_same(place, other)
+            vfs.names.link(other.item, place.item, asked.name)
+            return self._entry(place, other.item, vfs.attributes(other.item))
+        finally:
+            self.areas.leave(other)
+
+    def unlink(self, place: Place, header: Header, asked: structures.Name) -> Answer:
         """Remove a name."""
-        place.document.names.unlink(place.path)
+        document_of(place).names.unlink(place.item, asked.name)
+        return b""
 
-    @changing_path
-    def rename(self, place: Place, new: str, flags: int = 0) -> None:
+    def rmdir(self, place: Place, header: Header, asked: structures.Name) -> Answer:
+        """Remove an empty directory."""
+        document_of(place).names.rmdir(place.item, asked.name)
+        return b""
+
+    def rename(self, place: Place, header: Header, asked: structures.Rename | structures.Rename2) -> Answer:
         """Rename within one document.  RENAME_NOREPLACE is the only supported flag."""
+        flags = asked.flags if isinstance(asked, structures.Rename2) else 0
         if flags & ~_RENAME_NOREPLACE:
             raise NameRefusedError("exchanging names and whiteouts are not supported")
-        names, target = place.document.names, self.areas.within(place, new)
-        if is_hidden(target):
-            names.hide(place.path, target, replaced=self._is_replacing())
-            return
-        names.rename(place.path, target, replace=not flags)
+        vfs, target = document_of(place), self.areas.enter(asked.directory)
+        try:
+            check_same(place, target)
+            became = vfs.names.rename(place.item, asked.name, target.item, asked.new_name, replace=not flags)
+            if became is not None:
+                self.areas.inodes.become(*became)
+        finally:
+            self.areas.leave(target)
+        return b""
 
-    def _is_replacing(self) -> bool:
-        """Return whether libfuse hides a file because it is being replaced, and not because it is unlinked."""
-        if opcode_of(self.loop.request) not in (FUSE_RENAME, FUSE_RENAME2):
+    # -- directories ------------------------------------------------------------------
+
+    def opendir(self, place: Place, header: Header, asked: structures.Open) -> Answer:
+        """Open a directory."""
+        return OPEN_ANSWER.pack(OpenAnswer(self.areas.opened(place, place.area.opendir(place.item)), 0))
+
+    def readdir(self, place: Place, header: Header, asked: structures.Read) -> Answer:
+        """Return the entries of an open directory from ``asked.offset`` on, as many as fit."""
+        return self._listed(place, asked, self._plain, lambda entry: None)
+
+    def readdirplus(self, place: Place, header: Header, asked: structures.Read) -> Answer:
+        """Return the same with the attributes that are known, so that the kernel need not ask for them."""
+        return self._listed(place, asked, self._with_attributes, self._take_back)
+
+    @staticmethod
+    def _listed(
+        place: Place,
+        asked: structures.Read,
+        entries: Callable[[Place, int, int], Iterator[bytes]],
+        take_back: Callable[[bytes], object],
+    ) -> bytes:
+        found, room = [], asked.size
+        for entry in entries(place, asked.handle, asked.offset):
+            room -= len(entry)
+            if room < 0:
+                take_back(entry)
+                break
+            found.append(entry)
+        return b"".join(found)
+
+    def _take_back(self, entry: bytes) -> None:
+        """Forget what did not fit into an answer."""
+        number = protocol.number_in(entry)
+        if number:
+            self.areas.forget(number, 1)
+
+    def _plain(self, place: Place, handle: int, start: int) -> Iterator[bytes]:
+        area = place.area
+        kinds = area.kinds_from(handle, start)
+        if kinds is None:
+            names = area.entries_from(handle, start)
+            kinds = ((os.fsencode(name), 0, area.number_of(handle, name)) for name in names)
+        for position, (name, mode, number) in enumerate(kinds, start + 1):
+            yield directory_entry(name, mode, number, position)
+
+    def _with_attributes(self, place: Place, handle: int, start: int) -> Iterator[bytes]:
+        area = place.area
+        kinds = area.kinds_from(handle, start)
+        for position, (name, mode, number) in enumerate(
+            kinds or without_kinds(area.entries_from(handle, start)), start + 1
+        ):
+            listed = mode in (0, stat.S_IFDIR) and name not in (b".", b"..")
+            try:
+                found = area.entry(handle, os.fsdecode(name)) if listed else None
+            except OSError:  # a program that asks for this entry gets the error then
+                found = None
+            if found is None:
+                yield NO_ENTRY + directory_entry(name, mode, number, position)
+            else:
+                shown = found[1]
+                entry = directory_entry(name, KINDS[shown.kind], shown.number, position)
+                yield self._entry(place, *found) + entry
+
+    def releasedir(self, place: Place, header: Header, asked: structures.Release) -> Answer:
+        """Close a directory."""
+        place.area.closedir(asked.handle)
+        self.areas.closed(asked.handle)
+        return b""
+
+    def fsyncdir(self, place: Place, header: Header, asked: structures.Handle) -> Answer:
+        """Finish the files of the area if this is its root (``sync MNT``).  Else there is nothing to sync."""
+        if place.area.is_root(asked.handle):
+            place.area.finish()
+        return b""
+
+    # -- files ------------------------------------------------------------------------
+
+    def open(self, place: Place, header: Header, asked: structures.Open) -> Answer:
+        """Open a file; O_TRUNC also cuts it."""
+        if self._is_helper(header.process):
+            return OPEN_ANSWER.pack(_helper_flags(asked.flags))
+        write = asked.flags & os.O_ACCMODE != os.O_RDONLY
+        handle = place.area.open(place.item, write=write, truncate=bool(asked.flags & os.O_TRUNC))
+        if asked.more & protocol.OPEN_KILL_PRIVILEGES and write:
+            document_of(place).metadata.drop_privileges(place.item)
+        return OPEN_ANSWER.pack(self._opened(place, handle, write=write))
+
+    def _opened(self, place: Place, handle: int, *, write: bool) -> OpenAnswer:
+        self.areas.opened(place, handle)
+        flags = 0 if write else int(OpenFlag.NO_FLUSH)
+        if place.area.is_direct(handle):
+            flags |= OpenFlag.DIRECT_IO
+        elif self._is_unchanged(place, handle):
+            flags |= OpenFlag.KEEP_CACHE
+        return OpenAnswer(handle, flags)
+
+    def _is_unchanged(self, place: Place, handle: int) -> bool:
+        """Return whether size and mtime are those of the last open, so that the kernel's pages are still right."""
+        shown = place.area.attributes(place.item, handle)
+        inode = self.areas.inodes.known.get(place.item.inode)
+        if inode is None:
             return False
-        if is_hidden(os.fsdecode(rename_target_of(self.loop.request))):
-            raise NameRefusedError("names that begin with .fuse_hidden are reserved for libfuse")
-        return True
+        before, inode.cached = inode.cached, (shown.size, shown.mtime_ns)
+        return before == inode.cached
 
-    @on_path
-    def symlink(self, place: Place, source: str) -> None:
-        """Create a symbolic link at ``place`` that leads to ``source``."""
-        place.document.names.symlink(place.path, source, self._user)
+    def create(self, place: Place, header: Header, asked: structures.Create) -> Answer:
+        """Create and open a file."""
+        vfs = document_of(place)
+        by = User(header.user, header.group)
+        node, handle = vfs.create(place.item, asked.name, stat.S_IMODE(asked.mode), by)
+        entry = self._entry(place, node, vfs.attributes(node))
+        opened = self._opened(Place(place.area, node, place.directory), handle, write=True)
+        return entry + OPEN_ANSWER.pack(opened)
 
-    @on_path
-    def link(self, place: Place, source: str) -> None:
-        """Give the file ``source`` an additional name, ``place``."""
-        place.document.names.link(self.areas.within(place, source), place.path)
+    def read(self, place: Place, header: Header, asked: structures.Read) -> Answer:
+        """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""
+        found: bytes | Extent = place.area.read(asked.handle, asked.offset, asked.size)
+        return found if self._loop.alone else read_bytes(found)
 
-    def chmod(self, path: Path, mode: int, fh: int | None = None) -> None:
-        """Set the mode."""
-        self._chmod(path, fh, mode)
+    def write(self, place: Place, header: Header, asked: structures.Write) -> Answer:
+        """Write all of the bytes."""
+        vfs, payload = document_of(place), asked.payload[: asked.size]
+        mapped = bool(asked.flags & protocol.WRITE_CACHE)
+        if asked.flags & protocol.WRITE_KILL_PRIVILEGES:
+            vfs.metadata.drop_privileges(place.item)
+        if mapped or not vfs.overwrite(asked.handle, asked.offset, payload):
+            vfs.write(asked.handle, asked.offset, payload, mapped=mapped)
+        return _written(len(payload))
 
-    @on_node
-    def _chmod(self, place: Place, fh: int | None, mode: int) -> None:
-        place.document.metadata.chmod(place.path, mode, fh)
+    def flush(self, place: Place, header: Header, asked: structures.Handle) -> Answer:
+        """Handle the close of a file descriptor.  This is the moment at which a save is committed or rejected."""
+        handle = asked.handle
+        place.area.flush(handle, killed=place.area.is_dirty(handle) and was_killed(header.process))
+        return b""
 
-    def chown(self, path: Path, uid: int, gid: int, fh: int | None = None) -> None:
-        """Set the owner."""
-        self._chown(path, fh, uid, gid)
+    def fsync(self, place: Place, header: Header, asked: structures.Handle) -> Answer:
+        """Make one file durable."""
+        place.area.fsync(asked.handle)
+        return b""
 
-    @on_node
-    def _chown(self, place: Place, fh: int | None, uid: int, gid: int) -> None:
-        place.document.metadata.chown(place.path, uid, gid, fh)
+    def release(self, place: Place, header: Header, asked: structures.Release) -> Answer:
+        """Close a handle after its last file descriptor."""
+        try:
+            place.area.release(asked.handle)
+        finally:
+            self.areas.closed(asked.handle)
+        return b""
 
-    def utimens(self, path: Path, times: tuple[int | None, int | None] | None = None, fh: int | None = None) -> None:
-        """Set the times.  None for ``times`` means now; None for one of the two keeps it."""
-        now = time.time_ns()
-        self._utimens(path, fh, times or (now, now))
-
-    @on_node
-    def _utimens(self, place: Place, fh: int | None, times: tuple[int | None, int | None]) -> None:
-        place.document.metadata.utimens(place.path, *times, fh)
-
-    @looking_path
-    def listxattr(self, place: Place) -> list[str]:
-        """Return the names of the extended attributes."""
-        return place.area.xattrs(place.path)
-
-    @looking_path
-    def getxattr(self, place: Place, name: str, position: int = 0) -> bytes:
-        """Return an extended attribute of the namespace ``user``; ``direct`` refuses all others."""
-        return place.area.xattr(place.path, name)
-
-    @changing_path
-    def setxattr(self, place: Place, name: str, value: bytes, options: int, position: int = 0) -> None:
-        """Set an extended attribute.  Ours recompress a block or reserve space; all others are refused."""
-        place.document.metadata.set_xattr(place.path, name, value)
-
-    @on_path
-    def removexattr(self, place: Place, name: str) -> None:
-        """Refuse to remove an extended attribute, because ours describe the file."""
-        if name in place.area.xattrs(place.path):
-            raise NotPermittedError(f"{name} describes the file and cannot be removed", path=place.path)
-        raise ForeignAttributeError(f"the attribute {name!r} cannot be removed")
-
-    @changing_file
-    def fallocate(self, area: Area, path: Path, mode: int, offset: int, length: int, fh: int) -> None:
+    def fallocate(self, place: Place, header: Header, asked: structures.Allocate) -> Answer:
         """Reserve space, or with PUNCH_HOLE or ZERO_RANGE write zeros."""
-        if mode & ~_FALLOCATE_MODES:
+        if asked.mode & ~_FALLOCATE_MODES:
             raise NotSupportedError("this kind of fallocate is not supported")
-        zero = bool(mode & ~FALLOC_KEEP_SIZE)
-        document_of(area).allocate(fh, offset, length, keep_size=bool(mode & FALLOC_KEEP_SIZE), zero=zero)
+        keep, zero = bool(asked.mode & FALLOC_KEEP_SIZE), bool(asked.mode & ~FALLOC_KEEP_SIZE)
+        document_of(place).allocate(asked.handle, asked.offset, asked.length, keep_size=keep, zero=zero)
+        return b""
 
-    @looking_path
-    def statfs(self, place: Place) -> dict[str, int]:
-        """Return the statistics of the file system that holds the bytes."""
-        found = os.statvfs(place.area.stored_in)
-        fields = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail")
-        return {**{name: getattr(found, name) for name in fields}, "f_namemax": _NAME_MAX}
+    def ioctl(self, place: None, header: Header, asked: structures.Nothing) -> int:
+        """Return ``ENOTTY``: open() of Python asks each file whether it is a terminal."""
+        return errno.ENOTTY
+
+    # -- extended attributes ------------------------------------------------------------
+
+    def listxattr(self, place: Place, header: Header, asked: structures.ListAttributes) -> Answer:
+        """Return the names of the extended attributes."""
+        return fitting(b"".join(os.fsencode(name) + b"\0" for name in place.area.xattrs(place.item)), asked.size)
+
+    def getxattr(self, place: Place, header: Header, asked: structures.GetAttribute) -> Answer:
+        """Return an extended attribute.  The kernel asks for security.capability before each write."""
+        if not asked.name.startswith(_USER_ATTRIBUTES):
+            raise ForeignAttributeError("only extended attributes of users are here")
+        return fitting(place.area.xattr(place.item, asked.name), asked.size)
+
+    def setxattr(self, place: Place, header: Header, asked: structures.SetAttribute) -> Answer:
+        """Set an extended attribute.  Ours recompress a block or reserve space; all others are refused."""
+        document_of(place).metadata.set_xattr(place.item, asked.name, bytes(asked.value[: asked.size]))
+        return b""
+
+    def removexattr(self, place: Place, header: Header, asked: structures.Name) -> Answer:
+        """Refuse to remove an extended attribute, because ours describe the file."""
+        if asked.name in place.area.xattrs(place.item):
+            raise NotPermittedError(f"{asked.name} describes the file and cannot be removed", path=place.item.path)
+        raise ForeignAttributeError(f"the attribute {asked.name!r} cannot be removed")
+
+    def interrupt(self, place: None, header: Header, asked: structures.Interrupt) -> None:
+        """The program of a request got a signal."""
+        self._loop.interrupt(asked.unique)
+
+    def destroy(self, place: None, header: Header, asked: structures.Nothing) -> Answer:
+        """Nothing is left to do: the mount is gone soon."""
+        return b""
+
+
+def _helper_flags(flags: int) -> OpenAnswer:
+    """Answer an open by a helper: with O_NONBLOCK the kernel keeps its pages of the file, else it drops them."""
+    return OpenAnswer(HELPERS, OpenFlag.NO_FLUSH | (OpenFlag.KEEP_CACHE if flags & os.O_NONBLOCK else 0))

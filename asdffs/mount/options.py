@@ -252,31 +252,18 @@ _VALUES: Final[dict[str, tuple[str, Setter]]] = {
 }
 
 
-def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> dict[str, Any]:
-    """Return the keyword arguments for the binding.
+def fuse_options(options: MountOptions, path: str, *, libfuse2: bool) -> list[str]:
+    """Return the options with which libfuse mounts.
 
-    libfuse 3: the kernel caches names, content until its mtime or size changes, and attributes of steady nodes.  Each
-    answer decides about its attributes (``operations.getattr``).  libfuse 2 has one choice for all files.  So the
-    kernel caches only content, until an open finds another mtime or size.
+    ``allow_root`` is asdffs' own check (``answering``): the kernel lets all users in, and we refuse the others.
     """
-    kept = 0 if libfuse2 else KEPT_SECONDS
     source = options.fsname or path
-    chosen: dict[str, Any] = {
-        "fsname": source.replace("\\", "\\\\").replace(",", "\\,"),
-        "subtype": "asdffs",
-        "attr_timeout": 0,
-        "entry_timeout": kept,
-        "negative_timeout": 0,
-        "auto_cache": True,
-        "use_ino": True,  # so that hard links have the same inode number
-        "ac_attr_timeout": 0,
+    shared = options.allow_other or options.allow_root
+    flags = {
         "ro": options.read_only,
-        "allow_other": options.allow_other,
-        "allow_root": options.allow_root,
-        "default_permissions": options.default_permissions or options.allow_other or options.allow_root,
+        "allow_other": shared,
+        "default_permissions": options.default_permissions or shared,
+        "nonempty": options.nonempty and libfuse2,  # libfuse 3 does not check this
     }
-    chosen |= dict.fromkeys(options.kernel, True)
-    if libfuse2:
-        chosen["big_writes"] = True  # otherwise writes arrive in pieces of 4 KiB
-        chosen["nonempty"] = options.nonempty  # libfuse 3 does not check this
-    return chosen
+    named = ["fsname=" + source.replace("\\", "\\\\").replace(",", "\\,"), "subtype=asdffs"]
+    return [*named, *(name for name, wanted in flags.items() if wanted), *options.kernel]

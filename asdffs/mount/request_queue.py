@@ -22,11 +22,11 @@ _LOOKS: Final = 30 if len(os.sched_getaffinity(0)) > 1 else 0
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Shortcut(Protocol):
-    """Answers some requests without libfuse (``direct``), for one thread."""
+class Worker(Protocol):
+    """Answers the requests of one thread (``answering``)."""
 
-    def answer(self, request: memoryview) -> bool:
-        """Answer a request, or return False if libfuse must do it."""
+    def answer(self, request: RequestBuffer) -> None:
+        """Answer a request."""
 
     def close(self) -> None:
         """Free resources, because no more requests come."""
@@ -36,7 +36,6 @@ class RequestQueue:
     """The queue of requests of ``session``.  All threads share it; each has its own ``poller``."""
 
     def __init__(self, session: Session) -> None:
-        os.set_blocking(session.fd, False)  # else receive would block if a request is withdrawn after the poll
         self._session = session
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # Nobody reads this pipe: a thread that emptied it would leave another one asleep for ever.

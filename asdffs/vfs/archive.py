@@ -17,7 +17,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import re
 import stat
 import time
 from collections import OrderedDict
@@ -32,6 +31,7 @@ from asdffs.scheduling import Rank, RankedLock, Scheduler
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.descriptors import descriptor_limit
 from asdffs.storage.file_backend import FileFolder
+from asdffs.vfs.inodes import Item
 from asdffs.vfs.namespace import number_of
 from asdffs.vfs.vfs import Vfs
 
@@ -39,8 +39,7 @@ logger = logging.getLogger(__name__)
 
 #: Suffix of the directory of a document.
 SUFFIX: Final = ".d"
-_ENDINGS: Final = "|".join(map(re.escape, FILE_ENDINGS))
-_DIRECTORY: Final = re.compile(rf"/[^/]+(?:{_ENDINGS}){re.escape(SUFFIX)}(?=/|\Z)", re.IGNORECASE)
+_DIRECTORIES: Final = tuple(ending + SUFFIX for ending in FILE_ENDINGS)
 #: How often idle documents are looked for: so many times in the time after which a document is idle.
 _LOOKS: Final = 4
 #: A document takes about four file descriptors; half of them stay for what is in documents.
@@ -48,6 +47,26 @@ _DESCRIPTORS: Final = 8
 #: After how many closed documents the cyclic garbage collector runs.  A document is a cycle of objects, half a MiB of
 #: them, and ``mount/daemon`` makes full collections very rare.
 _COLLECTED: Final = 32
+
+
+class OutsideItem(Item):
+    """A file or directory of the archive, or the directory of a document (``is_document``).
+
+    ``identity``: its inode number and kind; another one means that the name leads to something else now.
+    """
+
+    __slots__ = ("identity", "is_document", "place")
+
+    def __init__(self, place: str, identity: object, *, is_document: bool) -> None:
+        self.inode = 0
+        self.place = place
+        self.identity = identity
+        self.is_document = is_document
+
+    @property
+    def path(self) -> str:
+        """The path in the archive, such as ``/night/a.asdf.d``; empty for the root."""
+        return self.place
 
 
 class Opened(Protocol):
@@ -83,7 +102,8 @@ class OpenDocuments:
     ``number`` is the inode number of it.  ``most``: how many stay open.  ``idle``: seconds after which a document
     that no request was about is closed.
 
-    ``error``: the last refusal.  ``outcome``: that of the documents that were closed.
+    ``ended(directory)`` is called when a document was closed.  ``error``: the last refusal.  ``outcome``: that of the
+    documents that were closed.
     """
 
     def __init__(
@@ -95,6 +115,7 @@ class OpenDocuments:
         most: int,
         idle: float,
     ) -> None:
+        self.ended: Callable[[str], object] = lambda directory: None
         self.error = ""
         self.outcome = Outcome([], [], [], [], [])
         self._files = files
@@ -109,19 +130,21 @@ class OpenDocuments:
 
     # -- which document ---------------------------------------------------------
 
-    def split(self, path: str, *, looking: bool = False) -> tuple[str, str] | None:
+    def directory_of(self, item: Item) -> str:
         """See ``areas.Documents``."""
-        for found in _DIRECTORY.finditer(path):
-            directory, inner = path[: found.end()], path[found.end() :] or "/"
-            if directory in self._entries or (self.file_of(directory) and not (looking and inner == "/")):
-                return directory, inner
-        return None
+        return item.path if isinstance(item, OutsideItem) and item.is_document else ""
+
+    def is_open(self, directory: str) -> bool:
+        """See ``areas.Documents``."""
+        return directory in self._entries
 
     def file_of(self, directory: str) -> os.stat_result | None:
         """Return the status of the file whose document has ``directory``; None if it is no such directory.
 
         A real file or directory of that name is itself.
         """
+        if not directory.lower().endswith(_DIRECTORIES):
+            return None
         try:
             found = self._files.status(directory[: -len(SUFFIX)])
             return found if stat.S_ISREG(found.st_mode) and not self._files.has(directory) else None
@@ -273,6 +296,7 @@ class OpenDocuments:
                 opened.close()
                 entry.opened = None
                 self._entries.pop(directory, None)
+                self.ended(directory)
         now = self._signature(directory[: -len(SUFFIX)])
         if now:
             self._left[hash(directory)] = now

@@ -1,4 +1,4 @@
-"""Areas: the parts of a mount, and the one place that says which of them a path or an open file belongs to.
+"""Areas: the parts of a mount, and the one place that says which of them an item or an open file belongs to.
 
 The mount of a file has one area, the document.  The mount of an archive has one area for the directory (``outside``),
 and one for each document that is open (``archive``).  The caller holds the main lock.
@@ -7,18 +7,24 @@ and one for each document that is open (``archive``).  The caller holds the main
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from asdffs.errors import CrossViewError, ReadOnlyError
+from asdffs.errors import CrossViewError, GoneError, ReadOnlyError
 from asdffs.storage.backend import Extent
 from asdffs.vfs.attributes import Attributes
+from asdffs.vfs.inodes import Inode, Inodes, Item, Place
 from asdffs.vfs.vfs import Vfs
 
 _OUTSIDE: Final = "the archive is shown read-only; only the directories '.d' of its ASDF files can be changed"
+Found = tuple[Item, Attributes]
 
 
 class Area(Protocol):
-    """The operations that change nothing.  Paths are those inside the area; see ``Vfs`` for each operation."""
+    """The operations that change nothing, on items of the area; see ``Vfs`` for each."""
+
+    @property
+    def root(self) -> Item:
+        """The root of the area."""
 
     def refuse(self, error: Exception) -> None:
         """Note in the report why a request was refused."""
@@ -30,10 +36,19 @@ class Area(Protocol):
     def stored_in(self) -> str:
         """The directory on whose disk the bytes are."""
 
-    def attributes(self, path: str | None, handle: int | None = None, *, inode: int = 0) -> Attributes:
-        """Return the attributes of a path or of an open file."""
+    def lookup(self, folder: Any, name: str) -> Found:
+        """Return the entry of that name, with its attributes."""
 
-    def opendir(self, path: str) -> int:
+    def forget(self, item: Any) -> bool:
+        """Drop an item that the kernel does not need; return False if it has state that a new one would lack."""
+
+    def put_away(self, inode: Inode) -> bool:
+        """Put the item of ``inode`` away; return False if it is needed, or could not be made again."""
+
+    def attributes(self, item: Any, handle: int | None = None) -> Attributes:
+        """Return the attributes of an item, or of an open file."""
+
+    def opendir(self, item: Any) -> int:
         """Open a directory; return the number of the handle."""
 
     def entries_from(self, handle: int, start: int) -> Iterator[str]:
@@ -45,17 +60,11 @@ class Area(Protocol):
     def kinds_from(self, handle: int, start: int) -> Iterator[tuple[bytes, int, int]] | None:
         """Return the entries from ``start`` on: name, type bits of the mode (inode(7)), and inode number.
 
-        None: this area lists names with attributes (``entry_attributes``).
+        None: this area lists all names with attributes (``entry``); others only directories.
         """
 
-    def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
-        """Return the attributes of a directory in a listing by ``kinds_from``; None if they are unknown.
-
-        ``number``: its inode number in the listing.  The caller need not hold the main lock.
-        """
-
-    def entry_attributes(self, handle: int, name: str) -> Attributes | None:
-        """Return the attributes of an entry of an open directory; None if they are unknown."""
+    def entry(self, handle: int, name: str) -> Found | None:
+        """Return an entry of an open directory, with its attributes; None if they are unknown."""
 
     def is_root(self, handle: int) -> bool:
         """Return whether an open directory is the root of the area."""
@@ -63,7 +72,7 @@ class Area(Protocol):
     def closedir(self, handle: int) -> None:
         """Close a directory."""
 
-    def open(self, path: str, *, write: bool, truncate: bool, inode: int = 0) -> int:
+    def open(self, item: Any, *, write: bool, truncate: bool) -> int:
         """Open a file and return the number of the handle."""
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
@@ -87,24 +96,24 @@ class Area(Protocol):
     def finish(self) -> None:
         """Complete the files of the area durably (``sync MNT``)."""
 
-    def readlink(self, path: str) -> str:
+    def readlink(self, item: Any) -> str:
         """Return the target of a symbolic link."""
 
-    def xattrs(self, path: str) -> list[str]:
+    def xattrs(self, item: Any) -> list[str]:
         """Return the names of the extended attributes."""
 
-    def xattr(self, path: str, name: str) -> bytes:
+    def xattr(self, item: Any, name: str) -> bytes:
         """Return the value of an extended attribute."""
 
 
 class Documents(Protocol):
     """The documents of an archive (``archive``)."""
 
-    def split(self, path: str, *, looking: bool = False) -> tuple[str, str] | None:
-        """Return the directory of the document to which ``path`` belongs, and the path in it; None: to none.
+    def directory_of(self, item: Item) -> str:
+        """Return the directory of the document to which an item of the archive leads; empty: to none."""
 
-        ``looking``: the directory itself belongs to a document only if that is open.
-        """
+    def is_open(self, directory: str) -> bool:
+        """Return whether the document of ``directory`` is open, or is being opened or closed."""
 
     def enter(self, directory: str) -> Vfs:
         """Return the document of ``directory``, which stays open until ``leave``."""
@@ -119,33 +128,85 @@ class Documents(Protocol):
 class Areas:
     """The areas of one mount.  ``root``: that of its root.  ``documents``: the others, of an archive.
 
-    ``handles``: the area of each open file and directory; ``opened`` and ``closed`` change it.
+    ``inodes``: what the kernel knows.  ``handles``: the place of each open file and directory; ``opened`` and
+    ``closed`` change it.
     """
 
     def __init__(self, root: Area, documents: Documents | None = None) -> None:
         self.root = root
         self._documents = documents
-        self.handles: dict[int, Area] = {}
+        self.inodes = Inodes(Place(root, root.root))
+        self._known = self.inodes.known
+        self.handles: dict[int, Place] = {}
 
-    def opened(self, area: Area, handle: int) -> int:
+    def opened(self, place: Place, handle: int) -> int:
         """Record an open file or directory; return its number."""
-        self.handles[handle] = area
+        self.handles[handle] = Place(place.area, place.item, place.directory)
         return handle
 
     def closed(self, handle: int) -> None:
         """Record that it was closed."""
         self.handles.pop(handle, None)
 
-    def enter(self, path: str, *, looking: bool = False) -> Place:
-        """Return the place of ``path``; the caller must ``leave`` it.  Opens the document, which may wait.
+    def enter(self, number: int, *, looking: bool = False) -> Place:
+        """Return the place that the kernel knows by ``number``; the caller must ``leave`` it.
 
-        ``looking``: the request only asks what ``path`` is, so the directory of a document does not open it.  Raises
-        as ``open_document``.
+        Opens the document, which may wait.  ``looking``: the request only asks what the item is, so the directory of
+        a document does not open it.  Raises ``GoneError`` if the item is not there any more, and as
+        ``open_document``.
         """
-        found = self._documents.split(path, looking=looking) if self._documents is not None else None
-        if found is None or self._documents is None:
-            return Place(self.root, path)
-        return Place(self._documents.enter(found[0]), found[1], self._documents, found[0])
+        inode = self._known.get(number)
+        if inode is None:
+            raise GoneError("the kernel forgot the file")
+        documents = self._documents
+        if documents is None:
+            return inode if inode.item is not None else self._found_again(inode, self.root)
+        if inode.directory:
+            return self._entered(inode, documents.enter(inode.directory))
+        directory = documents.directory_of(inode.item)
+        if not directory or (looking and not documents.is_open(directory)):
+            return inode
+        vfs = documents.enter(directory)
+        return Place(vfs, vfs.root, directory)
+
+    def _entered(self, inode: Inode, vfs: Vfs) -> Inode:
+        """Return ``inode`` in its document, which may have been closed and opened again."""
+        if inode.area is vfs and inode.item is not None:
+            return inode
+        try:
+            return self._found_again(inode, vfs)
+        except BaseException:
+            self.leave(inode)
+            raise
+
+    def _found_again(self, inode: Inode, area: Area) -> Inode:
+        """Return ``inode`` with the item that was put away, if it still is the same one.  Raises ``GoneError``."""
+        if not isinstance(area, Vfs) or inode.shape not in (None, area.document.changes.shape):
+            raise GoneError("the names may have changed", path=inode.path)
+        item = area.names.walk(inode.path)
+        if area.root.number != inode.home or item.inode not in (0, inode.number):
+            raise GoneError("the name leads to another file", path=inode.path)
+        self.inodes.found_again(inode, area, item)
+        return inode
+
+    def leave(self, place: Place) -> None:
+        """End a request about ``place``: its document may be closed."""
+        if self._documents is not None and place.directory:
+            self._documents.leave(place.directory)
+
+    def forget(self, number: int, count: int) -> None:
+        """Record that the kernel forgot ``count`` answers with this number."""
+        inode = self.inodes.forget(number, count)
+        if inode is not None:
+            inode.area.forget(inode.item)
+            inode.area = inode.item = None
+
+    def ended(self, directory: str) -> None:
+        """Record that the document of ``directory`` was closed: the kernel still knows its items."""
+        for inode in self.inodes.of(directory):
+            if inode.item is not None:
+                inode.put_away(inode.item.path, inode.area.root.number, None)
+            inode.area, inode.shape = None, None
 
     def refuse(self, area: Area, error: Exception) -> None:
         """Note in the report of ``area``, and in that of the archive, why a request was refused."""
@@ -153,42 +214,15 @@ class Areas:
         if self._documents is not None and isinstance(area, Vfs):
             self._documents.note_refusal(f"{area.document.path}: {area.document.report.error}")
 
-    def within(self, place: Place, path: str) -> str:
-        """Return ``path`` as a path in the area of ``place``.  Raises ``CrossViewError`` if it is in another one."""
-        found = self._documents.split(path) if self._documents is not None else None
-        directory, inner = found or ("", path)
-        if directory != place.directory:
-            raise CrossViewError("is in another ASDF file, or outside of it", path=path)
-        return inner
+
+def check_same(place: Place, other: Place) -> None:
+    """Raise ``CrossViewError`` unless both places are in one area."""
+    if place.area is not other.area:
+        raise CrossViewError("is in another ASDF file, or outside of it", path=other.item.path)
 
 
-class Place:
-    """A path in its area, while a request is about it.
-
-    ``directory``: that of the document in the archive; empty outside.
-    """
-
-    __slots__ = ("_documents", "area", "directory", "path")
-
-    def __init__(self, area: Area, path: str, documents: Documents | None = None, directory: str = "") -> None:
-        self.area = area
-        self.path = path
-        self.directory = directory
-        self._documents = documents
-
-    @property
-    def document(self) -> Vfs:
-        """The document, for a change.  Raises ``ReadOnlyError`` outside of documents."""
-        return document_of(self.area, self.path)
-
-    def leave(self) -> None:
-        """End the request: the document may be closed."""
-        if self._documents is not None:
-            self._documents.leave(self.directory)
-
-
-def document_of(area: Area, path: str | None = None) -> Vfs:
+def document_of(place: Place) -> Vfs:
     """Return the document, for a change.  Raises ``ReadOnlyError`` for the directory of an archive."""
-    if not isinstance(area, Vfs):
-        raise ReadOnlyError(_OUTSIDE, path=path)
-    return area
+    if not isinstance(place.area, Vfs):
+        raise ReadOnlyError(_OUTSIDE, path=place.item.path)
+    return place.area

@@ -75,22 +75,18 @@ class Owner(NamedTuple):
         return User(by.uid if uid is None else uid, by.gid if gid is None else gid)
 
 
-def attributes_of(node: Node, *, by_inode: bool = False) -> Attributes:
-    """Return the attributes of ``node``.  Raises whatever its file raises.
-
-    ``by_inode``: the kernel asks with its number for the node.  Only then can it be told later that they changed.
-    """
-    subjects = node.subjects()
-    steady = subjects is not None and (by_inode or not subjects)
+def attributes_of(node: Node) -> Attributes:
+    """Return the attributes of ``node``.  Raises whatever its file raises."""
+    steady = node.subjects() is not None
+    if isinstance(node, FileNode):
+        node.look()
+        return _shown(node, "file", node.file.size(), max(0, node.names), steady=steady)
     if isinstance(node, LinkNode):
         return _shown(node, "link", len(os.fsencode(node.target)), 1)
-    if isinstance(node, DirectoryNode):
-        node.look()
-        return _shown(node, "directory", 0, node.links(), steady=steady)
-    if not isinstance(node, FileNode):
+    if not isinstance(node, DirectoryNode):
         raise TypeError("a node is a file, a directory or a link")
     node.look()
-    return _shown(node, "file", node.file.size(), max(0, node.names), steady=steady)
+    return _shown(node, "directory", 0, node.links(), steady=steady)
 
 
 def owner_of(document: Document, shown: Shown) -> Owner:
@@ -110,16 +106,5 @@ def owner_of(document: Document, shown: Shown) -> Owner:
 
 
 def _shown(node: Node, kind: Kind, size: int, links: int, *, steady: bool = True) -> Attributes:
-    return Attributes(
-        kind,
-        node.mode,
-        size,
-        node.mtime_ns,
-        node.atime_ns,
-        node.uid,
-        node.gid,
-        links,
-        ctime_ns=node.ctime_ns,
-        number=node.number,
-        steady=steady,
-    )
+    times = node.mtime_ns, node.atime_ns
+    return Attributes(kind, node.mode, size, *times, node.uid, node.gid, links, node.ctime_ns, node.number, steady)

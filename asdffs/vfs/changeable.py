@@ -60,7 +60,7 @@ def link(node: Node, folder: DirectoryNode, name: str) -> None:
     if view is None or not isinstance(node, FileNode):
         raise CrossViewError("a hard link cannot lead into or out of this view", path=name)
     view.link(node.file, name)
-    folder.seen[name] = node
+    _show(node, folder, name)
     node.names += 1
     folder.touch()
 
@@ -77,9 +77,14 @@ def rename(folder: DirectoryNode, name: str, node: Node, target: DirectoryNode, 
     if there is not node:
         _lose(target, new_name, there)
     folder.seen.pop(name, None)
-    target.seen[new_name] = node
+    _show(node, target, new_name)
     folder.touch()
     target.touch()
+
+
+def _show(node: Node, folder: DirectoryNode, name: str) -> None:
+    folder.seen[name] = node
+    node.stands_at(folder, name)
 
 
 def _lose(folder: DirectoryNode, name: str, node: Node) -> None:

@@ -30,16 +30,8 @@ class Coherence:
         self.stale: dict[Node, bool] = {}
         self._author: Node | None = None
 
-    def learn(self, node: Node, path: str | None, inode: int) -> None:
-        """Record that the kernel is about to receive data of ``node``.
-
-        ``inode``: the kernel's number for the node, 0 if the request does not have it.
-        """
-        node.path = path or node.path
-        node.inode = inode or node.inode
-        self._learn(node)
-
-    def _learn(self, node: Node) -> None:
+    def learn(self, node: Node) -> None:
+        """Record that the kernel is about to receive data of ``node``."""
         for subject in node.subjects() or ():
             self._known.setdefault(subject, {})[ref(node)] = None
 
@@ -105,5 +97,5 @@ class Coherence:
         taken, self.stale = self.stale, {}
         for node in taken:
             if node.opens:  # a commit may have changed its subjects, and an mmap would never ask for it again
-                self._learn(node)
+                self.learn(node)
         return taken, self._author

@@ -64,8 +64,8 @@ class ViewEntries:
         finally:
             folder.leaving.discard(name)
 
-    def become(self, node: Node, target: DirectoryNode, name: str) -> None:
-        """Copy a scratch file onto a view entry, which is created if necessary.
+    def become(self, node: Node, target: DirectoryNode, name: str) -> Node:
+        """Copy a scratch file onto a view entry, which is created if necessary; return its node.
 
         A new entry is removed again if the copy fails.  Raises ``NotPermittedError``, and as ``View.add`` and the
         methods of its file.
@@ -73,8 +73,9 @@ class ViewEntries:
         if not isinstance(node, FileNode):
             raise NotPermittedError("only a file can become a block")
         if not self.takes(target, name):
-            self._copy_onto(node, target.find(name))
-            return
+            found = target.find(name)
+            self._copy_onto(node, found)
+            return found
         added = self.add(target, name)
         try:
             self._copy_onto(node, added)
@@ -82,6 +83,7 @@ class ViewEntries:
             with contextlib.suppress(InUseError):  # another block was added after it meanwhile
                 self.remove(target, name, added)
             raise
+        return added
 
     def _copy_onto(self, source: Node, target: Node) -> None:
         """Copy ``source`` onto ``target``.  This is not atomic (docs/semantics.md, Blocks)."""

@@ -7,11 +7,16 @@ or a lock is taken.  Everything else takes the slow path.  The caller holds the 
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from asdffs.document.blocks.windows import Window
 from asdffs.document.changes import content
 from asdffs.document.document import Document
 from asdffs.storage.backend import Extent
 from asdffs.vfs.namespace import FileNode
+
+#: As ``Extent`` itself, without a call of Python.
+_new: Final[Any] = tuple.__new__
 
 
 class FastPath:
@@ -54,9 +59,10 @@ class FastPath:
         """Return the extent that holds these bytes, shorter at the end of the file; None: take the slow path."""
         window = self.window
         length = min(length, self._size - offset)
-        if window is None or offset < self._head or length <= 0 or window.moving.taken:
+        if window is None or offset < self._head or length <= 0 or window.moving.taken or not self.current:
             return None
-        return Extent(window.fd, window.start + offset + self._shift, length)
+        found: Extent = _new(Extent, (window.fd, window.start + offset + self._shift, length))
+        return found
 
     def write(self, offset: int, payload: bytes | memoryview) -> int:
         """Write these bytes and return the stamp of the change in ns.

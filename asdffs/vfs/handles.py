@@ -66,59 +66,53 @@ class DirectoryHandle:
 
 
 class Handles:
-    """The table of open files and directories of one document.  No other document has a handle of the same number."""
+    """The table of open files and directories of one document.  No other document has a handle of the same number.
+
+    ``files`` and ``directories``: by number; only this class changes them.
+    """
 
     def __init__(self) -> None:
-        self._open: dict[int, Handle | DirectoryHandle] = {}
+        self.files: dict[int, Handle] = {}
+        self.directories: dict[int, DirectoryHandle] = {}
 
     @property
     def any(self) -> bool:
         """Whether anything is open."""
-        return bool(self._open)
+        return bool(self.files or self.directories)
 
     def add(self, handle: Handle | DirectoryHandle) -> int:
         """Add a handle and return its number."""
         number = new_handle()
-        self._open[number] = handle
-        handle.node.opens += 1
-        if isinstance(handle, Handle):
-            handle.node.writers += handle.writable
-            handle.node.mappers += handle.mappable
-            handle.node.file.opened(write=handle.writable)
+        node = handle.node
+        node.opens += 1
+        if isinstance(handle, DirectoryHandle):
+            self.directories[number] = handle
+            return number
+        self.files[number] = handle
+        node.writers += handle.writable
+        node.mappers += handle.mappable
+        handle.node.file.opened(write=handle.writable)
         return number
 
-    def get(self, number: int) -> Handle:
-        """Return the handle of an open file.  Raises ``KeyError``."""
-        handle = self._open[number]
-        if not isinstance(handle, Handle):
-            raise KeyError(number)
-        return handle
-
-    def directory(self, number: int) -> DirectoryHandle:
-        """Return the handle of an open directory.  Raises ``KeyError``."""
-        handle = self._open[number]
-        if not isinstance(handle, DirectoryHandle):
-            raise KeyError(number)
-        return handle
-
-    def find(self, number: int | None) -> Handle | DirectoryHandle | None:
-        """Return the handle with that number, or None."""
-        return self._open.get(number) if number is not None else None
-
-    def remove(self, number: int) -> Handle | DirectoryHandle:
-        """Remove the handle from the table and return it.  Raises ``KeyError``."""
-        handle = self._open.pop(number)
-        handle.node.opens -= 1
-        if isinstance(handle, Handle):
-            handle.node.writers -= handle.writable
-            handle.node.mappers -= handle.mappable
-            handle.node.file.closed(write=handle.writable)
-        return handle
+    def remove(self, number: int) -> Node:
+        """Remove the handle from the table and return its node.  Raises ``KeyError``."""
+        directory = self.directories.pop(number, None)
+        if directory is not None:
+            directory.node.opens -= 1
+            return directory.node
+        handle = self.files.pop(number)
+        node = handle.node
+        node.opens -= 1
+        node.writers -= handle.writable
+        node.mappers -= handle.mappable
+        node.file.closed(write=handle.writable)
+        return node
 
     def nodes(self) -> Iterator[Node]:
         """Return the node of each open file and directory."""
-        return (handle.node for handle in self._open.values())
+        yield from (handle.node for handle in self.files.values())
+        yield from (handle.node for handle in self.directories.values())
 
     def of(self, node: FileNode) -> Iterator[Handle]:
         """Return all handles on ``node``."""
-        return (handle for handle in self._open.values() if isinstance(handle, Handle) and handle.node is node)
+        return (handle for handle in self.files.values() if handle.node is node)

@@ -11,22 +11,18 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from asdffs.document.changes import Subject
 from asdffs.errors import AsdffsError, NotDirectoryError
 from asdffs.scheduling import RankedLock
-from asdffs.vfs.recent_nodes import RecentNodes
+from asdffs.vfs.inodes import ROOT, Item
 from asdffs.views.base import ChangeableDirectory, ViewDirectory, ViewFile
 
 logger = logging.getLogger(__name__)
 
-#: libfuse gives a file a name with this prefix when it is unlinked or replaced while open, until its last close.
-_HIDDEN_PREFIX = ".fuse_hidden"
-
-
 #: The inode number of the root of a mount.
-ROOT_NUMBER: Final = 1
+ROOT_NUMBER: Final = ROOT
 #: Inode numbers of scratch, and of entries that can be renamed.
 _numbers: Final = itertools.count(2)
 #: Entries of views have larger numbers, which are made from their names.
@@ -42,36 +38,36 @@ def number_of(folder: int, name: str) -> int:
     return _OF_VIEWS | (int.from_bytes(digest, "big") >> 2)
 
 
-def is_hidden(path: str) -> bool:
-    """Return whether libfuse made this name for an open file without a name."""
-    return path.rpartition("/")[2].startswith(_HIDDEN_PREFIX)
-
-
-class Node:
+class Node(Item):
     """The state that all nodes have.
 
     ``mode``: permission bits.  Times are in ns.  ``opens``: number of handles on the node.  ``writers``: those of
     them that may write.  ``mappers``: those of the writers that may be mapped.  ``names``: number of names that lead
     to the node.  ``number``: the inode number that stat(2) shows.  ``changed_ns``: time of the last change of
-    metadata.  ``set_ns``: the mtime that a program has set.  ``path``: the path with which the kernel last asked for
-    the node.  ``inode``: the kernel's number for it, 0 if unknown.  ``identity``: that of the view's file.
+    metadata.  ``set_ns``: the mtime that a program has set.  ``inode``: the number by which the kernel knows the node
+    (``inodes``), 0 if it does not.  ``folder`` and ``name``: where it is shown.  ``identity``: that of the view's
+    file.  ``shape``: ``Changes.shape`` when a view last showed it there; None: its names are counted.  ``shown``: its
+    last attributes, and the state for which they are right (``Vfs``).
     """
 
+    heavy = True
     __slots__ = (
         "__weakref__",
         "atime_ns",
         "changed_ns",
+        "folder",
         "gid",
         "identity",
-        "inode",
         "mappers",
         "mode",
         "mtime_ns",
+        "name",
         "names",
         "number",
         "opens",
-        "path",
         "set_ns",
+        "shape",
+        "shown",
         "uid",
         "writers",
     )
@@ -89,12 +85,29 @@ class Node:
         self.writers = 0
         self.mappers = 0
         self.names = 1
-        self.path = ""
+        self.folder: DirectoryNode | None = None
+        self.name = ""
         self.inode = 0
         self.identity: object = None
         self.number = next(_numbers) if number is None else number
         self.changed_ns = 0
         self.set_ns = 0
+        self.shape: int | None = None
+        self.shown: tuple[tuple[int, ...], Any] | None = None
+
+    def stands_at(self, folder: DirectoryNode, name: str) -> None:
+        """Record a name of the node."""
+        self.folder, self.name = folder, name
+
+    @property
+    def renewable(self) -> bool:
+        """Whether a new node for the same name would look the same."""
+        return False
+
+    @property
+    def path(self) -> str:
+        """The path from the root of the document, such as ``/blocks/0000.bin``; empty for the root."""
+        return f"{self.folder.path}/{self.name}" if self.folder is not None else ""
 
     def subjects(self) -> tuple[Subject, ...] | None:
         """Return the parts of the document that the node shows.  None: the kernel must not cache the node."""
@@ -155,7 +168,7 @@ class FileNode(Node):
         self.born_ns = born_ns
 
     def subjects(self) -> tuple[Subject, ...] | None:
-        """See ``Node``.  None for drafts and scratch: each of their names is a file of its own for the kernel."""
+        """See ``Node``."""
         return self.file.subjects()
 
     @property
@@ -169,7 +182,7 @@ class FileNode(Node):
         version = self.file.version()
         if version == self.version:
             return
-        if self.file.subjects() is not None and version:
+        if version and self.file.subjects() is not None:
             self.mtime_ns = max(version, self.mtime_ns + (self.version is not None))
         elif self.version is not None:
             self.touch()
@@ -200,12 +213,11 @@ class DirectoryNode(Node):
     """A directory: entries of a view, and the scratch that programs created in it.
 
     ``created``: whether the directory itself is scratch.  ``born_ns``: the first mtime of nodes of the view.
-    ``fixed``: entries that no view lists.  ``hidden``: nodes that are not listed, such as open files without a name.
-    ``seen``: nodes of the view.  ``leaving``: entries of the view that are being removed.  ``recent``: drops nodes of
-    the view that are not needed any more.
+    ``fixed``: entries that no view lists.  ``hidden``: nodes that are not listed.  ``seen``: nodes of the view.
+    ``leaving``: entries of the view that are being removed.
     """
 
-    __slots__ = ("born_ns", "created", "fixed", "hidden", "leaving", "recent", "scratch", "seen", "view")
+    __slots__ = ("born_ns", "created", "fixed", "hidden", "leaving", "scratch", "seen", "view")
 
     def __init__(
         self,
@@ -219,7 +231,6 @@ class DirectoryNode(Node):
         created: bool = False,
         born_ns: int = 0,
         number: int | None = None,
-        recent: RecentNodes | None = None,
     ) -> None:
         super().__init__(mode, uid, gid, mtime_ns, atime_ns, number=number)
         self.view = view
@@ -230,7 +241,6 @@ class DirectoryNode(Node):
         self.hidden: dict[str, Node] = {}
         self.seen: dict[str, Node] = {}
         self.leaving: set[str] = set()
-        self.recent = recent
 
     @property
     def renewable(self) -> bool:
@@ -280,9 +290,9 @@ class DirectoryNode(Node):
 
     def find(self, name: str) -> Node:
         """Return the node of that name.  Raises ``KeyError``, and whatever the view raises."""
-        for names in (self.fixed, self.scratch, self.hidden):
-            if name in names and names[name].is_present():
-                return names[name]
+        own = self.fixed.get(name) or self.scratch.get(name) or self.hidden.get(name)
+        if own is not None and own.is_present():
+            return own
         if self.view is None or name in self.leaving:
             raise KeyError(name)
         try:
@@ -298,9 +308,16 @@ class DirectoryNode(Node):
         ):
             node = self.seen[name] = self._node(name, child)
             node.identity = child.identity
-            if self.recent is not None and not self._is_changeable:
-                self.recent.add(self.seen, name)
+            node.stands_at(self, name)
+            node.shape = 0
         return node
+
+    def drop(self, node: Node) -> bool:
+        """Drop an entry of the view that nobody needs; return False if it is in use, or has state of its own."""
+        if self.seen.get(node.name) is not node or self._is_changeable or not node.renewable:
+            return False
+        del self.seen[node.name]
+        return True
 
     def forget(self) -> None:
         """Drop all nodes of the view, because the document was read again."""
@@ -323,9 +340,7 @@ class DirectoryNode(Node):
         born = self.born_ns
         number = next(_numbers) if self._is_changeable else number_of(self.number, name)
         if not isinstance(child, ViewFile):
-            return DirectoryNode(
-                self.mode, self.uid, self.gid, born, born, view=child, born_ns=born, number=number, recent=self.recent
-            )
+            return DirectoryNode(self.mode, self.uid, self.gid, born, born, view=child, born_ns=born, number=number)
         mode = self.mode & (0o666 if child.writable else 0o444)
         return FileNode(mode, self.uid, self.gid, born, born, file=child, number=number, born_ns=born)
 

@@ -1,6 +1,6 @@
 """The directory of an archive: shown as it is, read-only, with a directory ``.d`` beside each ASDF file.
 
-Nothing is remembered: each request looks at the disk, so memory does not grow with the number of files, and what
+Only what the kernel knows is remembered, by its path and its identity: each request looks at the disk, so what
 appears or vanishes there is seen at once.  Only attributes of directories may be as old as the kernel keeps them
 (``mount/options.KEPT_SECONDS``), because find(1) asks for those of each.  No request opens an ASDF file but one that
 reads it.  ``.asdffs`` in the root tells the state of the mount.  The caller holds the main lock.
@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from asdffs.errors import (
+    AsdffsError,
     FileExpectedError,
+    GoneError,
     NameRefusedError,
     NoAttributeError,
     NoSuchNameError,
     NotDirectoryError,
-    NotPermittedError,
     ReadOnlyError,
 )
 from asdffs.format.constants import FILE_ENDINGS
@@ -29,16 +30,17 @@ from asdffs.scheduling import Scheduler
 from asdffs.storage.backend import Extent
 from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
-from asdffs.vfs.archive import SUFFIX, OpenDocuments, number_of_directory
+from asdffs.vfs.archive import SUFFIX, OpenDocuments, OutsideItem, number_of_directory
 from asdffs.vfs.attributes import Attributes, Kind, Shown, attributes_of
 from asdffs.vfs.handles import new_handle
-from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, number_of, walk
+from asdffs.vfs.inodes import Inode, Item
+from asdffs.vfs.namespace import ROOT_NUMBER, DirectoryNode, FileNode, Node, number_of
 from asdffs.views.base import ViewDirectory
 
 logger = logging.getLogger(__name__)
 
 #: The directory of the root that tells the state of the mount.
-STATUS: Final = "/.asdffs"
+STATUS: Final = ".asdffs"
 _KINDS: Final[dict[int, Kind]] = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "directory",
@@ -53,6 +55,7 @@ _SHOWN_BITS: Final = 0o7555
 _SUFFIX: Final = os.fsencode(SUFFIX)
 _ENDINGS: Final = tuple(map(str.encode, FILE_ENDINGS))
 Entry = tuple[bytes, int, int]
+Found = tuple[Item, Attributes]
 
 
 @dataclass(slots=True)
@@ -70,7 +73,7 @@ class _OpenDirectory:
     ``folder``: the directory of the disk; None in ``.asdffs``.
     """
 
-    path: str
+    item: Item
     folder: FileFolder | None
     entries: list[Entry] = field(default_factory=list)
 
@@ -78,7 +81,7 @@ class _OpenDirectory:
 class ArchiveDirectory:
     """The directory of an archive; an ``Area``.
 
-    ``files``: the directory.  ``status``: the content of ``.asdffs``.
+    ``files``: the directory.  ``status``: the content of ``.asdffs``.  ``root``: see ``Area``.
     """
 
     def __init__(
@@ -89,6 +92,8 @@ class ArchiveDirectory:
         self._shown = shown
         self._scheduler = scheduler
         self._open: dict[int, _OpenFile | _OpenDirectory] = {}
+        self._items: dict[str, OutsideItem] = {}
+        self.root = OutsideItem("", None, is_document=False)
         now = files.status("/")
         uid, gid = self._owner(now)
         number, at = number_of(ROOT_NUMBER, STATUS), now.st_mtime_ns
@@ -111,28 +116,68 @@ class ArchiveDirectory:
 
     # -- attributes -------------------------------------------------------------------
 
-    def attributes(self, path: str | None, handle: int | None = None, *, inode: int = 0) -> Attributes:
+    def lookup(self, folder: Item, name: str) -> Found:
         """See ``Area``.  Raises ``NoSuchNameError``, ``OSError``."""
+        if isinstance(folder, Node) or (folder is self.root and name == STATUS):
+            return self._status_entry(folder, name)
+        path = f"{folder.path}/{name}"
+        shown, is_document = self._look_at(path)
+        return self._item(path, shown, is_document=is_document), shown
+
+    def _status_entry(self, folder: Item, name: str) -> Found:
+        try:
+            node = folder.find(name) if isinstance(folder, DirectoryNode) else self._status
+        except KeyError:
+            raise NoSuchNameError("no such file in the mount", path=name) from None
+        return node, attributes_of(node)._replace(steady=False)
+
+    def _item(self, path: str, shown: Attributes, *, is_document: bool) -> OutsideItem:
+        """Return the item that the kernel knows, or a new one if it is another file by now."""
+        identity = shown.number, shown.kind
+        item = self._items.get(path)
+        if item is None or item.identity != identity:
+            item = self._items[path] = OutsideItem(path, identity, is_document=is_document)
+        return item
+
+    def forget(self, item: Item) -> bool:
+        """See ``Area``."""
+        if self._items.get(item.path) is item:
+            del self._items[item.path]
+        return True
+
+    def put_away(self, inode: Inode) -> bool:
+        """Return False: these items are light."""
+        return False
+
+    def attributes(self, item: Item, handle: int | None = None) -> Attributes:
+        """See ``Area``.  Raises ``NoSuchNameError``, ``GoneError``, ``OSError``."""
         opened = self._open.get(handle) if handle is not None else None
         if isinstance(opened, _OpenFile) and opened.fd >= 0:
             return self._attributes(os.fstat(opened.fd))
-        node = self._status_node(path or "")
-        if node is not None:
-            return attributes_of(node)._replace(steady=False)
-        return self._attributes_at(path or "/")
+        if isinstance(item, Node):
+            return attributes_of(item)._replace(steady=False)
+        shown, _ = self._look_at(item.path)
+        self._check(item, shown)
+        return shown
 
-    def _attributes_at(self, path: str) -> Attributes:
+    def _check(self, item: Item, shown: Attributes) -> None:
+        """Raise ``GoneError`` if the name of ``item`` leads to another file by now."""
+        if isinstance(item, OutsideItem) and item.identity not in (None, (shown.number, shown.kind)):
+            raise GoneError("is another file now", path=item.path)
+
+    def _look_at(self, path: str) -> tuple[Attributes, bool]:
+        """Return the attributes of ``path``, and whether it is the directory of a document."""
         try:
-            return self._attributes(self._files.status(path), root=path == "/")
+            return self._attributes(self._files.status(path or "/"), root=not path), False
         except (FileNotFoundError, NotADirectoryError):
             pass
-        found = self._documents.file_of(path) if path.endswith(SUFFIX) else None
+        found = self._documents.file_of(path)
         if found is not None:
-            return self._attributes_of_document(found, number_of_directory(found))
+            return self._attributes_of_document(found, number_of_directory(found)), True
         link = self._link_of(path)
         if link is not None:
             shown = self._attributes(self._files.status(path[: -len(SUFFIX)]))
-            return shown._replace(size=len(os.fsencode(link)))
+            return shown._replace(size=len(os.fsencode(link))), False
         raise NoSuchNameError("no such file in the archive", path=path)
 
     def _attributes(self, found: os.stat_result, *, root: bool = False) -> Attributes:
@@ -163,19 +208,11 @@ class ArchiveDirectory:
         uid, gid = self._shown.uid, self._shown.gid
         return found.st_uid if uid is None else uid, found.st_gid if gid is None else gid
 
-    def _status_node(self, path: str) -> Node | None:
-        """Return the node of a path in ``.asdffs``; None for other paths.  Raises ``NoSuchNameError``."""
-        if path != STATUS and not path.startswith(f"{STATUS}/"):
-            return None
-        try:
-            return walk(self._status, [part for part in path[len(STATUS) :].split("/") if part])
-        except KeyError:
-            raise NoSuchNameError("no such file in the mount", path=path) from None
-
     # -- links ------------------------------------------------------------------------
 
-    def readlink(self, path: str) -> str:
+    def readlink(self, item: Item) -> str:
         """See ``Area``.  Raises ``NameRefusedError``, ``OSError``."""
+        path = item.path
         link = self._link_of(path)
         if link is not None:
             return link
@@ -194,41 +231,36 @@ class ArchiveDirectory:
         except OSError:
             return None
 
-    def xattrs(self, path: str) -> list[str]:
+    def xattrs(self, item: Item) -> list[str]:
         """Return an empty list: extended attributes of the disk are not shown."""
         return []
 
-    def xattr(self, path: str, name: str) -> bytes:
+    def xattr(self, item: Item, name: str) -> bytes:
         """See ``Area``.  Raises ``NoAttributeError``."""
-        raise NoAttributeError(f"no attribute {name!r} here", path=path)
+        raise NoAttributeError(f"no attribute {name!r} here", path=item.path)
 
     # -- directories --------------------------------------------------------------------
 
-    def opendir(self, path: str) -> int:
+    def opendir(self, item: Item) -> int:
         """See ``Area``.  Raises ``NoSuchNameError``, ``NotDirectoryError``, ``OSError``."""
-        if self.attributes(path).kind != "directory":
-            raise NotDirectoryError("is a file", path=path)
-        own = self._status_node(path) is not None
-        return self._add(_OpenDirectory(path, None if own else self._files.directory(path)))
+        if self.attributes(item).kind != "directory":
+            raise NotDirectoryError("is a file", path=item.path)
+        folder = None if isinstance(item, Node) else self._files.directory(item.path or "/")
+        return self._add(_OpenDirectory(item, folder))
 
     def entries_from(self, handle: int, start: int) -> Iterator[str]:
         """See ``Area``."""
         return (os.fsdecode(name) for name, _, _ in self.kinds_from(handle, start))
 
-    def directory_at(self, handle: int, name: bytes, number: int) -> Attributes | None:
-        """See ``Area``."""
-        directory = self._directory(handle)
-        folder, plain = directory.folder, os.fsdecode(name)
-        if folder is None:
+    def entry(self, handle: int, name: str) -> Found | None:
+        """See ``Area``.  A program that asks for an entry that vanished, or is hidden, gets the error then."""
+        opened = self._directory(handle)
+        if opened.folder is None:
             return None
         try:
-            if plain.endswith(SUFFIX):
-                file = folder.status(plain[: -len(SUFFIX)])
-                if number == number_of_directory(file) and stat.S_ISREG(file.st_mode):
-                    return self._attributes_of_document(file, number)
-            self._files.check(os.path.join(directory.path, plain))
-            return self._attributes(folder.status(plain))
-        except (OSError, NotPermittedError):  # it vanished, or is hidden; a program that asks for it gets the error
+            self._files.check(f"{opened.item.path}/{name}")
+            return self.lookup(opened.item, name)
+        except (OSError, AsdffsError):
             return None
 
     def kinds_from(self, handle: int, start: int) -> Iterator[Entry]:
@@ -240,16 +272,16 @@ class ArchiveDirectory:
 
     def _listed(self, opened: _OpenDirectory) -> Iterator[Entry]:
         if opened.folder is None:
-            node = self._status_node(opened.path)
-            if isinstance(node, DirectoryNode):
-                yield from ((os.fsencode(name), *self._kind_of(node.find(name))) for name in node.entries())
+            if isinstance(opened.item, DirectoryNode):
+                find = opened.item.find
+                yield from ((os.fsencode(name), *self._kind_of(find(name))) for name in opened.item.entries())
             return
         with self._scheduler.waiting():  # it may have 100,000 entries
             listed = list(self._entries_of(opened.folder))
-        if opened.path != "/":
+        if opened.item is not self.root:
             yield from listed
             return
-        own = os.fsencode(STATUS[1:])
+        own = os.fsencode(STATUS)
         yield own, stat.S_IFDIR, self._status.number
         yield from (entry for entry in listed if entry[0] != own)
 
@@ -275,13 +307,9 @@ class ArchiveDirectory:
         wanted = os.fsencode(name)
         return next((number for each, _, number in self._directory(handle).entries if each == wanted), 0)
 
-    def entry_attributes(self, handle: int, name: str) -> Attributes | None:
-        """Return None: a listing has only kinds (``kinds_from``)."""
-        return None
-
     def is_root(self, handle: int) -> bool:
         """See ``Area``."""
-        return self._directory(handle).path == "/"
+        return self._directory(handle).item is self.root
 
     def closedir(self, handle: int) -> None:
         """See ``Area``."""
@@ -295,16 +323,25 @@ class ArchiveDirectory:
 
     # -- files ----------------------------------------------------------------------------
 
-    def open(self, path: str, *, write: bool, truncate: bool, inode: int = 0) -> int:
-        """See ``Area``.  Raises ``ReadOnlyError``, ``FileExpectedError``, ``NotPermittedError``, ``OSError``."""
+    def open(self, item: Item, *, write: bool, truncate: bool) -> int:
+        """See ``Area``.
+
+        Raises ``ReadOnlyError``, ``FileExpectedError``, ``NotPermittedError``, ``GoneError``, ``OSError``.
+        """
+        path = item.path
         if write or truncate:
             raise ReadOnlyError("the archive is shown read-only; change the file in its directory '.d'", path=path)
-        node = self._status_node(path)
-        if isinstance(node, FileNode):
-            return self._add(_OpenFile(text=node.file.snapshot() or b""))
-        if node is not None:
+        if isinstance(item, FileNode):
+            return self._add(_OpenFile(text=item.file.snapshot() or b""))
+        if isinstance(item, Node):
             raise FileExpectedError("is a directory", path=path)
-        return self._add(_OpenFile(self._files.open(path)))
+        fd = self._files.open(path)
+        try:
+            self._check(item, self._attributes(os.fstat(fd)))  # the kernel checked the permissions of that file
+        except BaseException:
+            os.close(fd)
+            raise
+        return self._add(_OpenFile(fd))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """See ``Area``.  Raises ``OSError``."""

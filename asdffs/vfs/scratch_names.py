@@ -32,12 +32,14 @@ class ScratchNames:
         """Create a directory that belongs to ``by``."""
         now, owner = time.time_ns(), self._owner_in(folder, by)
         mode |= folder.mode & stat.S_ISGID
-        folder.scratch[name] = DirectoryNode(mode, *owner, now, now, created=True)
+        node = folder.scratch[name] = DirectoryNode(mode, *owner, now, now, created=True)
+        node.stands_at(folder, name)
 
     def symlink(self, folder: DirectoryNode, name: str, target: str, by: User | None) -> None:
         """Create a symbolic link that belongs to ``by``."""
         now, owner = time.time_ns(), self._owner_in(folder, by)
-        folder.scratch[name] = LinkNode(0o777, *owner, now, now, target=target)
+        node = folder.scratch[name] = LinkNode(0o777, *owner, now, now, target=target)
+        node.stands_at(folder, name)
 
     def _owner_in(self, folder: DirectoryNode, by: User | None) -> User:
         """Return the owner of a new node: its creator, with the group of ``folder`` if that is setgid (inode(7))."""
@@ -49,6 +51,7 @@ class ScratchNames:
         if not isinstance(node, FileNode) or not isinstance(node.file, SpoolFile):
             raise NotPermittedError("only scratch files and the tree can be hard-linked, to a name in scratch")
         folder.scratch[name] = node
+        node.stands_at(folder, name)
         node.names += 1
         node.note_change()
 
@@ -74,16 +77,13 @@ class ScratchNames:
 
     def take_name(self, folder: DirectoryNode, name: str) -> None:
         """Remove a name if it exists.  The spool file of a node without names and handles is deleted."""
-        for names in (folder.fixed, folder.scratch, folder.hidden):
+        for names in (folder.fixed, folder.scratch):
             node = names.pop(name, None)
             if node is None:
                 continue
             node.names -= 1
             node.note_change()
             self.discard(node)
-            if isinstance(node, DirectoryNode):  # libfuse has no path left to unlink hidden names in it
-                for hidden in list(node.hidden):
-                    self.take_name(node, hidden)
 
     def discard(self, node: Node) -> None:
         """Delete the spool file of ``node`` if no name and no handle leads to it any more."""

@@ -22,15 +22,18 @@ class TreeName:
         self._staging = staging
         self._shown = shown
         if shown and staging.node is not None:
-            root.fixed[TREE] = staging.node
+            self.put(staging.node)
 
     def is_at(self, folder: DirectoryNode, name: str) -> bool:
         """Return whether this is the place of the tree, even if nothing has the name now."""
         return folder is self._root and name == TREE and self._shown
 
-    def guard(self, *paths: str) -> AbstractContextManager[None]:
-        """Return a context to enter before one of ``paths`` is changed: the lock if one of them is the tree."""
-        concerned = any(path == f"/{TREE}" for path in paths)
+    def guard(self, *places: tuple[Node, str]) -> AbstractContextManager[None]:
+        """Return a context to enter before one of ``places`` is changed: the lock if one of them is the tree.
+
+        A place is a directory and a name.
+        """
+        concerned = any(folder is self._root and name == TREE for folder, name in places)
         return self._staging.lock.entered() if concerned else contextlib.nullcontext()
 
     def check_free(self, folder: DirectoryNode, name: str, what: str) -> None:
@@ -43,7 +46,7 @@ class TreeName:
 
     def create(self, node: FileNode) -> None:
         """Give the name to a new file, so that writes to it are a save."""
-        self._root.fixed[TREE] = node
+        self.put(node)
         self._staging.enter(node)
 
     def save(self, node: Node) -> None:
@@ -58,6 +61,7 @@ class TreeName:
     def put(self, node: Node) -> None:
         """Give the name to ``node``, which was committed before."""
         self._root.fixed[TREE] = node
+        node.stands_at(self._root, TREE)
 
     def leave(self) -> None:
         """Take the name from the node, which keeps its bytes."""

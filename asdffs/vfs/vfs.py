@@ -20,6 +20,7 @@ from asdffs.document.saves.places import Places
 from asdffs.errors import (
     AsdffsError,
     FileExpectedError,
+    GoneError,
     NoSuchNameError,
     NotDirectoryError,
     ReadOnlyError,
@@ -32,6 +33,7 @@ from asdffs.vfs.coherence import Coherence
 from asdffs.vfs.fast_paths import FastPath
 from asdffs.vfs.foreign import ForeignChanges
 from asdffs.vfs.handles import DirectoryHandle, Handle, Handles
+from asdffs.vfs.inodes import Inode
 from asdffs.vfs.kernel import Kernel, NoKernel
 from asdffs.vfs.metadata import Metadata
 from asdffs.vfs.names import Names
@@ -84,7 +86,7 @@ class Vfs:
             chosen.views._replace(spool=places.spool),
             number=number,
         )
-        self.metadata = Metadata(self.names, self.staging, self._changeable)
+        self.metadata = Metadata(self.staging, self.check_writable)
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
 
     def refuse(self, error: Exception) -> None:
@@ -110,15 +112,73 @@ class Vfs:
 
     # -- attributes ---------------------------------------------------------
 
-    def attributes(self, path: str | None, handle: int | None = None, *, inode: int = 0) -> Attributes:
-        """Return the attributes of a path or of an open file.
+    @property
+    def root(self) -> Node:
+        """The root of the mount."""
+        return self.names.root
 
-        ``inode``: the kernel's number for it, 0 if unknown.  Raises ``NoSuchNameError``.
+    def lookup(self, folder: Node, name: str) -> tuple[Node, Attributes]:
+        """Return the node of that name, and its attributes.  Raises as ``Names.find``."""
+        seen = folder.seen.get(name) if isinstance(folder, DirectoryNode) else None
+        if seen is not None and seen.shape == self.document.changes.shape and folder.subjects() is not None:
+            return seen, self.attributes(seen)  # nothing came or went since it was found
+        node = self.names.find(folder, name)
+        if node.shape is not None:
+            node.shape = self.document.changes.shape
+        return node, self.attributes(node)
+
+    def _check_there(self, node: Node) -> None:
+        """Raise ``GoneError`` or ``NoSuchNameError`` if no name leads to ``node`` any more, and no handle.
+
+        The view is asked even for an open one: it may give the file other content.
         """
-        node = self._node(path, handle)
-        shown = attributes_of(node, by_inode=bool(inode))
-        self._coherence.learn(node, path, inode)
+        if node.names <= 0 and not node.opens:
+            raise GoneError("has no name any more", path=node.path)
+        if node.shape is None or node.shape == self.document.changes.shape:
+            return
+        try:
+            if self.names.walk(node.path) is not node:
+                raise GoneError("its name leads to another file", path=node.path)
+            node.shape = self.document.changes.shape
+        except (GoneError, NoSuchNameError, NotDirectoryError):
+            if not node.opens:
+                raise
+
+    def forget(self, node: Node) -> bool:
+        """Drop ``node``, which the kernel does not need; return False if it has state that a new one would lack."""
+        dropped = node.folder is not None and node.folder.drop(node)
+        if dropped:
+            self._coherence.forget(node)
+        return dropped
+
+    def put_away(self, inode: Inode) -> bool:
+        """Drop the node of ``inode``; return False if a new one would not look the same."""
+        node = inode.item
+        if not self.forget(node):
+            return False
+        inode.put_away(node.path, self.names.root.number, self.document.changes.shape)
+        return True
+
+    def attributes(self, node: Node, handle: int | None = None) -> Attributes:
+        """Return the attributes of a node, for the kernel."""
+        last, document = node.shown, self.document
+        if last is not None and last[0] == self._state(node):
+            kept: Attributes = last[1]
+            return kept
+        if node.names <= 0 or node.shape != document.changes.shape:
+            self._check_there(node)
+        shown = attributes_of(node)
+        self._coherence.learn(node)
+        node.shown = (self._state(node), shown) if shown.steady and node.shape is not None else None
         return shown
+
+    def _state(self, node: Node) -> tuple[int, ...]:
+        """Return numbers of which one is another if the attributes of a node of a view may be others."""
+        document = self.document
+        return (
+            *(document.changes.last, document.table.epoch, node.names),
+            *(node.mtime_ns, node.atime_ns, node.changed_ns),
+        )
 
     def take_stale(self) -> tuple[dict[Node, bool], Node | None]:
         """Return the nodes that changed through another node since the last call, and the author of the last change.
@@ -129,26 +189,25 @@ class Vfs:
             self._coherence.note(self.document.changes.take())
         return self._coherence.take()
 
-    def readlink(self, path: str) -> str:
+    def readlink(self, node: Node) -> str:
         """Return the target of a symbolic link.  Raises as ``Metadata.readlink``."""
-        return self.metadata.readlink(path)
+        return self.metadata.readlink(node)
 
-    def xattrs(self, path: str) -> list[str]:
+    def xattrs(self, node: Node) -> list[str]:
         """Return the names of the extended attributes."""
-        return self.metadata.xattrs(path)
+        return self.metadata.xattrs(node)
 
-    def xattr(self, path: str, name: str) -> bytes:
+    def xattr(self, node: Node, name: str) -> bytes:
         """Return the value of an extended attribute.  Raises as ``Metadata.xattr``."""
-        return self.metadata.xattr(path, name)
+        return self.metadata.xattr(node, name)
 
     # -- directories --------------------------------------------------------
 
-    def opendir(self, path: str) -> int:
-        """Open a directory; return the number of the handle.  Raises ``NoSuchNameError``, ``NotDirectoryError``."""
-        node = self.names.find(path)
+    def opendir(self, node: Node) -> int:
+        """Open a directory; return the number of the handle.  Raises ``NotDirectoryError``."""
         if not isinstance(node, DirectoryNode):
-            raise NotDirectoryError("is a file", path=path)
-        node.path = path
+            raise NotDirectoryError("is a file", path=node.path)
+        self._check_there(node)
         return self._handles.add(DirectoryHandle(node))
 
     def entries_from(self, handle: int, start: int) -> Iterator[str]:
@@ -156,14 +215,14 @@ class Vfs:
 
         They are read at entry 0 and do not change until the next call for entry 0.
         """
-        opened = self._handles.directory(handle)
+        opened = self._handles.directories[handle]
         if start == 0:
             opened.names = [".", "..", *opened.node.entries()]
         return (opened.names[at] for at in range(start, len(opened.names)))
 
     def number_of(self, handle: int, name: str) -> int:
         """Return the inode number of an entry of an open directory; 0 for ``..`` and for a name that is gone."""
-        node = self._handles.directory(handle).node
+        node = self._handles.directories[handle].node
         try:
             return node.number if name == "." else 0 if name == ".." else node.number_of(name)
         except KeyError:
@@ -172,23 +231,19 @@ class Vfs:
     def kinds_from(self, handle: int, start: int) -> None:
         """Return None: a listing comes with attributes, because making a node is what costs time."""
 
-    def directory_at(self, handle: int, name: bytes, number: int) -> None:
-        """Return None: see ``kinds_from``."""
-
-    def entry_attributes(self, handle: int, name: str) -> Attributes | None:
-        """Return the attributes of an entry of an open directory; None for ``.``, ``..`` and a name that is gone."""
-        folder = self._handles.directory(handle).node
+    def entry(self, handle: int, name: str) -> tuple[Node, Attributes] | None:
+        """Return an entry of an open directory; None for ``.``, ``..`` and a name that is gone."""
         try:
-            node = folder.find(name)
+            node = self._handles.directories[handle].node.find(name)
         except KeyError:
             return None
-        shown = attributes_of(node)
-        self._coherence.learn(node, f"{folder.path.rstrip('/')}/{name}", 0)
-        return shown
+        if node.shape is not None:
+            node.shape = self.document.changes.shape
+        return node, self.attributes(node)
 
     def is_root(self, handle: int) -> bool:
         """Return whether an open directory is the root of the mount."""
-        return self._handles.directory(handle).node is self.names.root
+        return self._handles.directories[handle].node is self.names.root
 
     def closedir(self, handle: int) -> None:
         """Close a directory."""
@@ -196,25 +251,24 @@ class Vfs:
 
     # -- open files ---------------------------------------------------------
 
-    def open(self, path: str, *, write: bool, truncate: bool, inode: int = 0) -> int:
+    def open(self, node: Node, *, write: bool, truncate: bool) -> int:
         """Open a file and return the number of the handle.
 
-        ``inode``: the kernel's number for the file, 0 if unknown.  Raises ``FileExpectedError``, ``ReadOnlyError``,
-        and whatever the file refuses with.
+        Raises ``FileExpectedError``, ``ReadOnlyError``, and whatever the file refuses with.
         """
         self.foreign.look()
-        node = self.names.find(path)
         if not isinstance(node, FileNode):
-            raise FileExpectedError("is a directory", path=path)
+            raise FileExpectedError("is a directory", path=node.path)
+        self._check_there(node)
         if write:
-            self._check_writable()
+            self.check_writable()
             node.file.open_for_writing()
         else:
             node.file.open_for_reading()
         direct = write and self._pages.opening(node)
         snapshot, generation = node.file.snapshot(), self.document.generation
         opened = Handle(node, writable=write, snapshot=snapshot, generation=generation, direct=direct)
-        self._coherence.learn(node, path, inode)
+        self._coherence.learn(node)
         handle = self._handles.add(opened)
         if self._coherence.has_open_sibling(node):
             self._kernel.prepare()
@@ -228,28 +282,35 @@ class Vfs:
                 raise
         return handle
 
-    def create(self, path: str, mode: int, by: User | None = None) -> int:
-        """Create and open a file that belongs to ``by``; return the number of the handle.
+    def create(self, folder: Node, name: str, mode: int, by: User | None = None) -> tuple[Node, int]:
+        """Create and open a file that belongs to ``by``; return it and the number of the handle.
 
         Raises as ``Names.create``.
         """
         self.foreign.look()
-        node = self.names.create(path, mode, by)
+        node = self.names.create(folder, name, mode, by)
         generation = self.staging.base if node is self.staging.node else self.document.generation
-        return self._handles.add(Handle(node, writable=True, generation=generation))
+        return node, self._handles.add(Handle(node, writable=True, generation=generation))
 
     def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
         """Return bytes, or the extent that holds them; fewer at the end of the file.  Raises as ``ViewFile.read``."""
-        opened = self._handles.get(handle)
+        opened = self._handles.files[handle]
         if opened.snapshot is not None:
             return opened.snapshot[offset : offset + length]
+        node, way = opened.node, opened.way
+        if way is not None and node.changing is None and node.gate is None:
+            found = way.read(offset, length)
+            if found is not None:
+                return found
+        return self._read(opened, offset, length)
+
+    def _read(self, opened: Handle, offset: int, length: int) -> bytes | Extent:
         node, way = opened.node, self._fast_path(opened)  # first, because finding it may release the main lock
         if node.changing is not None:
             self._await_change(node)
         if node.gate is not None:
             self._pages.reading(node, offset, length, cached=not opened.direct)
-        waited = node.changing is not None or node.gate is not None
-        found = way.read(offset, length) if not waited or way.current else None
+        found = way.read(offset, length)
         return node.file.read(offset, length) if found is None else found
 
     def _fast_path(self, opened: Handle) -> FastPath:
@@ -261,7 +322,7 @@ class Vfs:
 
     def is_direct(self, handle: int) -> bool:
         """Return whether the kernel must not cache pages that are read through the handle."""
-        opened = self._handles.get(handle)
+        opened = self._handles.files[handle]
         return opened.direct or opened.snapshot is not None
 
     def write(self, handle: int, offset: int, payload: bytes | memoryview, *, mapped: bool = False) -> int:
@@ -270,7 +331,7 @@ class Vfs:
         ``mapped``: it consists of whole pages of an mmap, of which the program may have changed only a few bytes.
         Raises ``StaleFileError`` for a mapped write to a file that another program changed since the open.
         """
-        opened = self._handles.get(handle)
+        opened = self._handles.files[handle]
         node = opened.node
         if mapped and opened.generation != self.document.generation and not isinstance(node.file, SpoolFile):
             raise StaleFileError("another program changed the file after it was mapped; open it again")
@@ -289,7 +350,7 @@ class Vfs:
         Returns False without writing anything if the caller must use ``write``.  Raises as
         ``Transaction.write_content``.
         """
-        opened = self._handles.get(handle)
+        opened = self._handles.files[handle]
         node = opened.node
         if opened.wrote < 0:
             return False
@@ -305,14 +366,14 @@ class Vfs:
             self._coherence.note(self.document.changes.take(), node)
         return bool(stamp)
 
-    def truncate(self, path: str | None, size: int, handle: int | None = None) -> None:
-        """Set the size through a handle, or by name.  By name, all writers of the file count as dirty."""
-        node = self._changeable(path, handle)
+    def truncate(self, node: Node, size: int, handle: int | None = None) -> None:
+        """Set the size, through a handle or without one.  Then all writers of the file count as dirty."""
+        self.check_writable()
         if not isinstance(node, FileNode):
-            raise FileExpectedError("is a directory", path=path)
+            raise FileExpectedError("is a directory", path=node.path)
         if handle is None:
             node.file.open_for_writing()
-        writers = [self._handles.get(handle)] if handle is not None else list(self._writers(node))
+        writers = [self._handles.files[handle]] if handle is not None else list(self._writers(node))
         self._truncate(node, size, writers or [Handle(node, writable=True, generation=self.document.generation)])
         if not writers:
             node.file.flush(durable=False)
@@ -328,21 +389,21 @@ class Vfs:
 
     def allocate(self, handle: int, offset: int, length: int, *, keep_size: bool, zero: bool) -> None:
         """Carry out fallocate(2) through an open file.  Raises as ``ViewFile.allocate``."""
-        opened = self._handles.get(handle)
+        opened = self._handles.files[handle]
         with self._changing(opened.node), self._pages.changing(opened.node, offset, length) as siblings:
             opened.node.file.allocate(offset, length, keep_size=keep_size, zero=zero)
             self._dirtied(opened, siblings)
 
     def is_dirty(self, handle: int) -> bool:
         """Return whether a program wrote through the handle since its last flush."""
-        return self._handles.get(handle).dirty
+        return self._handles.files[handle].dirty
 
     def flush(self, handle: int, *, killed: bool) -> None:
         """Handle the close of a file descriptor.
 
         Commits the tree if this handle wrote it and its program was not ``killed``.  Raises what the commit raises.
         """
-        opened = self._handles.get(handle)
+        opened = self._handles.files[handle]
         if opened.dirty:
             self._flush(opened, killed=killed)
         if opened.writable:
@@ -361,7 +422,7 @@ class Vfs:
 
     def fsync(self, handle: int) -> None:
         """Make written bytes durable.  For the tree: commit it.  Raises what the commit raises."""
-        opened = self._handles.get(handle)
+        opened = self._handles.files[handle]
         with self.staging.guard(opened.node):
             if opened.node is not self.staging.node:
                 self._settle(opened.node, durable=True)
@@ -379,18 +440,16 @@ class Vfs:
 
         Raises as ``flush``.
         """
-        node = self._handles.get(handle).node
+        node = self._handles.files[handle].node
         try:
             self.flush(handle, killed=False)
         finally:
-            # a tree that is being replaced must keep its hidden name until the kernel knows the new one:
-            # after the last release, libfuse would find no path for it
-            with self.staging.guard(node):
+            with self.staging.guard(node):  # a commit may be about it
                 self._remove(handle)
                 self.names.discard(node)
 
     def _remove(self, handle: int) -> None:
-        self._pages.closed(self._handles.remove(handle).node)
+        self._pages.closed(self._handles.remove(handle))
 
     # -- ending -------------------------------------------------------------
 
@@ -476,21 +535,10 @@ class Vfs:
             with node.changing.entered(patiently=True):
                 pass
 
-    def _node(self, path: str | None, handle: int | None) -> Node:
-        opened = self._handles.find(handle)
-        if opened is not None:
-            return opened.node
-        if path is None:
-            raise NoSuchNameError("the file is no longer open")
-        return self.names.find(path)
-
-    def _changeable(self, path: str | None, handle: int | None) -> Node:
-        self._check_writable()
-        return self._node(path, handle)
-
     def _writers(self, node: FileNode) -> Iterator[Handle]:
         return (opened for opened in self._handles.of(node) if opened.writable)
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Raise ``ReadOnlyError`` if nothing may be changed."""
         if not self.document.writable:
             raise ReadOnlyError("the mount is read-only")

@@ -34,8 +34,11 @@ class BlockFile(ViewFile):
     def __init__(self, document: Document, number: int) -> None:
         self._document = document
         self._number = number
-        self._block = Block(document, number)
         self._subjects = (content(number),)
+
+    @property
+    def _block(self) -> Block:
+        return Block(self._document, self._number)
 
     def subjects(self) -> tuple[Subject, ...]:
         """The content of the block."""
@@ -48,7 +51,7 @@ class BlockFile(ViewFile):
     def size(self) -> int:
         """Decoded size; 0 for a block whose header cannot be read."""
         try:
-            return self._block.size
+            return self._document.contents.size(self._number)
         except DamagedBlockError:
             return 0
 
@@ -160,9 +163,10 @@ class BlocksView(ReadOnlyDirectory):
     def child(self, name: str) -> BlockFile:
         """The block of that name.  Raises ``KeyError``."""
         match = _NAME.fullmatch(name)
-        if match is None or int(match[1]) >= len(self._document.blocks):
+        number = int(match[1]) if match is not None else -1
+        if not 0 <= number < len(self._document.table):
             raise KeyError(name)
-        return BlockFile(self._document, int(match[1]))
+        return BlockFile(self._document, number)
 
     def refusal(self, name: str) -> Exception | None:
         """Names of blocks are not scratch."""

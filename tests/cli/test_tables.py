@@ -75,10 +75,8 @@ def test_options() -> None:
     with pytest.raises(UsageError, match="'ro=1'"):
         parse_options(["ro=1"])
     told = fuse_options(options, "/x/a,b\\c", libfuse2=True)
-    assert told["default_permissions"]
-    assert told["big_writes"]
-    assert told["noatime"]
-    assert fuse_options(MountOptions(), "/x/a,b\\c", libfuse2=False)["fsname"] == "/x/a\\,b\\\\c"
+    assert {"default_permissions", "noatime"} <= set(told)
+    assert "fsname=/x/a\\,b\\\\c" in fuse_options(MountOptions(), "/x/a,b\\c", libfuse2=False)
 
 
 def test_info_json(tmp_path: Path) -> None:

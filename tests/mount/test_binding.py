@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from asdffs.mount.mending import _window
 
 CODE = """
 import ctypes.util, os, sys
@@ -76,12 +72,3 @@ def test_without_any_the_sentence_says_what_to_install() -> None:
     assert done.returncode == 1
     assert "MountError: no usable FUSE binding" in done.stderr
     assert "apt install fuse3" in done.stderr
-
-
-def test_regression_each_write_left_garbage() -> None:
-    """400 bytes a write, until the garbage collector came after 10,000 writes."""
-    pointer = ctypes.pointer(ctypes.c_byte(97))
-    gc.collect()
-    assert bytes(_window(pointer, 1)) == b"a"
-    del pointer
-    assert gc.collect() == 0

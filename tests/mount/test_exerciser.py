@@ -136,9 +136,6 @@ RARE = {"sync": 0.02, "reopen": 0.3, "replace_open": 0.1, "map_write": 0.5}
 def exercise(pair: Pair, count: int) -> None:
     names = [name for name in dir(pair) if not name.startswith("_") and callable(getattr(pair, name))]
     names = [name for name in names if name not in ("both", "place", "close")]
-    if os.environ.get("ASDFFS_BINDING") == "fusepy":
-        # libfuse 2: what one name of a file changed is not seen through a descriptor of another (docs/semantics.md)
-        names = [name for name in names if name != "link_and_unlink"]
     weights = [RARE.get(name, 1.0) for name in names]
     for number in range(count):
         name = pair.rng.choices(names, weights)[0]

@@ -6,7 +6,6 @@ import errno
 import os
 import random
 import re
-import struct
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,56 +13,55 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from support.paths import ByPath
+from support.requests import Client, received, request
 from support.samples import odd_file
 
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
-from asdffs.mount.direct import Direct
+from asdffs.errors import StaleFileError
 from asdffs.mount.loop import Loop
-from asdffs.mount.operations import Operations
-from asdffs.mount.request import FUSE_READ, FUSE_WRITE
+from asdffs.mount.protocol import Opcode
+from asdffs.mount.structures import GetAttributes, Name, Read, Write
 from asdffs.storage.backend import read_bytes
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.fast_paths import FastPath
+from asdffs.vfs.inodes import Place
 from asdffs.vfs.vfs import Vfs
-
-HEADER = struct.Struct("=IIQQIIIHH")  # linux/fuse.h, struct fuse_in_header
-ARGUMENTS = struct.Struct("=QQIIQII")  # fuse_read_in and fuse_write_in: handle, offset, size, ...
 
 
 class Mount:
-    """What serves requests, with a file in the place of the kernel's queue, and nobody else to serve."""
+    """A file, and a client that asks for it; nobody else is to be served."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.loop = Loop()
         document = open_document(str(path), writable=True, settings=Settings(scheduler=self.loop))
         places = Places(spool=str(folder / "spool"), rejected=str(folder / "rejected"))
         os.mkdir(places.spool)
-        self.vfs = Vfs(document, places)
-        self.areas = Areas(self.vfs)
-        self.operations = Operations(
-            self.areas, self.loop, is_helper=lambda pid: False, ready=lambda: None, ended=lambda: None
-        )
-        self.queue = os.open(folder / "queue", os.O_RDWR | os.O_CREAT)
-        self.direct = Direct(self.queue, self.operations)
+        self.vfs = ByPath(Vfs(document, places))
+        self.areas = Areas(self.vfs.vfs)
+        self.client = Client(self.areas, self.loop, folder / "queue")
 
     def open(self, path: str, *, write: bool, truncate: bool) -> int:
-        return self.areas.opened(self.vfs, self.vfs.open(path, write=write, truncate=truncate))
-
-    def request(self, opcode: int, handle: int, offset: int, size: int, payload: bytes = b"") -> memoryview:
-        arguments = ARGUMENTS.pack(handle, offset, size, 0, 0, 0, 0) + payload
-        return memoryview(HEADER.pack(HEADER.size + len(arguments), opcode, 7, 5, 0, 0, 9, 0, 0) + arguments)
+        place = Place(self.vfs.vfs, self.vfs.names.find(path))
+        return self.areas.opened(place, self.vfs.open(path, write=write, truncate=truncate))
 
     def write(self, handle: int, offset: int, payload: bytes) -> bool:
-        """Whether it was answered without libfuse."""
-        return self.direct.answer(self.request(FUSE_WRITE, handle, offset, len(payload), payload))
+        """Whether there was a fast path."""
+        with self.loop.lock:
+            return bool(self.vfs.overwrite(handle, offset, payload))
 
     def read(self, handle: int, offset: int, size: int) -> None:
-        assert self.direct.answer(self.request(FUSE_READ, handle, offset, size))
+        self.client.ask(Opcode.READ, 1, Read(handle, offset, size))
+
+    def calls(self, opcode: Opcode, value: Any, node: int = 1) -> list[str]:
+        """The functions of Python that the answer to a request calls."""
+        asked = received(request(opcode, node, value))
+        return calls(lambda: self.client.answerer.answer(asked))
 
     def end(self) -> None:
         self.vfs.document.close()
-        os.close(self.queue)
+        self.client.end()
 
 
 @pytest.fixture
@@ -96,9 +94,18 @@ def test_steady_reads(mount: Mount, path: str) -> None:
     mount.read(handle, 0, 16)
     offset = mount.vfs.attributes(path, None).size - 40
     mount.read(handle, offset, 40)
-    asked = mount.request(FUSE_READ, handle, offset, 40)
-    found = calls(lambda: mount.direct.answer(asked))
-    assert len(found) <= 20, "\n".join(found)
+    found = mount.calls(Opcode.READ, Read(handle, offset, 40))
+    assert len(found) <= 12, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", ["/blocks/0001.bin", "/arrays/data.npy"])
+def test_names_and_attributes(mount: Mount, path: str) -> None:
+    """The first lookup makes a node; after that, questions are answered from what was shown last."""
+    node, (above, _, name) = mount.client.node(path), path.rpartition("/")
+    again = mount.calls(Opcode.LOOKUP, Name(name), mount.client.node(above))
+    assert len(again) <= 25, "\n".join(again)
+    attributes = mount.calls(Opcode.GETATTR, GetAttributes(0, 0), node)
+    assert len(attributes) <= 12, "\n".join(attributes)
 
 
 @pytest.mark.parametrize("path", ["/blocks/0000.bin", "/arrays/data.npy"])
@@ -108,8 +115,7 @@ def test_steady_writes(mount: Mount, path: str) -> None:
     assert not mount.write(handle, offset, b"a" * 40)
     mount.vfs.write(handle, offset, b"a" * 40)
     assert mount.write(handle, offset, b"b" * 40)
-    asked = mount.request(FUSE_WRITE, handle, offset, 40, b"c" * 40)
-    found = calls(lambda: mount.direct.answer(asked))
+    found = mount.calls(Opcode.WRITE, Write(handle, offset, 40, 0, memoryview(b"c" * 40)))
     assert len(found) <= 40, "\n".join(found)
     assert mount.vfs.document.blocks[0].read_at(0, 1 << 20)[-40:] == b"c" * 40
 
@@ -124,12 +130,6 @@ def opened(mount: Mount, path: str) -> tuple[int, int]:
     mount.vfs.write(handle, offset, b"a" * 40)
     assert mount.write(handle, offset, b"b" * 40)
     return handle, offset
-
-
-def answer(mount: Mount) -> int:
-    """The errno of the answer that was sent last."""
-    size = os.lseek(mount.queue, 0, os.SEEK_END)
-    return -int(struct.unpack("=IiQ", os.pread(mount.queue, 16, size - 16))[1])
 
 
 @pytest.mark.parametrize("path", [BLOCK, ARRAY])
@@ -166,8 +166,8 @@ def test_a_foreign_change_is_not_overwritten(mount: Mount) -> None:
     with path.open("r+b") as file:
         file.write(b"#")
     before = path.read_bytes()
-    assert mount.write(handle, offset, b"c" * 40)
-    assert answer(mount) == errno.ESTALE
+    with pytest.raises(StaleFileError):
+        mount.write(handle, offset, b"c" * 40)
     assert path.read_bytes() == before
 
 
@@ -240,9 +240,9 @@ def test_a_write_while_a_view_is_flushed_is_flushed_later(mount: Mount, monkeypa
         synced.append(number)
 
     monkeypatch.setattr(type(contents), "flush", flush)
-    mount.vfs._settle(mount.vfs._handles.get(handle).node, durable=True)
+    mount.vfs._settle(mount.vfs._handles.files[handle].node, durable=True)
     assert mount.write(handle, offset, b"e" * 40)
-    mount.vfs._settle(mount.vfs._handles.get(handle).node, durable=True)
+    mount.vfs._settle(mount.vfs._handles.files[handle].node, durable=True)
     assert synced == [0, 0]
 
 

@@ -436,14 +436,6 @@ def test_regression_an_open_file_does_not_become_a_block(mount: Mounted) -> None
     assert mount.block(1).read_bytes() == b"A" * 40
 
 
-def test_regression_hidden_names_are_libfuses_own(mount: Mounted) -> None:
-    (mount.point / "mine").write_bytes(b"mine")
-    with pytest.raises(OSError, match="Invalid argument"):
-        os.rename(mount.point / "mine", mount.point / ".fuse_hidden1")
-    assert (mount.point / "mine").read_bytes() == b"mine"
-    (mount.point / "mine").unlink()
-
-
 def test_regression_unlinked_in_a_directory_that_is_gone(mount: Mounted) -> None:
     folder = mount.point / "d"
     folder.mkdir()

@@ -118,7 +118,7 @@ def test_removing_and_what_is_refused(tmp_path: Path) -> None:
     assert scan(path.read_bytes()).offsets == scan(before).offsets
 
 
-def test_room_is_reserved_and_given_back(tmp_path: Path, binding: str) -> None:
+def test_room_is_reserved_and_given_back(tmp_path: Path) -> None:
     path = tmp_path / "data.asdf"
     path.write_bytes(odd_file(blocks=[block_bytes(DATA), block_bytes(MASK)]))
     with mounted(path) as mount:
@@ -137,21 +137,15 @@ def test_room_is_reserved_and_given_back(tmp_path: Path, binding: str) -> None:
         assert fact("allocated_size") == 9000
         assert run("truncate", "-s", "10", mount.block(1)).returncode == 0
         assert (fact("allocated_size"), fact("used_size")) == (9000, 10)
-        if binding == "mfusepy":  # libfuse 2's bindings do not pass fallocate on
-            assert run("fallocate", "-l", "20000", mount.block(1)).returncode == 0
-            assert (fact("allocated_size"), mount.block(1).stat().st_size) == (20000, 20000)
-            assert run("fallocate", "-n", "-l", "30000", mount.block(1)).returncode == 0
-            assert (fact("allocated_size"), mount.block(1).stat().st_size) == (30000, 20000)
-            assert run("fallocate", "-p", "-o", "4", "-l", "3", mount.block(1)).returncode == 0
-            assert mount.block(1).read_bytes()[:10] == bytes(range(4)) + bytes(3) + bytes(range(7, 10))
+        assert run("fallocate", "-l", "20000", mount.block(1)).returncode == 0
+        assert (fact("allocated_size"), mount.block(1).stat().st_size) == (20000, 20000)
+        assert run("fallocate", "-n", "-l", "30000", mount.block(1)).returncode == 0
+        assert (fact("allocated_size"), mount.block(1).stat().st_size) == (30000, 20000)
+        assert run("fallocate", "-p", "-o", "4", "-l", "3", mount.block(1)).returncode == 0
+        assert mount.block(1).read_bytes()[:10] == bytes(range(4)) + bytes(3) + bytes(range(7, 10))
     info = json.loads(asdffs("info", "--json", path, environment=environment_in(tmp_path)).stdout)
-    assert info["blocks"][1]["allocated_size"] == (30000 if binding == "mfusepy" else 9000)
+    assert info["blocks"][1]["allocated_size"] == 30000
     assert info["index"] == "valid"
-
-
-@pytest.fixture
-def binding() -> str:
-    return "mfusepy" if os.environ.get("ASDFFS_BINDING", "auto") in ("auto", "mfusepy") else "fusepy"
 
 
 # -- streams --------------------------------------------------------------------

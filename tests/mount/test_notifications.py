@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.arrays import tree_file
-from support.fake_kernel import FUSE_GETATTR, FUSE_OPEN, FUSE_WRITE, LOOKUP, FakeKernel
+from support.fake_kernel import FakeKernel
 from support.mounts import LIMIT
 from support.processes import until
 from support.samples import block_bytes
@@ -21,9 +22,11 @@ from asdffs.mount.dropper import PageDropper
 from asdffs.mount.invalidate import Invalidator
 from asdffs.mount.loop import Loop
 from asdffs.mount.notifications import Notifications
-from asdffs.mount.operations import Operations
+from asdffs.mount.protocol import OPEN_ANSWER, Opcode, SetFlag
+from asdffs.mount.structures import GetAttributes, Handle, Open, Release, SetAttributes, Write
 from asdffs.mount.watchdog import Watchdog
 from asdffs.vfs.areas import Areas
+from asdffs.vfs.inodes import ROOT
 from asdffs.vfs.vfs import Vfs
 
 ARRAY = "!core/ndarray-1.0.0"
@@ -43,37 +46,34 @@ class Mount:
         (folder / "spool").mkdir()
         self.loop = Loop()
         self.kernel = FakeKernel(self.loop)
-        self.notifications = Notifications(self.loop.forget_inode)
+        self.notifications = Notifications(self.loop.forget_attributes)
         settings = Settings(spool=str(folder / "spool"), scheduler=self.loop)
         self.document = open_document(str(path), writable=True, settings=settings)
         told = Invalidator(self.loop, self.notifications, str(folder / "mnt"), PageDropper())
-        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")), kernel=told)
-        self.operations = Operations(
-            Areas(self.vfs), self.loop, is_helper=lambda pid: False, ready=lambda: None, ended=lambda: None
-        )
+        vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")), kernel=told)
+        self.areas = Areas(vfs)
 
-    def end(self) -> None:
-        self.notifications.stop()
-        self.document.close()
+    def serve(self, program: Callable[[], None]) -> None:
+        try:
+            self.kernel.serve(self.areas, program)
+        finally:
+            self.notifications.stop()
+            self.document.close()
 
-    def getattr(self, path: str, opcode: int) -> None:
-        self.kernel.ask(opcode, path, lambda: self.operations.getattr(path, None))
+    def getattr(self, path: str) -> None:
+        self.kernel.ask(Opcode.GETATTR, self.kernel.node(path), GetAttributes(0, 0))
 
     def open(self, path: str) -> int:
         how = os.O_RDONLY if "exploded" in path else os.O_RDWR
-        handle: int = self.kernel.ask(FUSE_OPEN, path, lambda: self.operations.open(path, how))
-        return handle
+        opened = self.kernel.ask(Opcode.OPEN, self.kernel.node(path), Open(how, 0))
+        return int(OPEN_ANSWER.numbers.unpack_from(opened)[0])
 
-    def write(self, path: str, handle: int, at: int, payload: bytes) -> None:
-        def work() -> None:
-            if not self.operations.overwrite(handle, at, memoryview(payload)):
-                self.operations.write(None, memoryview(payload), at, handle)
+    def write(self, handle: int, at: int, payload: bytes) -> None:
+        self.kernel.ask(Opcode.WRITE, ROOT, Write(handle, at, len(payload), 0, memoryview(payload)))
 
-        self.kernel.ask(FUSE_WRITE, path, work)
-
-    def close(self, path: str, handle: int) -> None:
-        self.kernel.ask(FUSE_GETATTR, path, lambda: self.operations.flush(None, handle))
-        self.kernel.ask(FUSE_GETATTR, path, lambda: self.operations.release(None, handle))
+    def close(self, handle: int) -> None:
+        self.kernel.ask(Opcode.FLUSH, ROOT, Handle(handle))
+        self.kernel.ask(Opcode.RELEASE, ROOT, Release(handle, 0))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -88,33 +88,32 @@ def test_no_thread_of_the_loop_notifies(tmp_path: Path, seed: int) -> None:
         text = mount.document.tree.text()
         shape = b"[9]" if b"[ 9]" in text else b"[ 9]"
         text = text.replace(b"[ 9]", b"[9]").replace(b"[9]", shape) if rng.random() < 0.8 else text
-        mount.kernel.ask(FUSE_WRITE, "/tree.yaml", lambda: mount.operations.truncate(None, 0, handle))
-        mount.write("/tree.yaml", handle, 0, text)
-        mount.close("/tree.yaml", handle)
+        cut = SetAttributes(SetFlag.SIZE | SetFlag.HANDLE, handle, 0, 0, 0, 0, 0, 0, 0, 0)
+        mount.kernel.ask(Opcode.SETATTR, mount.kernel.node("/tree.yaml"), cut)
+        mount.write(handle, 0, text)
+        mount.close(handle)
 
     def program() -> None:
         for number in range(120):
             path = rng.choice(VIEWS)
             step = rng.random()
             if step < 0.3:
-                mount.getattr(path, rng.choice([LOOKUP, FUSE_GETATTR]))
+                mount.getattr(path)
             elif step < 0.5 and len(handles) < 3:
                 handles[mount.open(path)] = path
             elif step < 0.8 and handles:
                 handle = rng.choice(list(handles))
                 if "exploded" not in handles[handle]:
                     at = 131 if handles[handle].endswith("npy") else 3  # the header of .npy takes 128 bytes
-                    mount.write(handles[handle], handle, at, bytes([number]))
+                    mount.write(handle, at, bytes([number]))
             elif step < 0.9 and handles:
                 handle = rng.choice(list(handles))
-                mount.close(handles.pop(handle), handle)
+                del handles[handle]
+                mount.close(handle)
             else:
                 save(number)
 
-    try:
-        mount.kernel.serve(program)
-    finally:
-        mount.end()
+    mount.serve(program)
     assert mount.kernel.faults == []
     assert mount.kernel.notified
 
@@ -145,25 +144,22 @@ def test_an_answer_waits_for_its_notification_and_others_go_on_meanwhile(
     """The kernel waits, in the notification, for the answer to another request."""
     monkeypatch.setattr(invalidate, "_LONGEST", LIMIT)
     mount = Mount(tmp_path)
-    send = mount.loop.forget_inode
+    send = mount.loop.forget_attributes
 
     def send_later(inode: int) -> bool:
-        mount.getattr(VIEWS[1], FUSE_GETATTR)
+        mount.getattr(VIEWS[1])
         return send(inode)
 
     mount.notifications._send = send_later
 
     def program() -> None:
         handle = mount.open(VIEWS[0])
-        mount.getattr(VIEWS[2], FUSE_GETATTR)
-        mount.write(VIEWS[0], handle, 3, b"x")
+        mount.getattr(VIEWS[2])
+        mount.write(handle, 3, b"x")
         assert mount.kernel.notified
-        mount.close(VIEWS[0], handle)
+        mount.close(handle)
 
-    try:
-        mount.kernel.serve(program)
-    finally:
-        mount.end()
+    mount.serve(program)
     assert mount.kernel.faults == []
 
 

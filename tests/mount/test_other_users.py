@@ -22,9 +22,7 @@ from support.mounts import asdffs, environment_in, lazily_unmount, mounted, run
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.keeping import Keeper
 from asdffs.errors import InvalidArrayError, LockedError
-from asdffs.mount.permissions import may_open
 from asdffs.storage.file_backend import FileFolder
-from asdffs.vfs.attributes import Attributes, User
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="to be another user needs root")
 OTHER = 65534
@@ -213,6 +211,24 @@ def test_regression_a_private_file_gets_the_name_of_a_public_one(open_folder: Pa
         os.close(held)
 
 
+@needs_root
+def test_allow_root_lets_no_third_user_in(open_folder: Path) -> None:
+    """The kernel lets all users in, and asdffs refuses them; who got an open file may use it."""
+    path, point = open_folder / "x.asdf", open_folder / "mnt"
+    path.write_bytes(tree_file("{a: 1}\n", []))
+    path.chmod(0o644)
+    point.mkdir()
+    with mount(environment_in(open_folder), path, point, "-o", "allow_root"):
+        held = os.open(point / "tree.yaml", os.O_RDONLY)
+        with as_other():
+            for ask in (lambda: os.listdir(point), (point / "tree.yaml").read_bytes, (point / "x").touch):
+                with pytest.raises(PermissionError):
+                    ask()
+            assert b"a: 1" in os.pread(held, 10_000, 0)
+        os.close(held)
+        assert (point / "tree.yaml").exists()
+
+
 @contextlib.contextmanager
 def as_other() -> Iterator[None]:
     os.setegid(OTHER)
@@ -234,22 +250,3 @@ def as_root() -> Iterator[None]:
         yield
     finally:
         os.seteuid(OTHER)
-
-
-@pytest.mark.parametrize(
-    ("mode", "uid", "gid", "flags", "allowed"),
-    [
-        (0o644, 1, 1, os.O_RDONLY, True),
-        (0o644, 1, 1, os.O_RDWR, False),
-        (0o600, 1, 1, os.O_RDONLY, False),
-        (0o600, OTHER, 1, os.O_RDWR, True),
-        (0o060, OTHER, OTHER, os.O_RDONLY, False),
-        (0o060, 1, OTHER, os.O_RDWR, True),
-        (0o606, 1, OTHER, os.O_RDONLY, False),
-        (0o200, OTHER, 1, os.O_WRONLY | os.O_TRUNC, True),
-    ],
-)
-def test_who_may_open(mode: int, uid: int, gid: int, flags: int, allowed: bool) -> None:
-    shown = Attributes("file", mode, 0, 0, 0, uid, gid, 1, 0, 1)
-    assert may_open(shown, User(OTHER, OTHER), os.getpid(), flags) is allowed
-    assert may_open(shown, User(0, 0), os.getpid(), flags)

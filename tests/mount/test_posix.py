@@ -77,6 +77,37 @@ def code_of(call: Callable[[], object]) -> str:
     return "done"
 
 
+WRITE = "[os.pwrite(fd := os.open('f', os.O_WRONLY), b'x', 0), os.close(fd)]"
+
+
+@pytest.mark.parametrize(
+    ("change", "by_other", "by_root"),
+    [
+        (WRITE, 0o777, 0o6777),
+        ("os.truncate('f', 3)", 0o777, 0o6777),
+        ("os.close(os.open('f', os.O_WRONLY | os.O_TRUNC))", 0o777, 0o6777),
+    ],
+)
+def test_privileges_of_a_file_that_is_written(here: Path, change: str, by_other: int, by_root: int) -> None:
+    """Whoever may not set them takes them away by a write; a set-group-ID bit without x is no privilege."""
+    file = here / "f"
+    for privileged, other, root in ((0o6777, by_other, by_root), (0o2766, 0o2766, 0o2766)):
+        file.write_bytes(b"content")
+        file.chmod(privileged)
+        as_nobody(change, here)
+        assert stat.S_IMODE(file.stat().st_mode) == other
+        file.chmod(privileged)
+        before = os.getcwd()
+        os.chdir(here)
+        eval(change)
+        os.chdir(before)
+        assert stat.S_IMODE(file.stat().st_mode) == root
+    os.chown(file, NOBODY, -1)
+    file.chmod(0o6777)
+    os.chown(file, 0, 0)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o777
+
+
 def moved_ctime(path: Path, change: Callable[[], object]) -> bool:
     before = os.lstat(path).st_ctime_ns
     change()

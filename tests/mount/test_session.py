@@ -1,4 +1,4 @@
-"""How requests are received.  An eventfd, which gives 8 bytes at a time, stands for /dev/fuse."""
+"""How requests are received.  A pipe stands for /dev/fuse: it gives one request after the other."""
 
 from __future__ import annotations
 
@@ -7,44 +7,90 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from support.requests import request
 
-from asdffs.mount import session
-from asdffs.mount.session import RequestBuffer, _Device
+from asdffs.errors import MountError
+from asdffs.mount.protocol import ANSWER, INIT_ANSWER, Opcode
+from asdffs.mount.session import RequestBuffer, Session
+from asdffs.mount.structures import Header, Init, Name
+
+
+class Pipe:
+    """Both ends of what stands for the device."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)  # each write is one read
+        self.session = Session(self.reader)
+
+    def end(self) -> None:
+        os.close(self.reader)
+        os.close(self.writer)
 
 
 @pytest.fixture
-def fd() -> Iterator[int]:
-    fd = os.eventfd(0, os.EFD_NONBLOCK)
-    yield fd
-    os.close(fd)
+def pipe() -> Iterator[Pipe]:
+    pipe = Pipe()
+    yield pipe
+    pipe.end()
 
 
-def test_requests_are_received_one_by_one(fd: int) -> None:
-    device, buffer = _Device(fd), RequestBuffer()
-    assert not device.receive(buffer)
-    os.eventfd_write(fd, 7)
-    assert device.receive(buffer)
-    assert (buffer.fuse.size, int.from_bytes(buffer.request[:8], "little")) == (8, 7)
-    assert not device.receive(buffer)
-    assert not device.exited()
-
-
-def test_the_memory_grows_if_the_kernel_needs_more(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its answer is EINVAL, as that of an eventfd for less than 8 bytes."""
-    monkeypatch.setattr(session, "_PAGES", 0)
-    monkeypatch.setattr(session, "_HEADER_ROOM", 2)
-    device, buffer = _Device(fd), RequestBuffer()
-    os.eventfd_write(fd, 9)
-    assert device.receive(buffer)
-    assert len(buffer.request) == 8
-    assert int.from_bytes(buffer.request, "little") == 9
-    monkeypatch.setattr(session, "_LARGEST", 4)
-    with pytest.raises(OSError, match="refuses to send"):
-        buffer.grow()
+def test_requests_are_received_one_by_one(pipe: Pipe) -> None:
+    buffer = RequestBuffer()
+    assert not pipe.session.receive(buffer)
+    for name in ("first", "second"):
+        os.write(pipe.writer, request(Opcode.LOOKUP, 5, Name(name), process=9))
+    for name in (b"first", b"second"):
+        assert pipe.session.receive(buffer)
+        assert buffer.header == Header(41 + len(name), Opcode.LOOKUP, 77, 5, 0, 0, 9)
+        assert bytes(buffer.body) == name + b"\0"
+    assert not pipe.session.receive(buffer)
+    assert not pipe.session.gone
 
 
 def test_other_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    device = _Device(1 << 20)
+    reader, writer = os.pipe()
+    session = Session(reader)
+    os.close(reader)
+    os.close(writer)
     with caplog.at_level(logging.ERROR):
-        assert not device.receive(RequestBuffer())
+        assert not session.receive(RequestBuffer())
+        assert not session.send(b"")
     assert "a request cannot be received: Bad file descriptor" in caplog.text
+    assert "an answer could not be sent: Bad file descriptor" in caplog.text
+
+
+class Device(Session):
+    """What is received comes from a pipe; what is sent goes into ``sent``."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(fd)
+        self.sent = b""
+
+    def send(self, *parts: bytes) -> bool:
+        self.sent = b"".join(parts)
+        return True
+
+
+def test_the_first_request_is_answered(pipe: Pipe) -> None:
+    device = Device(pipe.reader)
+    os.write(pipe.writer, request(Opcode.INIT, 0, Init(7, 40, 131_072, 0)))
+    device.begin("libfuse 3", lambda: False)
+    assert INIT_ANSWER.parse(memoryview(device.sent)[ANSWER.size :])[:3] == (7, 40, 131_072)
+
+
+def test_a_library_that_negotiates_itself_is_refused(pipe: Pipe) -> None:
+    os.write(pipe.writer, request(Opcode.LOOKUP, 1, Name("a")))
+    with pytest.raises(MountError, match="libfuse 9 talks to the kernel while it mounts"):
+        Device(pipe.reader).begin("libfuse 9", lambda: False)
+
+
+def test_an_old_kernel_is_refused(pipe: Pipe) -> None:
+    os.write(pipe.writer, request(Opcode.INIT, 0, Init(7, 12, 0, 0)))
+    with pytest.raises(MountError, match=r"speaks version 7\.12"):
+        Device(pipe.reader).begin("libfuse 3", lambda: False)
+
+
+def test_a_signal_ends_the_wait_for_the_first_request(pipe: Pipe) -> None:
+    device = Device(pipe.reader)
+    device.begin("libfuse 3", lambda: True)
+    assert device.sent == b""

@@ -19,12 +19,13 @@ pytestmark = pytest.mark.mount
 #: statvfs(2) waits in a system call on /dev/fuse, with the main lock, until the test gives up its lock of the device.
 STUCK = """
 import fcntl
-from asdffs.mount import answering, operations, watchdog
+from asdffs.mount import answering, watchdog
+from asdffs.mount.protocol import Opcode
 watchdog.Watchdog.__init__.__defaults__ = (0.3,)
-def statfs(self, place):
-    fcntl.flock(self.loop.device, fcntl.LOCK_EX)
-    return {}
-operations.Operations.statfs = answering.looking_path(statfs)
+def statfs(self, place, header, asked):
+    fcntl.flock(self._loop.device, fcntl.LOCK_EX)
+    return b""
+answering.TABLE[Opcode.STATFS] = answering.Operation(statfs, answering.About.LOOK)
 """
 
 
@@ -70,5 +71,5 @@ def test_it_is_aborted_and_what_was_typed_is_kept(tmp_path: Path) -> None:
         os.close(draft)
     assert daemon.returncode == 7, said
     assert "the mount was aborted, because it did not answer any more" in said
-    assert "fcntl.flock(self.loop.device" in said, "the stacks"
+    assert "fcntl.flock(self._loop.device" in said, "the stacks"
     assert (tmp_path / "data.asdf.rejected-1.yaml").read_bytes() == b"half-typed"

@@ -7,64 +7,65 @@ whatever the real one might, and notes at once who would wait for whom.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import struct
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
+from asdffs.mount.answering import Answerer
 from asdffs.mount.loop import Loop
-from asdffs.mount.request import FUSE_GETATTR, FUSE_OPEN, FUSE_WRITE
-from asdffs.mount.session import RequestBuffer
+from asdffs.mount.operations import Operations
+from asdffs.mount.protocol import ANSWER, ENTRY_ANSWER, Opcode
+from asdffs.mount.session import RequestBuffer, Session
+from asdffs.mount.structures import Name
+from asdffs.vfs.areas import Areas
+from asdffs.vfs.inodes import ROOT
 from support.mounts import LIMIT
-
-#: ``struct fuse_in_header``: length, opcode, unique, inode, user, group, process, unused.
-_HEADER = struct.Struct("=IIQQIII4x")
-#: Opcodes of requests about a name; their inode is that of the directory.
-LOOKUP = 1
-_ROOT = 1
+from support.requests import received, request
 
 
-class _Request(NamedTuple):
-    opcode: int
-    inode: int
-    work: Callable[[], Any]
-    outcome: SimpleQueue[tuple[Any, BaseException | None]]
+class FakeKernel(Session):
+    """A session whose requests a test makes.
 
-
-class FakeKernel:
-    """A session (``mount/session``) whose requests a test makes, and the shortcut that answers them.
-
-    ``faults``: what a real kernel could have hung at.  ``notified``: the inodes of all notifications.
+    ``faults``: what a real kernel could have hung at.  ``notified``: the nodes of all notifications.
     """
 
     def __init__(self, loop: Loop) -> None:
+        super().__init__(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC | os.EFD_SEMAPHORE))
         self._loop = loop
-        self._requests: SimpleQueue[_Request] = SimpleQueue()
-        self._unanswered: dict[int, _Request] = {}
-        self._inodes: dict[str, int] = {}
+        self._requests: SimpleQueue[bytes] = SimpleQueue()
+        self._answers: dict[int, SimpleQueue[bytes]] = {}
+        self._uniques = itertools.count(1)
         self.faults: list[str] = []
         self.notified: list[int] = []
-        self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC | os.EFD_SEMAPHORE)
 
-    def inode_of(self, path: str) -> int:
-        return self._inodes.setdefault(path, len(self._inodes) + 2)
-
-    def ask(self, opcode: int, path: str, work: Callable[[], Any]) -> Any:
-        """Make a request about ``path``, which ``work`` answers in a thread of the loop; return its value."""
-        inode = _ROOT if opcode == LOOKUP else self.inode_of(path)
-        request = _Request(opcode, inode, work, SimpleQueue())
-        self._requests.put(request)
+    def ask(self, opcode: Opcode, node: int, value: Any = None) -> bytes:
+        """Make a request, which a thread of the loop answers; return the content.  Raises ``OSError``."""
+        raw, unique = bytearray(request(opcode, node, value, process=os.getpid())), next(self._uniques)
+        struct.pack_into("=Q", raw, 8, unique)
+        waits = self._answers[unique] = SimpleQueue()
+        self._requests.put(bytes(raw))
         os.eventfd_write(self.fd, 1)
-        value, error = request.outcome.get(timeout=LIMIT)
-        if error is not None:
-            raise error
-        return value
+        found = waits.get(timeout=LIMIT)
+        code = ANSWER.unpack_from(found)[1]
+        if code:
+            raise OSError(-code, os.strerror(-code))
+        return found[ANSWER.size :]
 
-    def serve(self, program: Callable[[], None]) -> None:
+    def node(self, path: str) -> int:
+        """The number of the node at ``path``."""
+        number = ROOT
+        for name in filter(None, path.split("/")):
+            number = int(ENTRY_ANSWER.numbers.unpack_from(self.ask(Opcode.LOOKUP, number, Name(name)))[0])
+        return number
+
+    def serve(self, areas: Areas, program: Callable[[], None]) -> None:
         """Serve while ``program`` runs in another thread; raise what it raises."""
         failed: list[BaseException] = []
+        operations = Operations(areas, self._loop, lambda pid: False)
 
         def run() -> None:
             try:
@@ -76,7 +77,7 @@ class FakeKernel:
 
         thread = threading.Thread(target=run)
         thread.start()
-        self._loop.serve(self, lambda: self)
+        self._loop.serve(self, lambda: Answerer(self, operations, self._loop.lock))
         thread.join(LIMIT)
         if failed:
             raise failed[0]
@@ -86,47 +87,20 @@ class FakeKernel:
     def receive(self, buffer: RequestBuffer) -> bool:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.fd)
-            request = self._requests.get_nowait()
-            self._unanswered[id(request)] = request
-            _HEADER.pack_into(buffer.request, 0, 80, request.opcode, id(request), request.inode, 0, 0, os.getpid())
+            received(self._requests.get_nowait(), buffer)
             return True
         return False
 
-    def process(self, buffer: RequestBuffer) -> None:
-        raise AssertionError("the shortcut answers everything")
+    def send(self, *parts: bytes) -> bool:
+        found = b"".join(parts)
+        self._answers.pop(ANSWER.unpack_from(found)[2]).put(found)
+        return True
 
-    def exited(self) -> bool:
-        return False
-
-    def forget_inode(self, inode: int) -> bool:
+    def forget_attributes(self, node: int) -> bool:
         """Note who notifies: the kernel may be forgetting this file, and wait for the last of its pages."""
-        self.notified.append(inode)
+        self.notified.append(node)
         if threading.get_ident() in self._loop._answering:
-            self.faults.append(f"a thread notifies of inode {inode}, and has a request to answer")
+            self.faults.append(f"a thread notifies of node {node}, and has a request to answer")
         elif threading.get_ident() == self._loop._leader:
-            self.faults.append(f"the leader notifies of inode {inode}")
+            self.faults.append(f"the leader notifies of node {node}")
         return True
-
-    def forget_path(self, path: str) -> None:
-        """Drop attributes and pages, as libfuse's function does: that waits for the page that a WRITE holds."""
-        if any(one.opcode == FUSE_WRITE and one.inode == self.inode_of(path) for one in self._unanswered.values()):
-            self.faults.append(f"pages of {path} are dropped while a WRITE holds them: this hangs for good")
-
-    # -- Shortcut ------------------------------------------------------------------------
-
-    def answer(self, request: memoryview) -> bool:
-        unique = _HEADER.unpack_from(request)[2]
-        asked = self._unanswered[unique]
-        try:
-            outcome: tuple[Any, BaseException | None] = asked.work(), None
-        except OSError as err:
-            outcome = None, err
-        del self._unanswered[unique]
-        asked.outcome.put(outcome)
-        return True
-
-    def close(self) -> None:
-        pass
-
-
-__all__ = ["FUSE_GETATTR", "FUSE_OPEN", "FUSE_WRITE", "LOOKUP", "FakeKernel"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from weakref import WeakSet
@@ -14,7 +16,7 @@ from support.samples import odd_file
 
 from asdffs.cli.opened_file import open_for_mount
 from asdffs.document.document import Document
-from asdffs.errors import CrossViewError, NoSuchNameError, NotAsdfError, ReadOnlyError
+from asdffs.errors import CrossViewError, GoneError, NoSuchNameError, NotAsdfError, ReadOnlyError
 from asdffs.mount.options import MountOptions
 from asdffs.mount.served_file import ServedFile
 from asdffs.scheduling import SingleThread
@@ -23,8 +25,9 @@ from asdffs.storage.beneath import Beneath
 from asdffs.storage.file_backend import FileFolder
 from asdffs.vfs.archive import OpenDocuments
 from asdffs.vfs.archive_status import ArchiveStatus
-from asdffs.vfs.areas import Areas
+from asdffs.vfs.areas import Areas, check_same, document_of
 from asdffs.vfs.attributes import Shown
+from asdffs.vfs.inodes import ROOT, Place
 from asdffs.vfs.kernel import NoKernel
 from asdffs.vfs.outside import ArchiveDirectory
 
@@ -43,6 +46,7 @@ class Archive:
         status = ArchiveStatus(self.documents, {"file": str(root)})
         outside = ArchiveDirectory(files, self.documents, status, Shown(), SingleThread())
         self.areas = Areas(outside, self.documents)
+        self.documents.ended = self.areas.ended
 
     def _open(self, folder: FileFolder, name: str, directory: str, number: int) -> ServedFile:
         self.exchange()
@@ -52,15 +56,35 @@ class Archive:
         self.opened.append(directory)
         return ServedFile(opened, Shown(), NoKernel(), {"pid": 1}, number=number)
 
-    def read(self, path: str) -> bytes:
-        place = self.areas.enter(path)
+    @contextlib.contextmanager
+    def at(self, path: str) -> Iterator[Place]:
+        """The place of ``path``, which a program looks up as the kernel does, and forgets."""
+        numbers = [ROOT]
+        for name in filter(None, path.split("/")):
+            with self.entered(numbers[-1]) as above:
+                item, _ = above.area.lookup(above.item, name)
+                numbers.append(self.areas.inodes.give(above, item))
         try:
-            handle = place.area.open(place.path, write=False, truncate=False)
+            with self.entered(numbers[-1]) as place:
+                yield place
+        finally:
+            for number in reversed(numbers):
+                self.areas.forget(number, 1)
+
+    @contextlib.contextmanager
+    def entered(self, number: int, *, looking: bool = False) -> Iterator[Place]:
+        place = self.areas.enter(number, looking=looking)
+        try:
+            yield place
+        finally:
+            self.areas.leave(place)
+
+    def read(self, path: str) -> bytes:
+        with self.at(path) as place:
+            handle = place.area.open(place.item, write=False, truncate=False)
             found = read_bytes(place.area.read(handle, 0, 100))
             place.area.release(handle)
             return found
-        finally:
-            place.leave()
 
 
 @pytest.fixture
@@ -100,32 +124,74 @@ def test_which_document_a_path_belongs_to(root: Path) -> None:
     (root / "bad.asdf").write_bytes(b"nonsense")
     (root / "text.txt").write_bytes(b"")
     archive = Archive(root)
-    split = archive.documents.split
-    assert split("/a.asdf.d/blocks/0000.bin") == ("/a.asdf.d", "/blocks/0000.bin")
-    assert split("/a.asdf.d") == ("/a.asdf.d", "/")
-    assert split("/a.asdf.d", looking=True) is None
-    assert split("/sub.asdf.d/b.ASDF.d/x.asdf.d") == ("/sub.asdf.d/b.ASDF.d", "/x.asdf.d")
-    assert split("/c.fits.asdf.d/tree.yaml") == ("/c.fits.asdf.d", "/tree.yaml")
-    for outside in ("/", "/a.asdf", "/sub.asdf.d", "/sub.asdf.d/x", "/text.txt.d", "/none.asdf.d/x", "/a.asdf.dx/y"):
-        assert split(outside) is None
-    assert archive.opened == []
+    for path, directory, inner in (
+        ("/a.asdf.d/blocks/0000.bin", "/a.asdf.d", "/blocks/0000.bin"),
+        ("/a.asdf.d", "/a.asdf.d", ""),
+        ("/sub.asdf.d/b.ASDF.d/tree.yaml", "/sub.asdf.d/b.ASDF.d", "/tree.yaml"),
+        ("/c.fits.asdf.d/tree.yaml", "/c.fits.asdf.d", "/tree.yaml"),
+        ("/", "", ""),
+        ("/a.asdf", "", "/a.asdf"),
+        ("/sub.asdf.d", "", "/sub.asdf.d"),
+    ):
+        with archive.at(path) as place:
+            assert (place.directory, place.item.path) == (directory, inner)
+    assert archive.opened == ["/a.asdf.d", "/sub.asdf.d/b.ASDF.d", "/c.fits.asdf.d"]
+    for path in ("/text.txt.d", "/none.asdf.d", "/a.asdf.dx", "/sub.asdf.d/x", "/a.asdf.d/x"):
+        with pytest.raises(NoSuchNameError), archive.at(path):
+            pass
     assert archive.read("/a.asdf.d/tree.yaml") == archive.read("/a.asdf")
-    assert split("/a.asdf.d", looking=True) == ("/a.asdf.d", "/")
-    with pytest.raises(NotAsdfError):
-        archive.areas.enter("/bad.asdf.d/tree.yaml")
-    with pytest.raises(ReadOnlyError):
-        archive.areas.enter("/a.asdf").document.names.unlink("/a.asdf")
-    place = archive.areas.enter("/a.asdf.d/x")
-    assert archive.areas.within(place, "/a.asdf.d/y") == "/y"
-    for other in ("/y", "/sub.asdf.d/b.ASDF.d/y"):
-        with pytest.raises(CrossViewError):
-            archive.areas.within(place, other)
-    place.leave()
-    (root / "a.asdf").unlink()
-    with pytest.raises(NoSuchNameError):
-        archive.areas.enter("/a.asdf.d/tree.yaml")
+    with pytest.raises(NotAsdfError), archive.at("/bad.asdf.d/tree.yaml"):
+        pass
+    with archive.at("/a.asdf") as place, pytest.raises(ReadOnlyError):
+        document_of(place)
+    with archive.at("/a.asdf.d/tree.yaml") as place, archive.at("/a.asdf.d") as same, archive.at("/a.asdf") as file:
+        check_same(place, same)
+        with archive.at("/c.fits.asdf.d") as other:
+            for each in (file, other):
+                with pytest.raises(CrossViewError):
+                    check_same(place, each)
     archive.documents.end()
     assert archive.documents.outcome == ([], [], [], [], [])
+
+
+def test_to_look_at_a_directory_opens_no_document(root: Path) -> None:
+    (root / "a.asdf").write_bytes(odd_file())
+    archive = Archive(root)
+    item, shown = archive.areas.root.lookup(archive.areas.root.root, "a.asdf.d")
+    number = archive.areas.inodes.give(Place(archive.areas.root, item), item)
+    with archive.entered(number, looking=True) as place:
+        assert place.area.attributes(place.item) == shown
+    assert archive.opened == []
+    with archive.entered(number):
+        assert archive.opened == ["/a.asdf.d"]
+    archive.documents.end()
+
+
+def test_a_node_survives_the_closing_of_its_document(root: Path) -> None:
+    """The kernel goes on with its numbers; the document is opened again, unless it is another file by now."""
+    for name in ("a.asdf", "b.asdf"):
+        write(root / name, name.encode())
+    archive = Archive(root)
+    numbers = {}
+    with archive.at("/a.asdf.d/blocks") as place:
+        for name in ("0000.bin",):
+            item, _ = place.area.lookup(place.item, name)
+            numbers[name] = archive.areas.inodes.give(place, item)
+    archive.documents.end()
+    assert archive.documents.open_now() == []
+    with archive.entered(numbers["0000.bin"]) as place:
+        handle = place.area.open(place.item, write=False, truncate=False)
+        assert read_bytes(place.area.read(handle, 0, 100)) == b"a.asdf"
+        place.area.release(handle)
+        assert place.item.inode == numbers["0000.bin"]
+    archive.documents.end()
+    os.replace(root / "b.asdf", root / "a.asdf")
+    with pytest.raises(GoneError):
+        archive.areas.enter(numbers["0000.bin"])
+    archive.documents.end()
+    (root / "a.asdf").unlink()
+    with pytest.raises(NoSuchNameError):
+        archive.areas.enter(numbers["0000.bin"])
 
 
 def write(path: Path, content: bytes) -> None:
@@ -155,7 +221,10 @@ def test_regression_a_name_that_becomes_a_link_before_the_open(root: Path, priva
     archive.exchange = exchange
     block = "/sub/00.asdf.d/blocks/0000.bin"
     if which == "directory":
-        assert archive.read(block) == archive.read(block) == b"public", "the file that was looked at"
+        assert archive.read(block) == b"public", "the file that was looked at"
+        archive.exchange = lambda: None
+        with pytest.raises(NoSuchNameError):
+            archive.read(block)
     else:
         with pytest.raises(OSError, match="symbolic links"):
             archive.read(block)
@@ -169,19 +238,21 @@ def test_regression_a_directory_that_becomes_a_link(root: Path, private: Path) -
     (root / "sub").mkdir()
     (root / "sub/key").write_bytes(b"public")
     archive = Archive(root)
-    outside = archive.areas.enter("/").area
-    handle = outside.opendir("/sub")
+    outside = archive.areas.root
+    sub, _ = outside.lookup(outside.root, "sub")
+    handle = outside.opendir(sub)
     (root / "sub").rename(root / "old")
     (root / "sub").symlink_to(private)
-    assert [name for name, _, _ in outside.kinds_from(handle, 0)] == [b".", b"..", b"key"]
-    number = (root / "old/key").stat().st_ino
-    shown = outside.directory_at(handle, b"key", number)
-    assert shown is not None
-    assert shown.size == len(b"public")
+    kinds = outside.kinds_from(handle, 0)
+    assert kinds is not None
+    assert [name for name, _, _ in kinds] == [b".", b"..", b"key"]
+    assert outside.entry(handle, "key") is None, "the kernel asks by name, and finds no such directory"
     for ask in (outside.attributes, outside.opendir):
-        with pytest.raises((OSError, NoSuchNameError)):
-            ask("/sub/key" if ask == outside.attributes else "/sub/")
-    with pytest.raises(OSError, match="Not a directory"):
+        with pytest.raises(GoneError):
+            ask(sub)
+    with pytest.raises((OSError, NoSuchNameError)):
+        outside.lookup(sub, "key")
+    with pytest.raises((OSError, NoSuchNameError)):
         archive.read("/sub/key")
-    assert outside.attributes("/sub").kind == "link"
+    assert outside.lookup(outside.root, "sub")[1].kind == "link"
     archive.documents.end()

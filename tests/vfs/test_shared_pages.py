@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.arrays import tree_file
 from support.mounts import LIMIT
+from support.paths import ByPath
 from support.samples import block_bytes
 
 from asdffs.document.opening import Settings, open_document
@@ -93,7 +94,9 @@ class Mount:
         self.scheduler = Meeting()
         self.document = open_document(str(path), writable=True, settings=Settings(scheduler=self.scheduler))
         self.kernel = Kernel(self)
-        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")), kernel=self.kernel)
+        self.vfs = ByPath(
+            Vfs(self.document, Places(str(folder / "spool"), str(folder / "spool")), kernel=self.kernel)
+        )
 
     def open(self, path: str) -> int:
         return self.vfs.open(path, write=True, truncate=False)

@@ -7,12 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.paths import ByPath
 from support.samples import odd_file
 
 from asdffs.document.opening import open_document
 from asdffs.document.saves.keeping import Keeper, is_disposable, keep_abandoned
 from asdffs.document.saves.places import Places
 from asdffs.errors import (
+    GoneError,
     InUseError,
     InvalidTreeError,
     NameExistsError,
@@ -39,7 +41,7 @@ class Mount:
         for name in ("spool", "rejected"):
             (folder / name).mkdir()
         self.document = open_document(str(self.file), writable=True)
-        self.vfs = Vfs(self.document, Places(str(folder / "spool"), str(folder / "rejected")))
+        self.vfs = ByPath(Vfs(self.document, Places(str(folder / "spool"), str(folder / "rejected"))))
         self.text = self.read("/tree.yaml")
         self.new = self.text.replace(OLD, NEW)
         self.bad = self.text.replace(OLD, BAD)
@@ -175,28 +177,42 @@ def test_hard_link_backup_then_rename(mount: Mount) -> None:
     assert mount.read("/tree.yaml") == mount.new
 
 
-def test_hidden_tree_keeps_its_text(mount: Mount) -> None:
-    """What libfuse does when an open tree is replaced."""
+def test_an_open_tree_that_is_replaced_keeps_its_text(mount: Mount) -> None:
     reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
     mount.create("/sed1", mount.new)
-    mount.vfs.names.hide("/tree.yaml", "/.fuse_hidden01", replaced=True)
     mount.vfs.names.rename("/sed1", "/tree.yaml")
     assert mount.committed == mount.new
     assert read_bytes(mount.vfs.read(reader, 0, 10**6)) == mount.text
-    assert ".fuse_hidden01" not in set(mount.names("/"))
     mount.vfs.release(reader)
-    mount.vfs.names.unlink("/.fuse_hidden01")
 
 
-def test_regression_refused_rename_after_hiding_restores_the_name(mount: Mount) -> None:
+def test_a_node_without_a_name_is_looked_up_again(mount: Mount) -> None:
+    """The kernel may open what it looked up before the name led to another node."""
+    before = mount.vfs.names.find("/tree.yaml")
+    mount.create("/sed1", mount.new)
+    mount.vfs.names.rename("/sed1", "/tree.yaml")
+    for ask in (
+        lambda: mount.vfs.vfs.open(before, write=False, truncate=False),
+        lambda: mount.vfs.vfs.attributes(before),
+    ):
+        with pytest.raises(GoneError):
+            ask()
+
+
+def test_names_as_libfuse_made_them_are_names_as_others(mount: Mount) -> None:
+    mount.create("/.fuse_hidden01", b"1")
+    mount.vfs.names.rename("/.fuse_hidden01", "/.fuse_hidden02")
+    assert mount.read("/.fuse_hidden02") == b"1"
+    assert ".fuse_hidden02" in set(mount.names("/"))
+
+
+def test_regression_a_refused_rename_onto_an_open_tree_leaves_the_name(mount: Mount) -> None:
     reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
     mount.create("/sed1", mount.bad)
-    mount.vfs.names.hide("/tree.yaml", "/.fuse_hidden01", replaced=True)
     with pytest.raises(InvalidTreeError):
         mount.vfs.names.rename("/sed1", "/tree.yaml")
     assert mount.read("/tree.yaml") == mount.text
     mount.vfs.release(reader)
-    mount.vfs.names.unlink("/.fuse_hidden01")
     mount.save("/tree.yaml", mount.new)
     assert mount.committed == mount.new
 
@@ -344,7 +360,6 @@ def test_refusals(mount: Mount) -> None:
     for work, error in [
         (lambda: names.unlink("/blocks/0000.bin"), InUseError),
         (lambda: names.rename("/blocks/0000.bin", "/x"), NotPermittedError),
-        (lambda: names.hide("/blocks/0000.bin", "/.fuse_hidden1", replaced=False), InUseError),
         (lambda: names.mkdir("/blocks/0002.bin", 0), NotPermittedError),
         (lambda: names.symlink("/blocks/0002.bin", "x"), NotPermittedError),
         (lambda: names.create("/blocks/0009.bin", 0), NameRefusedError),
@@ -362,7 +377,7 @@ def test_refusals(mount: Mount) -> None:
 def test_read_only(tmp_path: Path) -> None:
     (tmp_path / "data.asdf").write_bytes(START)
     document = open_document(str(tmp_path / "data.asdf"), writable=False)
-    vfs = Vfs(document, Places(str(tmp_path), str(tmp_path)))
+    vfs = ByPath(Vfs(document, Places(str(tmp_path), str(tmp_path))))
     for work in (
         lambda: vfs.open("/tree.yaml", write=True, truncate=False),
         lambda: vfs.open("/blocks/0000.bin", write=True, truncate=False),
@@ -377,11 +392,10 @@ def test_read_only(tmp_path: Path) -> None:
     document.close()
 
 
-def test_regression_hide_of_an_unlink_is_not_undone_by_a_later_rename(mount: Mount) -> None:
+def test_regression_an_unlink_of_an_open_tree_is_not_undone_by_a_later_rename(mount: Mount) -> None:
     reader = mount.vfs.open("/tree.yaml", write=False, truncate=False)
-    mount.vfs.names.hide("/tree.yaml", "/.fuse_hidden01", replaced=False)
+    mount.vfs.names.unlink("/tree.yaml")
     mount.vfs.release(reader)
-    mount.vfs.names.unlink("/.fuse_hidden01")
     mount.create("/bad", mount.bad)
     with pytest.raises(InvalidTreeError):
         mount.vfs.names.rename("/bad", "/tree.yaml")
@@ -401,11 +415,9 @@ def test_regression_rename_onto_an_open_hard_link_of_itself(mount: Mount) -> Non
     mount.create("/a", b"1")
     mount.vfs.names.link("/a", "/c")
     reader = mount.vfs.open("/c", write=False, truncate=False)
-    mount.vfs.names.hide("/c", "/.fuse_hidden01", replaced=True)  # what libfuse does before it asks for the rename
     mount.vfs.names.rename("/a", "/c")
     assert mount.read("/a") == mount.read("/c") == b"1"
     mount.vfs.release(reader)
-    mount.vfs.names.unlink("/.fuse_hidden01")
     assert mount.read("/a") == mount.read("/c") == b"1"
 
 

@@ -26,7 +26,7 @@ from asdffs.document.blocks.transaction import Transaction
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError, ReadOnlyError
 from asdffs.format.block_header import BlockHeader
-from asdffs.format.constants import NO_CHECKSUM
+from asdffs.format.constants import NO_CHECKSUM, STREAMED
 from asdffs.format.padding import Padding
 from asdffs.scheduling import CHUNK, Scheduler
 
@@ -104,7 +104,7 @@ class BlockEditor:
         if edit is not None:
             return edit.used
         header = self._table.header(number)
-        return len(self._table.content(number)) if header.streamed else header.used_size
+        return len(self._table.content(number)) if header.flags & STREAMED else header.used_size
 
     def check_writable(self, number: int) -> None:
         """Raise ``ReadOnlyError`` or ``DamagedBlockError`` if the block cannot be written."""

@@ -22,6 +22,7 @@ from asdffs.document.changes import Changes
 from asdffs.document.progress import Progress
 from asdffs.errors import DamagedBlockError, Remedy
 from asdffs.format.block_header import BlockHeader
+from asdffs.format.constants import NO_COMPRESSION
 from asdffs.scheduling import RankedLock, Scheduler
 from asdffs.storage.backend import Extent, read_bytes
 from asdffs.storage.sharing import Stretch
@@ -77,7 +78,8 @@ class BlockReader:
         return self._size(number, self.header(number))
 
     def _size(self, number: int, header: BlockHeader) -> int:
-        size = self._compressed.size(number) if header.compressed else self._editor.used(number)
+        plain = header.compression == NO_COMPRESSION
+        size = self._editor.used(number) if plain else self._compressed.size(number)
         if size > _LARGEST:
             raise DamagedBlockError(f"its size of {size} bytes is not possible", block=number)
         return size

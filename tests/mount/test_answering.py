@@ -1,0 +1,204 @@
+"""Requests and answers byte by byte: a file stands for /dev/fuse, and the area has files of each kind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import resource
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.requests import Client, request
+from support.samples import odd_file
+
+from asdffs.document.opening import Settings, open_document
+from asdffs.document.saves.places import Places
+from asdffs.errors import InvalidTreeError
+from asdffs.mount import structures
+from asdffs.mount.loop import Loop
+from asdffs.mount.protocol import OPEN_ANSWER, Opcode, OpenFlag
+from asdffs.mount.structures import Read, Release
+from asdffs.storage.backend import Extent
+from asdffs.vfs.areas import Areas
+from asdffs.vfs.inodes import Place
+from asdffs.vfs.vfs import Vfs
+
+CONTENT = os.urandom(3 << 20)
+HELPER, OTHER = 4711, 65534
+
+
+class Files(Vfs):
+    """Handle 1: bytes; 2: an extent; 3: an error; 4: a fault; 5: an extent of a file that was cut; 6: of no file."""
+
+    def prepare(self, folder: Path) -> None:
+        (folder / "whole").write_bytes(CONTENT)
+        (folder / "cut").write_bytes(CONTENT[:100_000])
+        self.whole = os.open(folder / "whole", os.O_RDONLY)
+        self.cut = os.open(folder / "cut", os.O_RDONLY)
+
+    def read(self, handle: int, offset: int, length: int) -> bytes | Extent:
+        if handle == 3:
+            raise InvalidTreeError("damaged")
+        if handle == 4:
+            raise KeyError(handle)
+        if handle == 1:
+            return CONTENT[offset : offset + length]
+        return Extent({2: self.whole, 5: self.cut, 6: 1 << 20}[handle], offset, length)
+
+
+class Kernel(Client):
+    """A client of ``Files``."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        (folder / "data.asdf").write_bytes(odd_file())
+        (folder / "spool").mkdir()
+        loop = Loop()
+        document = open_document(str(folder / "data.asdf"), writable=True, settings=Settings(scheduler=loop))
+        self.files = Files(document, Places(str(folder / "spool"), str(folder / "spool")))
+        self.files.prepare(folder)
+        areas = Areas(self.files)
+        areas.handles.update((number, Place(self.files, self.files.root)) for number in range(1, 7))
+        super().__init__(areas, loop, folder / "queue", is_helper=lambda pid: pid == HELPER, **options)
+
+    def read(self, handle: int, offset: int, size: int) -> tuple[int, bytes] | None:
+        return self.answer(request(Opcode.READ, 5, Read(handle, offset, size)))
+
+    def end(self) -> None:
+        super().end()
+        self.files.document.close()
+        os.close(self.files.whole)
+        os.close(self.files.cut)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[Kernel]:
+    kernel = Kernel(tmp_path)
+    yield kernel
+    kernel.end()
+
+
+@pytest.mark.parametrize("handle", [1, 2])
+@pytest.mark.parametrize("offset", [0, 1, 4095, 123_457])
+@pytest.mark.parametrize("size", [0, 1, 4096, (32 << 10) - 1, 32 << 10, 131_072, 896 << 10, (1 << 20) - 8192])
+def test_what_is_read(kernel: Kernel, handle: int, offset: int, size: int) -> None:
+    for _ in range(2):
+        assert kernel.read(handle, offset, size) == (0, CONTENT[offset : offset + size])
+
+
+def test_an_answer_that_no_pipe_holds_is_copied(kernel: Kernel) -> None:
+    assert kernel.read(2, 3, (1 << 20) - 4096) == (0, CONTENT[3 : (1 << 20) - 4093])
+    assert kernel.read(2, 3, 1 << 19) == (0, CONTENT[3 : (1 << 19) + 3])
+
+
+@pytest.mark.parametrize("size", [30_000, 100_000])
+def test_a_file_that_another_program_cut(kernel: Kernel, size: int) -> None:
+    """The answer has what is there, and the next one is whole again: nothing is left in the pipe."""
+    assert kernel.read(5, 90_000, size) == (0, CONTENT[90_000:100_000])
+    assert kernel.read(2, 90_000, size) == (0, CONTENT[90_000 : 90_000 + size])
+
+
+def test_errors_are_answers(kernel: Kernel, caplog: pytest.LogCaptureFixture) -> None:
+    assert kernel.read(3, 0, 10) == (errno.EBADMSG, b"")
+    assert "KeyError" not in caplog.text
+    assert kernel.read(4, 0, 10) == (errno.EIO, b"")
+    assert "KeyError" in caplog.text
+    assert kernel.read(99, 0, 10) == (errno.EBADF, b"")
+
+
+def test_an_extent_that_cannot_be_read(kernel: Kernel) -> None:
+    """A descriptor that is none, as a disk that fails: small and large."""
+    for size in (4096, 100_000):
+        assert kernel.read(6, 0, size) == (errno.EBADF, b"")
+    assert kernel.read(2, 0, 100_000) == (0, CONTENT[:100_000])
+
+
+def test_without_descriptors_it_is_copied(kernel: Kernel) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (kernel.fd, before[1]))
+    try:
+        assert kernel.read(2, 5, 100_000) == (0, CONTENT[5:100_005])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_helpers_have_the_pages_of_a_file_kept_or_dropped(kernel: Kernel) -> None:
+    """The handle that they get is told from all others when they close it."""
+    tree = kernel.node("/tree.yaml")
+    for flags, kept in ((os.O_RDONLY, 0), (os.O_RDONLY | os.O_NONBLOCK, OpenFlag.KEEP_CACHE)):
+        answer = kernel.ask(Opcode.OPEN, tree, structures.Open(flags, 0), process=HELPER)
+        handle, said = kernel.parse(OPEN_ANSWER, answer)
+        assert said & OpenFlag.KEEP_CACHE == kept
+        assert kernel.ask(Opcode.FLUSH, tree, structures.Handle(handle)) == b""
+        assert kernel.ask(Opcode.RELEASE, tree, Release(handle, 0)) == b""
+
+
+@pytest.mark.parametrize("name", ["security.capability", "system.posix_acl_access", "trusted.user.x", "user"])
+def test_attributes_that_no_file_has_are_refused(kernel: Kernel, name: str) -> None:
+    """The kernel asks for security.capability before each write."""
+    with pytest.raises(OSError, match="not supported"):
+        kernel.ask(Opcode.GETXATTR, kernel.node("/blocks/0000.bin"), structures.GetAttribute(64, name))
+
+
+def test_sizes_of_attributes(kernel: Kernel) -> None:
+    node, name = kernel.node("/blocks/0000.bin"), "user.asdf.index"
+    assert kernel.ask(Opcode.GETXATTR, node, structures.GetAttribute(64, name)) == b"0"
+    assert kernel.ask(Opcode.GETXATTR, node, structures.GetAttribute(0, name)) == struct.pack("=II", 1, 0)
+    names = kernel.ask(Opcode.LISTXATTR, node, structures.ListAttributes(4096))
+    assert name.encode() in names.split(b"\0")
+    for size in (1, len(names) - 1):
+        with pytest.raises(OSError, match="out of range"):
+            kernel.ask(Opcode.LISTXATTR, node, structures.ListAttributes(size))
+
+
+def test_no_file_is_a_terminal(kernel: Kernel) -> None:
+    """open() of Python asks each file."""
+    with pytest.raises(OSError, match="ioctl"):
+        kernel.ask(Opcode.IOCTL, 5)
+
+
+@pytest.mark.parametrize("opcode", [0, 7, 19, 31, 34, 46, 47, 50, 51, 52, 4096, (1 << 32) - 1])
+def test_unknown_requests_are_refused(kernel: Kernel, opcode: int) -> None:
+    raw = bytearray(request(Opcode.DESTROY))
+    struct.pack_into("=I", raw, 4, opcode)
+    assert kernel.answer(bytes(raw)) == (errno.ENOSYS, b"")
+
+
+NO_ANSWER = {Opcode.FORGET, Opcode.BATCH_FORGET, Opcode.INTERRUPT}
+
+
+def test_short_and_random_requests_have_one_answer_each(kernel: Kernel, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever comes from /dev/fuse: an answer, and no traceback in the log."""
+    rng = random.Random(7)
+    for _ in range(20_000):
+        opcode = rng.choice(list(Opcode))
+        body = rng.choice([rng.randbytes(rng.randrange(120)), bytes(rng.randrange(120)), b"a\0b\0"])
+        if opcode in (Opcode.INIT, Opcode.READ) or rng.random() < 0.1:
+            body = body[:20]
+        node = rng.choice([0, 1, 2, 3, rng.getrandbits(64)])
+        raw = bytearray(request(opcode, node) + body)
+        found = kernel.answer(bytes(raw))
+        assert (found is None) <= (opcode in NO_ANSWER)
+    assert "Traceback" not in caplog.text
+
+
+def test_a_request_that_is_too_short_is_an_error(kernel: Kernel, caplog: pytest.LogCaptureFixture) -> None:
+    for opcode in (Opcode.LOOKUP, Opcode.READ, Opcode.RENAME2, Opcode.GETATTR):
+        assert kernel.answer(request(opcode) + b"x") == (errno.EIO, b"")
+    assert "a request cannot be answered" in caplog.text
+
+
+@pytest.mark.parametrize(("user", "code"), [(OTHER, errno.EACCES), (0, 0), (os.getuid(), 0)])
+def test_who_may_use_a_mount_with_allow_root(tmp_path: Path, user: int, code: int) -> None:
+    kernel = Kernel(tmp_path, users=(0, os.getuid()))
+    try:
+        found = kernel.answer(request(Opcode.GETATTR, 1, structures.GetAttributes(0, 0), user=user))
+        assert found is not None
+        assert found[0] == code
+        read = kernel.answer(request(Opcode.READ, 5, Read(1, 0, 10), user=user))
+        assert read == (0, CONTENT[:10]), "who got an open file may use it"
+    finally:
+        kernel.end()
