@@ -302,6 +302,15 @@ def test_what_the_tree_says_wrongly_is_a_fault(tmp_path: Path, old: bytes, new: 
     assert sentence in str(caught.value)
 
 
+def test_regression_a_column_whose_name_is_a_number_was_an_internal_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.fits"
+    write_fits(path)
+    for old, new in ((b"'wavelength'", b"-1"), (b"'I       '", b"'1PB(9)'")):  # rows of any length are converted
+        path.write_bytes(path.read_bytes().replace(old, new.ljust(len(old))))
+    with asdffs.open(path) as document, pytest.raises(InvalidArrayError, match="astropy cannot read"):
+        document.arrays["spectrum"][...]
+
+
 def test_by_the_number_of_the_extension(tmp_path: Path) -> None:
     path = tmp_path / "x.fits"
     write_fits(path, tree=TREE.replace(b"fits:SCI,1", b"fits:1").replace(b"fits:DQ,1", b"fits:dq"))

@@ -141,7 +141,7 @@ def _converted(file: FileState, region: Region) -> Any:
             with io.BufferedReader(_Whole(file)) as whole, fits.open(whole, memmap=False) as hdus:
                 data = hdus[region.number].data
                 return _columns(data) if data.dtype.names else np.array(data)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, fits.VerifyError, OSError) as err:
+    except (ValueError, TypeError, LookupError, AttributeError, AssertionError, fits.VerifyError, OSError) as err:
         if isinstance(err, OSError) and err.errno is not None:
             raise
         raise InvalidArrayError(f"astropy cannot read its FITS extension: {str(err)[:100]}") from err
