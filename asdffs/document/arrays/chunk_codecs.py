@@ -102,7 +102,7 @@ def decode_chunk(about: Chunked, stored: bytes, size: int, budget: Budget) -> by
     except (
         ValueError,
         TypeError,
-        KeyError,
+        LookupError,
         RuntimeError,
         MemoryError,
         EOFError,

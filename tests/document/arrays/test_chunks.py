@@ -215,6 +215,7 @@ def hostile() -> list[tuple[str, Any, str]]:
         ("garbage", block({"id": "zlib"}, b"garbage"), "cannot be decoded"),
         ("cut", block({"id": "zlib"}, zlib.compress(b"12345678")[:-6]), "a chunk has"),
         ("short", ({}, b"1234567"), "a chunk has 7 bytes; the tree says 8"),
+        ("no checksum", ({"filters": [{"id": "fletcher32"}]}, b"123"), "cannot be decoded"),
         ("large", ({}, b"1" * 8000), "block 0 has 8000 bytes, and a chunk has 8"),
         ("objects", ({"dtype": "|O"}, b"12345678"), "no elements of a fixed size"),
         ("no dtype", ({"dtype": "nonsense"}, b"12345678"), "dtype nonsense is not known"),
