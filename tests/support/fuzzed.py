@@ -79,11 +79,11 @@ def mutated_of(rng: random.Random, seed: bytes, words: Sequence[bytes]) -> bytes
     """``seed`` with some bytes and numbers changed, pieces moved, doubled or cut, or ``words`` put in."""
     raw = bytearray(seed)
     for _ in range(rng.randint(1, 6)):
+        if not raw:
+            break
         rng.choice((*_CHANGES, lambda rng, raw, at: _put(raw, at, 0, rng.choice(words))))(
             rng, raw, rng.randrange(len(raw))
         )
-        if not raw:
-            break
     return bytes(raw)
 
 
