@@ -19,8 +19,9 @@ def parts_of(session: Session) -> dict[str, Any]:
         arrays: dict[int, list[str]] = {}
         for branch in outline.arrays:
             number = branch.array.block_in(count) if branch.array is not None else None
-            if number is not None:
-                arrays.setdefault(number, []).append("/".join(map(name_of, outline.shown_path(branch.path))))
+            path = outline.shown_path(branch)
+            if number is not None and path is not None:
+                arrays.setdefault(number, []).append("/".join(map(name_of, path)))
         parts = []
         for region in document.layout.regions():
             span = region.span

@@ -171,13 +171,16 @@ class Outline(NamedTuple):
     arrays: tuple[Branch, ...]
     prefix: str = ""
 
-    def shown_path(self, path: Path) -> Path:
-        """Return ``path``, that of a branch of this tree, with the names of columns instead of their numbers."""
-        branch, shown = self.root, list[str | int]()
-        for key in path:
-            branch = None if branch is None else branch.children.get(key)
-            shown.append(key if branch is None else shown_key(key, branch))
-        return tuple(shown)
+    def shown_path(self, branch: Branch) -> Path | None:
+        """Return the path of a branch of this tree, with the names of columns instead of their numbers.
+
+        None if it is not there: the last of equal keys counts, and a ``$ref`` replaces what is beside it.
+        """
+        found, shown = self.root, list[str | int]()
+        for key in branch.path:
+            found = None if found is None else found.children.get(key)
+            shown.append(key if found is None else shown_key(key, found))
+        return tuple(shown) if found is branch else None
 
     def pointed(self, fragment: str) -> Branch | None:
         """Return the branch at a JSON Pointer (RFC 6901), the fragment of a URI; None if no array is there."""

@@ -15,6 +15,7 @@ from unittest import mock
 import asdf
 import numpy as np
 import pytest
+from support.arrays import tree_file
 from support.mounts import LIMIT
 
 import asdffs
@@ -668,6 +669,23 @@ def test_readers_beside_a_writer_of_another_process(tmp_path: Path) -> None:
             assert document.arrays["data"][5] == 5
             assert len(document.blocks) == 1
     assert writer.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ("a: ARRAY\na: ARRAY\n", ["a"]),
+        ("a: ARRAY\na: 5\n", []),
+        ("a: {x: ARRAY}\na: {y: ARRAY}\n", ["a/y"]),
+        ("b: {y: ARRAY}\na: {x: ARRAY, $ref: '#/b'}\n", ["b/y"]),
+    ],
+)
+def test_regression_arrays_were_listed_that_are_not_there(tmp_path: Path, body: str, paths: list[str]) -> None:
+    path = tmp_path / "data.asdf"
+    path.write_bytes(tree_file(body.replace("ARRAY", "!core/ndarray-1.0.0 [1, 2]"), []))
+    with asdffs.open(path) as document:
+        assert (list(document.arrays), len(document.arrays)) == (paths, len(paths))
+        assert [array[...].tolist() for array in document.arrays.values()] == [[1, 2]] * len(paths)
 
 
 def test_odd_places_in_the_tree(tmp_path: Path) -> None:

@@ -53,12 +53,16 @@ class ArrayIndex(Mapping[str, "Array"]):
 
     @serialized
     def __iter__(self) -> Iterator[str]:
-        outline = self.outline()
-        return iter(["/".join(map(name_of, outline.shown_path(branch.path))) for branch in outline.arrays])
+        return iter(self._names())
 
     @serialized
     def __len__(self) -> int:
-        return len(self.outline().arrays)
+        return len(self._names())
+
+    def _names(self) -> list[str]:
+        outline = self.outline()
+        paths = map(outline.shown_path, outline.arrays)
+        return ["/".join(map(name_of, path)) for path in paths if path is not None]
 
     def _keys(self, path: str) -> tuple[FileState, Path, bool]:
         """Return the file and the keys of the branch at ``path``, and whether ``path`` means its mask.
