@@ -210,7 +210,7 @@ class _Reader:
             if type(event) is not _Scalar:
                 event = self._key(event)
             elif event.value == "<<" and event.implicit[0]:
-                merged += self._merged(following())
+                merged += self._merged(following(), branch.path)
                 continue
             key, implicit = event.value, event.implicit[0]
             if plain.setdefault(key, implicit) != implicit:  # 1 and '1' are different keys
@@ -270,11 +270,12 @@ class _Reader:
         if len(event.value) <= _LONGEST:
             branch.note_scalar(key, Scalar(event.value, event.implicit[0]))
 
-    def _merged(self, event: Any) -> list[Branch]:
-        """Return the mappings that a merge key adds."""
-        holder = Branch("", (), 0, mapping=False)
-        self._child(holder, 0, event)
-        found = holder.children.get(0)
+    def _merged(self, event: Any, path: Path) -> list[Branch]:
+        """Return the mappings that a merge key adds to the mapping at ``path``."""
+        if isinstance(event, yaml.ScalarEvent):
+            return []
+        alias = isinstance(event, yaml.AliasEvent)
+        found = self._anchors.get(str(event.anchor)) if alias else self._branch(event, path)
         if found is None or found.mapping:
             return [found] if found is not None else []
         return [child for _, child in sorted(found.children.items(), key=lambda item: int(item[0]))]

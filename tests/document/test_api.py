@@ -678,6 +678,7 @@ def test_readers_beside_a_writer_of_another_process(tmp_path: Path) -> None:
         ("a: ARRAY\na: 5\n", []),
         ("a: {x: ARRAY}\na: {y: ARRAY}\n", ["a/y"]),
         ("b: {y: ARRAY}\na: {x: ARRAY, $ref: '#/b'}\n", ["b/y"]),
+        ("a: {<<: {x: ARRAY}}\n", ["a/x"]),
     ],
 )
 def test_regression_arrays_were_listed_that_are_not_there(tmp_path: Path, body: str, paths: list[str]) -> None:
