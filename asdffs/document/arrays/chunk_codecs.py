@@ -103,6 +103,7 @@ def decode_chunk(about: Chunked, stored: bytes, size: int, budget: Budget) -> by
         ValueError,
         TypeError,
         LookupError,
+        SyntaxError,
         RuntimeError,
         MemoryError,
         EOFError,

@@ -149,7 +149,7 @@ def _dtype(stated: Any) -> Any:
 
     try:
         found = np.dtype(_fields(stated))
-    except (TypeError, ValueError) as err:
+    except (TypeError, ValueError, SyntaxError) as err:
         raise InvalidArrayError(f"its dtype {str(stated)[:60]} is not known") from err
     if found.hasobject or not found.itemsize:
         raise InvalidArrayError(f"its dtype {str(stated)[:60]} has no elements of a fixed size")

@@ -219,6 +219,7 @@ def hostile() -> list[tuple[str, Any, str]]:
         ("large", ({}, b"1" * 8000), "block 0 has 8000 bytes, and a chunk has 8"),
         ("objects", ({"dtype": "|O"}, b"12345678"), "no elements of a fixed size"),
         ("no dtype", ({"dtype": "nonsense"}, b"12345678"), "dtype nonsense is not known"),
+        ("fields in a text", ({"dtype": "<i4,,"}, b"12345678"), "dtype <i4,, is not known"),
         ("fill", ({"fill_value": "many"}, b"12345678"), "does not fit its dtype"),
         ("huge chunk", ({"chunks": [1 << 27]}, b"12345678"), "a chunk would take 512 MiB"),
     ]
