@@ -211,14 +211,14 @@ def _region(hdu: Hdu, size: int) -> Region:
                 f"its source, the FITS table {hdu.name or hdu.number}, has no valid NAXIS or TFIELDS"
             )
         scaled = header.text("XTENSION") == "TABLE" or _is_converted(hdu)
-        return Region(hdu.data, axes[0] * axes[1], axes[0], (axes[1],), "", scaled, hdu.number)
+        return Region(hdu.data, axes[0] * axes[1], axes[0], (axes[1],), "", scaled, header.once() if scaled else b"")
     bits = header.integer("BITPIX") or 8
     item, datatype = abs(bits) // 8, _DATATYPES[bits]
     scale, zero = (header.number(keyword) for keyword in ("BSCALE", "BZERO"))
     scaled = zero not in (None, 0) or scale not in (None, 1)
     linear = (1 if scale is None else scale, zero or 0)
-    shape = tuple(reversed(axes))
-    return Region(hdu.data, item * math.prod(axes), item, shape, datatype, scaled, hdu.number, *linear)
+    shape, once = tuple(reversed(axes)), header.once() if scaled else b""
+    return Region(hdu.data, item * math.prod(axes), item, shape, datatype, scaled, once, *linear)
 
 
 def _is_converted(hdu: Hdu) -> bool:

@@ -311,6 +311,27 @@ def test_regression_a_column_whose_name_is_a_number_was_an_internal_error(tmp_pa
         document.arrays["spectrum"][...]
 
 
+def with_cards(path: Path, name: str, cards: dict[str, object]) -> None:
+    """Replace cards of an extension, or put them behind its others."""
+    raw = path.read_bytes()
+    start = raw.rindex(b"XTENSION", 0, raw.index(f"EXTNAME = '{name:<8}'".encode()))
+    stop = raw.index(b"END".ljust(80), start)
+    header = raw[start:stop]
+    for keyword, value in cards.items():
+        place = header.find(f"{keyword:<8}= ".encode()) if keyword[0] != "+" else -1
+        new = f"{keyword.lstrip('+'):<8}= {value:>20}".ljust(80).encode()
+        header = header[:place] + new + header[place + 80 :] if place >= 0 else header + new
+    path.write_bytes(raw[:start] + header + raw[stop : stop + 80] + raw[stop + 80 + len(header) - stop + start :])
+
+
+def test_regression_a_card_that_is_there_twice_was_read_differently(tmp_path: Path) -> None:
+    path = tmp_path / "x.fits"
+    write_fits(path)
+    with_cards(path, "DQ", {"+NAXIS": 3})  # with more axes, astropy took all memory
+    with asdffs.open(path) as document:
+        assert np.array_equal(document.arrays["dq"][...], DQ)
+
+
 def test_by_the_number_of_the_extension(tmp_path: Path) -> None:
     path = tmp_path / "x.fits"
     write_fits(path, tree=TREE.replace(b"fits:SCI,1", b"fits:1").replace(b"fits:DQ,1", b"fits:dq"))

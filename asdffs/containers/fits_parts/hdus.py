@@ -52,6 +52,11 @@ class Header(NamedTuple):
         except ValueError:
             return None
 
+    def once(self) -> bytes:
+        """Return the cards that are read here, each keyword once, as a header of its own."""
+        cards = b"".join([*(self.raw[place : place + CARD] for place in self.places.values()), _END])
+        return cards.ljust(filled(len(cards)))
+
     def _value(self, keyword: str) -> str:
         place = self.places.get(keyword)
         if place is None:

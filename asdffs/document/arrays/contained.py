@@ -94,11 +94,17 @@ def _listed(shape: tuple[int, ...] | None) -> str:
     return "not valid" if shape is None else str(list(shape))
 
 
-class _Whole(io.RawIOBase):
-    """The whole file around the ASDF file, as a file object; used without the main lock."""
+class _Alone(io.RawIOBase):
+    """The header of a region and what follows, as a file object; used without the main lock.
 
-    def __init__(self, file: FileState) -> None:
+    astropy would read all headers before, with rules of its own.
+    """
+
+    def __init__(self, file: FileState, region: Region) -> None:
         self._file = file
+        self._header = region.header
+        self._shift = region.offset - len(region.header)
+        self._size = file.whole_size - self._shift
         self._place = 0
 
     def readable(self) -> bool:
@@ -111,15 +117,17 @@ class _Whole(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """See ``io.RawIOBase``."""
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._file.whole_size}[whence]
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
         self._place = max(0, start + offset)
         return self._place
 
     def readinto(self, buffer: Any) -> int:
         """See ``io.RawIOBase``."""
-        with self._file.scheduler.resumed():
-            length = max(0, min(len(buffer), self._file.whole_size - self._place))
-            raw = read_bytes(self._file.read_whole(self._place, length))
+        raw = self._header[self._place : self._place + len(buffer)]
+        if not raw:
+            with self._file.scheduler.resumed():
+                length = max(0, min(len(buffer), self._size - self._place))
+                raw = read_bytes(self._file.read_whole(self._place + self._shift, length))
         buffer[: len(raw)] = raw
         self._place += len(raw)
         return len(raw)
@@ -138,8 +146,11 @@ def _converted(file: FileState, region: Region) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what astropy finds wrong elsewhere in the file is not about this array
-            with io.BufferedReader(_Whole(file)) as whole, fits.open(whole, memmap=False) as hdus:
-                data = hdus[region.number].data
+            with (
+                io.BufferedReader(_Alone(file, region)) as alone,
+                fits.open(alone, memmap=False, ignore_missing_simple=True) as hdus,
+            ):
+                data = hdus[0].data
                 return _columns(data) if data.dtype.names else np.array(data)
     except (ValueError, TypeError, LookupError, AttributeError, AssertionError, fits.VerifyError, OSError) as err:
         if isinstance(err, OSError) and err.errno is not None:
