@@ -202,18 +202,19 @@ def _embedded(hdus: tuple[Hdu, ...], own: Hdu, read: Read, size: int) -> Embedde
 def _region(hdu: Hdu, size: int) -> Region:
     """Return where the data of ``hdu`` are.  Raises ``InvalidArrayError``."""
     header, axes = hdu.header, hdu.axes
-    if not axes or hdu.data + hdu.length > size:
+    bits = header.integer("BITPIX") or 8
+    item, datatype = abs(bits) // 8, _DATATYPES[bits]
+    if not axes or hdu.data + max(hdu.length, item * math.prod(axes)) > size:  # GCOUNT may be 0
         what = "has no data" if not axes else "is cut off by the end of the file"
         raise InvalidArrayError(f"its source, the FITS extension {hdu.name or hdu.number}, {what}")
-    if header.text("XTENSION") in ("BINTABLE", "TABLE"):
-        if len(axes) != 2 or not 0 <= (header.integer("TFIELDS") or 0) <= _MOST_COLUMNS:
+    if header.text("XTENSION") in ("BINTABLE", "TABLE", "A3DTABLE"):
+        empty = axes[0] == 0 != axes[-1]  # any number of rows
+        if len(axes) != 2 or empty or not 0 <= (header.integer("TFIELDS") or 0) <= _MOST_COLUMNS:
             raise InvalidArrayError(
                 f"its source, the FITS table {hdu.name or hdu.number}, has no valid NAXIS or TFIELDS"
             )
         scaled = header.text("XTENSION") == "TABLE" or _is_converted(hdu)
         return Region(hdu.data, axes[0] * axes[1], axes[0], (axes[1],), "", scaled, header.once() if scaled else b"")
-    bits = header.integer("BITPIX") or 8
-    item, datatype = abs(bits) // 8, _DATATYPES[bits]
     scale, zero = (header.number(keyword) for keyword in ("BSCALE", "BZERO"))
     scaled = zero not in (None, 0) or scale not in (None, 1)
     linear = (1 if scale is None else scale, zero or 0)

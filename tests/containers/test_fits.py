@@ -332,6 +332,24 @@ def test_regression_a_card_that_is_there_twice_was_read_differently(tmp_path: Pa
         assert np.array_equal(document.arrays["dq"][...], DQ)
 
 
+@pytest.mark.parametrize(
+    ("cards", "sentence"),
+    [
+        ({"XTENSION": "'A3DTABLE'", "TFIELDS": 2000}, "no valid NAXIS or TFIELDS"),
+        ({"XTENSION": "'BINTABLE'", "NAXIS1": 0}, "no valid NAXIS or TFIELDS"),
+        ({"GCOUNT": 0, "NAXIS1": 1 << 40}, "cut off by the end of the file"),
+    ],
+)
+def test_regression_sizes_of_extensions_were_believed(
+    tmp_path: Path, cards: dict[str, object], sentence: str
+) -> None:
+    path = tmp_path / "x.fits"
+    write_fits(path, Form(last=False))
+    with_cards(path, "DQ", cards)
+    with asdffs.open(path) as document, pytest.raises(InvalidArrayError, match=sentence):
+        document.arrays["dq"][...]
+
+
 def test_by_the_number_of_the_extension(tmp_path: Path) -> None:
     path = tmp_path / "x.fits"
     write_fits(path, tree=TREE.replace(b"fits:SCI,1", b"fits:1").replace(b"fits:DQ,1", b"fits:dq"))
