@@ -78,8 +78,9 @@ class Operations:
 
     def _entry(self, place: Place, item: Any, shown: Attributes) -> bytes:
         """Return the answer about an entry of the directory ``place``: a number, and attributes."""
-        number = self.areas.inodes.give(place, item)
-        kept = _KEPT if shown.steady and self._loop.alone else _NOT_KEPT
+        alone = self._loop.alone
+        number = self.areas.inodes.give(place, item, alone=alone)
+        kept = _KEPT if shown.steady and alone else _NOT_KEPT
         return _entry_of(number, 0, _KEPT[0], kept[0], _KEPT[1], kept[1]) + status(shown)
 
     def forget(self, place: None, header: Header, asked: structures.Forget) -> None:

@@ -96,8 +96,11 @@ class Inodes:
         self._of: defaultdict[str, dict[int, Inode]] = defaultdict(dict)
         self._numbers = itertools.count(ROOT + 1)
 
-    def give(self, place: Place, item: Item) -> int:
-        """Return the number of an item in the area of ``place``, for an answer, which counts."""
+    def give(self, place: Place, item: Item, *, alone: bool = False) -> int:
+        """Return the number of an item in the area of ``place``, for an answer, which counts.
+
+        ``alone``: no other request is under way, so old items may be put away.
+        """
         number = item.inode
         inode = self.known.get(number) if number else None
         if inode is None:
@@ -107,13 +110,14 @@ class Inodes:
                 self._of[place.directory][number] = inode
             if item.heavy:
                 self._heavy.append(inode)
-                self._put_some_away()
+        if alone and len(self._heavy) > _MOST:
+            self._put_some_away()
         inode.lookups += 1
         inode.since = time.monotonic()
         return number
 
     def _put_some_away(self) -> None:
-        for _ in range(_LOOKS if len(self._heavy) > _MOST else 0):
+        for _ in range(_LOOKS):
             inode = self._heavy.popleft()
             if inode.item is None:
                 continue
