@@ -26,6 +26,7 @@ from asdffs.allocator import COLLECTIONS, give_back, own_process
 from asdffs.document import preloading
 from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.places import Places
+from asdffs.errors import MountError
 from asdffs.mount.answering import Answerer
 from asdffs.mount.binding import Binding
 from asdffs.mount.content import Content, Site
@@ -100,14 +101,18 @@ def serve(
     operations = Operations(content.areas, site.loop, site.dropper.is_helper)
     users = (0, os.getuid()) if site.options.allow_root else None
     mounted = binding.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=binding.libfuse2))
+    session = Session(mounted.fd)
     try:
-        session = Session(mounted.fd)
         session.begin(f"libfuse {binding.libfuse}", interrupts.is_noted)
-        site.loop.post(started)
-        site.loop.serve(session, lambda: Answerer(session, operations, site.loop.lock, users))
-    finally:
+    except MountError:
         mounted.unmount()
-    ended()
+        raise
+    site.loop.post(started)
+    try:
+        site.loop.serve(session, lambda: Answerer(session, operations, site.loop.lock, users))
+    finally:  # what was typed is kept even after a bug in the loop
+        mounted.unmount()
+        ended()
     aborted = any(watchdog.aborted for watchdog in watchdogs)
     _conclude(content, _told_of_abort(outcome[0]) if aborted else outcome[0])
 

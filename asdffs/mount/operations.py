@@ -7,6 +7,7 @@ The caller holds the main lock.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from asdffs.errors import (
+    AsdffsError,
     ForeignAttributeError,
     NameRefusedError,
     NotPermittedError,
@@ -237,7 +239,7 @@ class Operations:
             listed = mode in (0, stat.S_IFDIR) and name not in (b".", b"..")
             try:
                 found = area.entry(handle, os.fsdecode(name)) if listed else None
-            except OSError:  # a program that asks for this entry gets the error then
+            except (AsdffsError, OSError):  # a program that asks for this entry gets the error then
                 found = None
             if found is None:
                 yield NO_ENTRY + directory_entry(name, mode, number, position)
@@ -266,12 +268,23 @@ class Operations:
             return OPEN_ANSWER.pack(_helper_flags(asked.flags))
         write = asked.flags & os.O_ACCMODE != os.O_RDONLY
         handle = place.area.open(place.item, write=write, truncate=bool(asked.flags & os.O_TRUNC))
-        if asked.more & protocol.OPEN_KILL_PRIVILEGES and write:
-            document_of(place).metadata.drop_privileges(place.item)
-        return OPEN_ANSWER.pack(self._opened(place, handle, write=write))
+        with self._given(place, handle):
+            if asked.more & protocol.OPEN_KILL_PRIVILEGES and write:
+                document_of(place).metadata.drop_privileges(place.item)
+            return OPEN_ANSWER.pack(self._opened(place, handle, write=write))
+
+    @contextlib.contextmanager
+    def _given(self, place: Place, handle: int) -> Iterator[None]:
+        """Record an open file, and close it again if the program does not get it because the block raises."""
+        self.areas.opened(place, handle)
+        try:
+            yield
+        except BaseException:
+            self.areas.closed(handle)
+            place.area.release(handle)
+            raise
 
     def _opened(self, place: Place, handle: int, *, write: bool) -> OpenAnswer:
-        self.areas.opened(place, handle)
         flags = 0 if write else int(OpenFlag.NO_FLUSH)
         if place.area.is_direct(handle):
             flags |= OpenFlag.DIRECT_IO
@@ -293,9 +306,10 @@ class Operations:
         vfs = document_of(place)
         by = User(header.user, header.group)
         node, handle = vfs.create(place.item, asked.name, stat.S_IMODE(asked.mode), by)
-        entry = self._entry(place, node, vfs.attributes(node))
-        opened = self._opened(Place(place.area, node, place.directory), handle, write=True)
-        return entry + OPEN_ANSWER.pack(opened)
+        created = Place(place.area, node, place.directory)
+        with self._given(created, handle):
+            entry = self._entry(place, node, vfs.attributes(node))
+            return entry + OPEN_ANSWER.pack(self._opened(created, handle, write=True))
 
     def read(self, place: Place, header: Header, asked: structures.Read) -> Answer:
         """Return bytes, fewer only at the end; an extent if nothing can move them before they are sent."""

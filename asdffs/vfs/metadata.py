@@ -16,11 +16,11 @@ from asdffs.vfs.staging import Staging
 
 
 class Metadata:
-    """The metadata of the nodes of one document.  ``check_writable()`` raises if changes are not allowed."""
+    """The metadata of the nodes of one document.  ``check_changeable(node)`` raises if it may not be changed."""
 
-    def __init__(self, staging: Staging, check_writable: Callable[[], None]) -> None:
+    def __init__(self, staging: Staging, check_changeable: Callable[[Node], None]) -> None:
         self._staging = staging
-        self._check_writable = check_writable
+        self._check_changeable = check_changeable
 
     def readlink(self, node: Node) -> str:
         """Return the target of a symbolic link.  Raises ``NameRefusedError``."""
@@ -30,14 +30,14 @@ class Metadata:
 
     def chmod(self, node: Node, mode: int) -> None:
         """Set the mode of scratch.  For other nodes, succeed without an effect."""
-        self._check_writable()
+        self._check_changeable(node)
         if self._is_scratch(node):
             node.mode = mode & 0o7777
         node.note_change()
 
     def chown(self, node: Node, uid: int, gid: int) -> None:
         """Set the owner of scratch; -1 keeps a number.  For other nodes, succeed without an effect."""
-        self._check_writable()
+        self._check_changeable(node)
         if self._is_scratch(node):
             node.uid = node.uid if uid == -1 else uid
             node.gid = node.gid if gid == -1 else gid
@@ -57,7 +57,7 @@ class Metadata:
 
     def utimens(self, node: Node, atime_ns: int | None, mtime_ns: int | None) -> None:
         """Set the times of a node in ns; None keeps a time."""
-        self._check_writable()
+        self._check_changeable(node)
         if isinstance(node, FileNode):
             node.look()  # notes earlier changes, which would move the new mtime otherwise
         node.atime_ns = node.atime_ns if atime_ns is None else atime_ns
@@ -79,7 +79,7 @@ class Metadata:
 
     def set_xattr(self, node: Node, name: str, value: bytes) -> None:
         """Set an extended attribute.  Raises ``ForeignAttributeError``, and whatever the file raises."""
-        self._check_writable()
+        self._check_changeable(node)
         if not isinstance(node, FileNode):
             raise ForeignAttributeError("only files have attributes", path=node.path)
         node.file.set_attribute(name, value)

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from asdffs.document.document import Document
 from asdffs.document.saves.keeping import Left
 from asdffs.errors import (
+    CrossViewError,
     FileExpectedError,
     InUseError,
     NameExistsError,
@@ -252,6 +253,8 @@ class Names:
                 raise InUseError(f"{new_name} is open and cannot be removed or replaced")
             if node.writers:  # the block is a copy: later writes of the program would be lost
                 raise InUseError(f"{name} is open for writing; close it before it becomes a block")
+            if node.names > 1:  # for the kernel both names are one file, also for a moment after the rename
+                raise CrossViewError(f"{name} has another name (hard link); copy it onto the block instead")
             became = self.entries.become(node, target, new_name)
             node.names -= 1
             self.discard(node)

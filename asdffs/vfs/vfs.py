@@ -86,7 +86,7 @@ class Vfs:
             chosen.views._replace(spool=places.spool),
             number=number,
         )
-        self.metadata = Metadata(self.staging, self.check_writable)
+        self.metadata = Metadata(self.staging, self._check_changeable)
         self.foreign = ForeignChanges(document, self.staging, self.names.root, self._coherence)
 
     def refuse(self, error: Exception) -> None:
@@ -119,7 +119,7 @@ class Vfs:
 
     def lookup(self, folder: Node, name: str) -> tuple[Node, Attributes]:
         """Return the node of that name, and its attributes.  Raises as ``Names.find``."""
-        seen = folder.seen.get(name) if isinstance(folder, DirectoryNode) else None
+        seen = folder.seen.get(name) if isinstance(folder, DirectoryNode) and name not in folder.leaving else None
         if seen is not None and seen.shape == self.document.changes.shape and folder.subjects() is not None:
             return seen, self.attributes(seen)  # nothing came or went since it was found
         node = self.names.find(folder, name)
@@ -134,6 +134,8 @@ class Vfs:
         """
         if node.names <= 0 and not node.opens:
             raise GoneError("has no name any more", path=node.path)
+        if node.folder is not None and node.name in node.folder.leaving:
+            raise NoSuchNameError("is being removed", path=node.path)
         if node.shape is None or node.shape == self.document.changes.shape:
             return
         try:
@@ -261,7 +263,7 @@ class Vfs:
             raise FileExpectedError("is a directory", path=node.path)
         self._check_there(node)
         if write:
-            self.check_writable()
+            self._check_writable()
             node.file.open_for_writing()
         else:
             node.file.open_for_reading()
@@ -368,7 +370,7 @@ class Vfs:
 
     def truncate(self, node: Node, size: int, handle: int | None = None) -> None:
         """Set the size, through a handle or without one.  Then all writers of the file count as dirty."""
-        self.check_writable()
+        self._check_changeable(node)
         if not isinstance(node, FileNode):
             raise FileExpectedError("is a directory", path=node.path)
         if handle is None:
@@ -538,7 +540,11 @@ class Vfs:
     def _writers(self, node: FileNode) -> Iterator[Handle]:
         return (opened for opened in self._handles.of(node) if opened.writable)
 
-    def check_writable(self) -> None:
-        """Raise ``ReadOnlyError`` if nothing may be changed."""
+    def _check_changeable(self, node: Node) -> None:
+        """Raise ``ReadOnlyError``, or as ``_check_there``, if the node may not be changed."""
+        self._check_writable()
+        self._check_there(node)
+
+    def _check_writable(self) -> None:
         if not self.document.writable:
             raise ReadOnlyError("the mount is read-only")

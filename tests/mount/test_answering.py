@@ -17,7 +17,7 @@ from support.samples import odd_file
 
 from asdffs.document.opening import Settings, open_document
 from asdffs.document.saves.places import Places
-from asdffs.errors import InvalidTreeError
+from asdffs.errors import InvalidArrayError, InvalidTreeError
 from asdffs.mount import structures
 from asdffs.mount.loop import Loop
 from asdffs.mount.protocol import OPEN_ANSWER, Opcode, OpenFlag
@@ -26,6 +26,7 @@ from asdffs.storage.backend import Extent
 from asdffs.vfs.areas import Areas
 from asdffs.vfs.inodes import Place
 from asdffs.vfs.vfs import Vfs
+from asdffs.views.blocks import BlockFile
 
 CONTENT = os.urandom(3 << 20)
 HELPER, OTHER = 4711, 65534
@@ -202,3 +203,42 @@ def test_who_may_use_a_mount_with_allow_root(tmp_path: Path, user: int, code: in
         assert read == (0, CONTENT[:10]), "who got an open file may use it"
     finally:
         kernel.end()
+
+
+def test_regression_one_file_that_cannot_be_shown_hid_its_directory(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listing has its name alone; a program that asks for its attributes gets the error."""
+
+    def damaged(self: BlockFile) -> int:
+        raise InvalidArrayError("damaged")
+
+    monkeypatch.setattr(BlockFile, "size", damaged)
+    blocks = kernel.node("/blocks")
+    handle, _ = kernel.parse(OPEN_ANSWER, kernel.ask(Opcode.OPENDIR, blocks, opening()))
+    assert b"0000.bin" in kernel.ask(Opcode.READDIRPLUS, blocks, Read(handle, 0, 4096))
+    with pytest.raises(OSError, match="Input/output error"):
+        kernel.node("/blocks/0000.bin")
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_regression_an_open_that_fails_at_its_end_left_a_handle(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, *, create: bool
+) -> None:
+    """The program does not get the handle, so it would never be closed."""
+    handles, tree = kernel.files._handles, kernel.node("/tree.yaml")
+    before = dict(kernel.answerer._areas.handles)
+
+    def damaged(self: Vfs, node: object, handle: int | None = None) -> None:
+        raise InvalidArrayError("damaged")
+
+    monkeypatch.setattr(Vfs, "attributes", damaged)
+    made = structures.Create(os.O_RDWR, 0o644, 0, "x")
+    with pytest.raises(OSError, match="Input/output error"):
+        kernel.ask(*((Opcode.CREATE, 1, made) if create else (Opcode.OPEN, tree, opening())))
+    assert not handles.any
+    assert kernel.answerer._areas.handles == before
+
+
+def opening() -> structures.Open:
+    return structures.Open(os.O_RDONLY, 0)

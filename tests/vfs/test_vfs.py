@@ -14,6 +14,7 @@ from asdffs.document.opening import open_document
 from asdffs.document.saves.keeping import Keeper, is_disposable, keep_abandoned
 from asdffs.document.saves.places import Places
 from asdffs.errors import (
+    CrossViewError,
     GoneError,
     InUseError,
     InvalidTreeError,
@@ -197,6 +198,39 @@ def test_a_node_without_a_name_is_looked_up_again(mount: Mount) -> None:
     ):
         with pytest.raises(GoneError):
             ask()
+
+
+def test_regression_a_change_of_a_node_without_a_name_is_asked_again(mount: Mount) -> None:
+    """A truncate of what the kernel looked up before the name led to another node was an error without a number."""
+    vfs, before = mount.vfs.vfs, mount.vfs.names.find("/tree.yaml")
+    mount.create("/sed1", mount.new)
+    mount.vfs.names.rename("/sed1", "/tree.yaml")
+    for change in (
+        lambda: vfs.truncate(before, 0),
+        lambda: vfs.metadata.chmod(before, 0o600),
+        lambda: vfs.metadata.chown(before, 1, 1),
+        lambda: vfs.metadata.utimens(before, 1, 1),
+        lambda: vfs.metadata.set_xattr(before, "user.x", b""),
+    ):
+        with pytest.raises(GoneError):
+            change()
+    assert mount.read("/tree.yaml") == mount.new
+
+
+def test_regression_a_block_that_is_being_removed_was_found_and_opened(mount: Mount) -> None:
+    """The removal waits, and others are served meanwhile."""
+    vfs, folder = mount.vfs.vfs, mount.vfs.names.find("/blocks")
+    node, _ = vfs.lookup(folder, "0001.bin")
+    folder.leaving.add("0001.bin")
+    for ask in (
+        lambda: vfs.lookup(folder, "0001.bin"),
+        lambda: vfs.open(node, write=False, truncate=False),
+        lambda: vfs.truncate(node, 1),
+    ):
+        with pytest.raises(NoSuchNameError):
+            ask()
+    folder.leaving.clear()
+    assert vfs.lookup(folder, "0001.bin")[0] is node
 
 
 def test_names_as_libfuse_made_them_are_names_as_others(mount: Mount) -> None:
@@ -405,10 +439,17 @@ def test_regression_an_unlink_of_an_open_tree_is_not_undone_by_a_later_rename(mo
 
 
 def test_regression_rename_onto_a_block_took_the_bytes_of_a_hard_link(mount: Mount) -> None:
+    """For the kernel, both names are one file for a moment after the rename: a write to ``/b`` went to the block."""
     mount.create("/a", bytes(40))
     mount.vfs.names.link("/a", "/b")
+    before = mount.read("/blocks/0001.bin")
+    with pytest.raises(CrossViewError):
+        mount.vfs.names.rename("/a", "/blocks/0001.bin")
+    assert mount.read("/a") == mount.read("/b") == bytes(40)
+    assert mount.read("/blocks/0001.bin") == before
+    mount.vfs.names.unlink("/b")
     mount.vfs.names.rename("/a", "/blocks/0001.bin")
-    assert mount.read("/b") == mount.read("/blocks/0001.bin") == bytes(40)
+    assert mount.read("/blocks/0001.bin") == bytes(40)
 
 
 def test_regression_rename_onto_an_open_hard_link_of_itself(mount: Mount) -> None:
