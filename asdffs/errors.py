@@ -226,9 +226,9 @@ class NoSuchNameError(AsdffsError):
 
 
 class GoneError(AsdffsError):
-    """The kernel asks for a node that has no name any more, or whose name leads to another node by now.
+    """A node of a mount lost its name, or another node has the name now.
 
-    The program does not see this error: the kernel looks the name up again.
+    Programs do not see this error: the kernel looks the name up again.
     """
 
 

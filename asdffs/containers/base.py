@@ -21,8 +21,8 @@ class Region(NamedTuple):
     ``item``: bytes of an element (a number, or a row of a table).  ``shape``: lengths of the axes as numpy has them.
     ``datatype``: the datatype of the stored numbers, which are big-endian; empty for rows of a table.
     ``scaled``: the stored numbers are not the values, so that a library must convert them.
-    ``header``: what that library needs to know about them.  If the numbers are scaled, the values are
-    ``stored * scale + zero``.
+    ``header``: the description of these bytes that the library of the container reads.  If the numbers are scaled,
+    the values are ``stored * scale + zero``.
     """
 
     offset: int

@@ -38,10 +38,10 @@ _UNWANTED: Final = (errno.ENOENT, errno.ENODEV)
 
 
 class About(enum.Enum):
-    """What a request is about.
+    """The kinds of subjects that a request may have.
 
-    ``ITEM``: an item; its document is opened.  ``LOOK``: an item, of which it asks what it is.  ``HANDLE``: an open
-    file or directory.  ``NONE``: the mount.
+    ``ITEM``: an item.  ``LOOK``: an item, but only what it is, so its document is not opened for it.  ``HANDLE``: an
+    open file or directory.  ``NONE``: the mount as a whole.
     """
 
     ITEM = enum.auto()
@@ -51,7 +51,10 @@ class About(enum.Enum):
 
 
 class Operation(NamedTuple):
-    """``changing``: other programs shall see the change when the program has its answer."""
+    """An operation of the table: the method that answers, and what the request is about.
+
+    ``changing``: when the program has its answer, other programs must see the change.
+    """
 
     method: Callable[[Operations, Any, Header, Any], bytes | Extent | int | None]
     about: About
@@ -105,8 +108,8 @@ _new: Final[Any] = tuple.__new__
 class Answerer:
     """Answers the requests of one thread.
 
-    ``lock``: the main lock.  ``users``: the only users who may use the mount, besides those who hold open files of
-    it; None: all.
+    ``lock``: the main lock.  ``users``: only they may use the mount, and whoever got an open file from them; None:
+    all users may.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from asdffs.document.report import Outcome, raise_outcome
 from asdffs.document.saves.places import Places
 from asdffs.errors import MountError
 from asdffs.mount.answering import Answerer
-from asdffs.mount.binding import Binding
+from asdffs.mount.binding import Binding, Mounted
 from asdffs.mount.content import Content, Site
 from asdffs.mount.dropper import PageDropper
 from asdffs.mount.loop import Loop
@@ -76,10 +76,9 @@ def serve(
     """
     _prepare_process()
     outcome: list[Outcome] = []
+    watchdogs: list[Watchdog] = []
     if content.places.report:
         _reserve_report(content.places.report)
-
-    watchdogs: list[Watchdog] = []
 
     def started() -> None:
         raise_read_ahead(site.mountpoint)
@@ -101,20 +100,25 @@ def serve(
     operations = Operations(content.areas, site.loop, site.dropper.is_helper)
     users = (0, os.getuid()) if site.options.allow_root else None
     mounted = binding.mount(site.mountpoint, fuse_options(site.options, content.path, libfuse2=binding.libfuse2))
-    session = Session(mounted.fd)
-    try:
-        session.begin(f"libfuse {binding.libfuse}", interrupts.is_noted)
-    except MountError:
-        mounted.unmount()
-        raise
+    session = _begun(mounted, f"libfuse {binding.libfuse}")
     site.loop.post(started)
     try:
         site.loop.serve(session, lambda: Answerer(session, operations, site.loop.lock, users))
     finally:  # what was typed is kept even after a bug in the loop
         mounted.unmount()
         ended()
-    aborted = any(watchdog.aborted for watchdog in watchdogs)
-    _conclude(content, _told_of_abort(outcome[0]) if aborted else outcome[0])
+    _conclude(content, outcome[0], aborted=any(watchdog.aborted for watchdog in watchdogs))
+
+
+def _begun(mounted: Mounted, library: str) -> Session:
+    """Return the session of a mount, after the first request.  Raises ``MountError``; then it is unmounted."""
+    session = Session(mounted.fd)
+    try:
+        session.begin(library, interrupts.is_noted)
+    except MountError:
+        mounted.unmount()
+        raise
+    return session
 
 
 def _prepare_process() -> None:
@@ -171,12 +175,10 @@ def _watched(site: Site) -> Watchdog:
     return watchdog
 
 
-def _told_of_abort(outcome: Outcome) -> Outcome:
-    return outcome._replace(failures=[*outcome.failures, "the mount was aborted, because it did not answer any more"])
-
-
-def _conclude(content: Content, outcome: Outcome) -> None:
+def _conclude(content: Content, outcome: Outcome, *, aborted: bool) -> None:
     """Leave a report, and raise ``KeptEditsError`` or ``UnfinishedError`` if not all edits are in the files."""
+    if aborted:
+        outcome.failures.append("the mount was aborted, because it did not answer any more")
     logger.info("%s was unmounted and finished", content.path)
     if content.places.report:  # even if all went well: a missing report means that the daemon died
         _leave_report(content.places.report, {"file": content.path, **outcome._asdict()})

@@ -86,11 +86,11 @@ class Operations:
         return _entry_of(number, 0, _KEPT[0], kept[0], _KEPT[1], kept[1]) + status(shown)
 
     def forget(self, place: None, header: Header, asked: structures.Forget) -> None:
-        """The kernel forgets an item."""
+        """Record that the kernel forgets an item.  It expects no answer."""
         self.areas.forget(header.node, asked.lookups)
 
     def forget_many(self, place: None, header: Header, asked: structures.BatchForget) -> None:
-        """The kernel forgets several items."""
+        """Record that the kernel forgets several items.  It expects no answer."""
         for number, count in protocol.pairs(asked):
             self.areas.forget(number, count)
 
@@ -196,7 +196,7 @@ class Operations:
         return self._listed(place, asked, self._plain, lambda entry: None)
 
     def readdirplus(self, place: Place, header: Header, asked: structures.Read) -> Answer:
-        """Return the same with the attributes that are known, so that the kernel need not ask for them."""
+        """Return entries as ``readdir`` does, with attributes, so that the kernel need not ask for them."""
         return self._listed(place, asked, self._with_attributes, self._take_back)
 
     @staticmethod
@@ -381,11 +381,11 @@ class Operations:
         raise ForeignAttributeError(f"the attribute {asked.name!r} cannot be removed")
 
     def interrupt(self, place: None, header: Header, asked: structures.Interrupt) -> None:
-        """The program of a request got a signal."""
+        """Record that the program of a request got a signal.  The kernel expects no answer."""
         self._loop.interrupt(asked.unique)
 
     def destroy(self, place: None, header: Header, asked: structures.Nothing) -> Answer:
-        """Nothing is left to do: the mount is gone soon."""
+        """Answer the last request of a mount, for which nothing is left to do."""
         return b""
 
 

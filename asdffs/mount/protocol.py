@@ -62,7 +62,7 @@ _ENCODING: Final = sys.getfilesystemencoding()
 
 
 class Opcode(enum.IntEnum):
-    """What a request asks for."""
+    """The codes of the requests that asdffs answers."""
 
     LOOKUP = 1
     FORGET = 2
@@ -103,7 +103,7 @@ class Opcode(enum.IntEnum):
 
 
 class InitFlag(enum.IntFlag):
-    """Features that the kernel offers in INIT, and that the answer chooses."""
+    """Features that asdffs chooses from those that the kernel offers in INIT."""
 
     ASYNC_READ = 1 << 0
     ATOMIC_O_TRUNC = 1 << 3
@@ -118,7 +118,7 @@ class InitFlag(enum.IntFlag):
 
 
 class OpenFlag(enum.IntFlag):
-    """How the kernel treats an open file."""
+    """Flags of an answer to OPEN: how the kernel treats the open file."""
 
     DIRECT_IO = 1 << 0
     KEEP_CACHE = 1 << 1
@@ -142,10 +142,10 @@ class SetFlag(enum.IntFlag):
 
 #: Flag of a GETATTR that has a handle.
 GETATTR_HANDLE: Final = 1
-#: Flag of a WRITE whose bytes are pages of an mmap, and of one that takes privileges from the file (``Metadata``).
+#: Flags of a WRITE: its bytes are pages of an mmap; the file loses its set-user-ID and set-group-ID bits.
 WRITE_CACHE: Final = 1
 WRITE_KILL_PRIVILEGES: Final = 1 << 2
-#: Flag of an OPEN that does the latter.
+#: Flag of an OPEN: the file loses these bits.
 OPEN_KILL_PRIVILEGES: Final = 1
 #: The code of a notification that cached attributes, and pages, of a node are old.
 NOTIFY_INODE: Final = 2
@@ -156,7 +156,11 @@ _new: Final[Any] = tuple.__new__
 
 
 class Layout(Generic[S]):
-    """How the structure ``kind`` lies in bytes: ``form`` for its numbers, ``names`` names, and maybe the rest."""
+    """The layout of a structure in bytes.
+
+    First come numbers, in the form ``form`` of the module ``struct``; then ``names`` names, each ended by NUL; then,
+    with ``rest``, all other bytes.  ``kind``: the class of the structure.
+    """
 
     def __init__(self, kind: type[S], form: str = "", *, names: int = 0, rest: bool = False) -> None:
         self.kind = kind

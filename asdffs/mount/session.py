@@ -67,7 +67,7 @@ class Session:
 
     @property
     def gone(self) -> bool:
-        """Whether the mount is gone."""
+        """Return whether the mount is gone."""
         return self._gone
 
     def receive(self, buffer: RequestBuffer) -> bool:

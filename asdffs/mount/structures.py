@@ -1,6 +1,6 @@
 """The named structures of the FUSE protocol (linux/fuse.h): of requests first, then of answers and notifications.
 
-``protocol`` has their place in bytes, and which request has which.
+The module ``protocol`` says how each lies in bytes, and which request or answer has which structure.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Interrupt(NamedTuple):
 
 
 class Init(NamedTuple):
-    """What the kernel speaks and offers."""
+    """The kernel's version of the protocol, and the features that it offers."""
 
     major: int
     minor: int
@@ -211,7 +211,7 @@ class Init(NamedTuple):
 
 
 class InitAnswer(NamedTuple):
-    """What of it is used.  ``most_written`` in bytes; ``time_step`` in ns."""
+    """The version and the features that are used.  ``most_written`` in bytes; ``time_step`` in ns."""
 
     major: int
     minor: int

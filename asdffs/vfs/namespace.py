@@ -101,7 +101,7 @@ class Node(Item):
 
     @property
     def renewable(self) -> bool:
-        """Whether a new node for the same name would look the same."""
+        """Return whether a new node for the same name would look the same."""
         return False
 
     @property
